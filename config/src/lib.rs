@@ -4,9 +4,11 @@
 //! Reading files and the environment is left to the daemon, what the settings mean to
 //! the crates that they are for.
 
+pub mod gateway;
 mod policy;
 pub mod settings;
 mod share;
+mod switch;
 mod text;
 mod written;
 
@@ -14,4 +16,5 @@ pub use mercato_broker::syntax::{FromText, Gpus, Seconds, Show, SyntaxError, amo
 pub use policy::Buy;
 pub use settings::{Settings, SettingsError};
 pub use share::Share;
+pub use switch::Switch;
 pub use written::{DURATION, Text, Written};

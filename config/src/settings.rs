@@ -2,17 +2,17 @@
 //! an error.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::num::NonZeroU16;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use ipnet::{IpNet, Ipv4Net};
 use mercato_broker::syntax::Seconds;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
+use crate::gateway::Gateway;
 use crate::policy::Buy;
 use crate::share::Share;
+use crate::switch::Switch;
 use crate::text::some_text;
 
 /// The annotated example, with every key at its default or at a plausible value.
@@ -66,17 +66,6 @@ pub struct Settings {
     pub buy: Option<Buy>,
 }
 
-/// On unless it is turned off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Switch {
-    /// It is on, which is the default.
-    #[default]
-    On,
-    /// It is off, whatever there is.
-    Off,
-}
-
 /// Where health and metrics are to be had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
@@ -99,41 +88,6 @@ impl<'de> Deserialize<'de> for Health {
         text.parse().map(Self::At).map_err(|_| serde::de::Error::custom(wrong))
     }
 }
-
-/// The gateway of the tunnels to other clusters.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub struct Gateway {
-    /// Off, which is the default: none, pods elsewhere have no address at home.
-    pub enabled: Switch,
-    /// Where other gateways reach it, by UDP.
-    #[serde(deserialize_with = "port")]
-    pub port: NonZeroU16,
-    /// Where they are told that it is, `IP:PORT`; empty: at the addresses of this machine, with the
-    /// port above.
-    pub addresses: Vec<SocketAddr>,
-    /// By addresses of this range pods are known inside tunnels: nothing else here may use it. Of
-    /// IPv4, and of [`POOL_PREFIXES`].
-    #[serde(deserialize_with = "pool")]
-    pub pool: IpNet,
-}
-
-/// How long the prefix of a pool is: a wider one is of the Internet's, a narrower one has no room for
-/// two leases.
-pub const POOL_PREFIXES: std::ops::RangeInclusive<u8> = 8..=22;
-
-/// Nobody's on the Internet, and seldom anybody's elsewhere: flannel, k3s, Calico and kubeadm have
-/// other ranges of 10/8 by default.
-const POOL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 13);
-
-impl Default for Gateway {
-    fn default() -> Self {
-        Self { enabled: Switch::Off, port: GATEWAY_PORT, addresses: Vec::new(), pool: POOL.into() }
-    }
-}
-
-/// Where other gateways reach it, unless the owner says otherwise.
-pub const GATEWAY_PORT: NonZeroU16 = NonZeroU16::new(7475).expect("it is not zero");
 
 /// The Kubernetes cluster that a daemon works for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -222,28 +176,6 @@ impl Settings {
         }
         serde_saphyr::from_str(yaml).map_err(|error| SettingsError(format!("{name}: {error}")))
     }
-}
-
-fn port<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU16, D::Error> {
-    let port = i64::deserialize(from)?;
-    let fits = u16::try_from(port).ok().and_then(NonZeroU16::new);
-    fits.ok_or_else(|| {
-        let wrong = format!("expected a port from 1 to 65535, found {port}");
-        serde::de::Error::custom(wrong)
-    })
-}
-
-fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<IpNet, D::Error> {
-    let text = String::deserialize(from)?;
-    let is_good =
-        |pool: &IpNet| pool.addr().is_ipv4() && POOL_PREFIXES.contains(&pool.prefix_len());
-    let pool = text.parse::<IpNet>().ok().filter(is_good).filter(|pool| *pool == pool.trunc());
-    pool.ok_or_else(|| {
-        let (wide, narrow) = (POOL_PREFIXES.start(), POOL_PREFIXES.end());
-        serde::de::Error::custom(format!(
-            "expected an IPv4 range of /{wide} to /{narrow} by its first address, for example {POOL}"
-        ))
-    })
 }
 
 fn name_servers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Error> {
@@ -348,6 +280,10 @@ mod tests {
         for port in ["0", "70000", "-1"] {
             let said = refused(&format!("gateway:\n  port: {port}\n"));
             assert!(said.contains("line 2") && said.contains("from 1 to 65535"), "{said}");
+        }
+        for key in ["port", "overlayPort", "vni"] {
+            let said = refused(&format!("gateway:\n  nodes:\n    {key}: 16777216\n"));
+            assert!(said.contains("line 3") && said.contains("from 1 to"), "{said}");
         }
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");

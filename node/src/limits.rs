@@ -45,6 +45,26 @@ pub(crate) const TUNNEL_ANSWER: Duration = Duration::from_secs(1);
 pub(crate) const TUNNEL_LOOK: Duration = Duration::from_millis(500);
 /// The same while there is no lease.
 pub(crate) const TUNNEL_IDLE: Duration = Duration::from_secs(60);
+/// How long a node has to shake hands, and then to say who it is.
+pub(crate) const NODE_HELLO: Duration = Duration::from_secs(5);
+/// How long the API server has to say whose a token is.
+pub(crate) const NODE_REVIEW: Duration = Duration::from_secs(10);
+/// Connections whose tokens nobody has vouched for yet. A guess: all nodes of a cluster come back
+/// within seconds after a start, and each tries again.
+pub(crate) const NODE_STRANGERS: usize = 64;
+/// Tokens that the API server is asked about at once; the others wait.
+pub(crate) const NODE_REVIEWS: usize = 4;
+/// After so long a connection ends, and the next one's token is looked at: that of a pod holds for
+/// an hour.
+pub(crate) const NODE_CONNECTION: Duration = Duration::from_secs(3_600);
+/// Who says nothing for so long is gone: three times what lies between two words.
+pub(crate) const NODE_SILENCE: Duration = Duration::from_secs(15);
+/// How soon it is accepted again after a failure.
+pub(crate) const NODE_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Addresses that are looked at for a node, as a power of two.
+pub(crate) const NODE_BITS: u32 = 16;
+/// How often it is said again where the daemon is: whoever has removed that is made good for.
+pub(crate) const NODE_TELL: Duration = Duration::from_secs(300);
 /// Between two attempts to write again.
 pub(crate) const STORE_RETRY_MS: u64 = 10_000;
 
@@ -214,3 +234,25 @@ pub(crate) const PARTNERS_LOOK: Duration = Duration::from_secs(5);
 /// Peers of whom that is kept: a guess, four times as many as ever had leases with one cluster in
 /// the simulation.
 pub(crate) const PARTNERS: usize = 4_096;
+
+/// A node that does not reach its daemon tries again after this time, then after twice as long
+/// each time,
+pub(crate) const FOLLOW_RETRY: Duration = Duration::from_secs(1);
+/// up to this; so it does where it was refused.
+pub(crate) const FOLLOW_RETRY_MOST: Duration = Duration::from_secs(5);
+/// How long a node has to reach one address of its daemon, with TLS.
+pub(crate) const FOLLOW_CONNECT: Duration = Duration::from_secs(5);
+/// A node says its state so often though nothing has changed (docs/wire.md, "Nodes").
+pub(crate) const FOLLOW_STATE: Duration = Duration::from_secs(5);
+/// Who hears nothing for so long hangs up (the same page).
+pub(crate) const FOLLOW_SILENCE: Duration = Duration::from_secs(15);
+/// Between two looks whether all is still there that a node has set up: others flush what is not
+/// theirs.
+pub(crate) const FOLLOW_LOOK: Duration = Duration::from_secs(5);
+/// What an earlier process of a node has set up stays for so long while its daemon is sought: a
+/// guess, longer than a daemon takes to start.
+pub(crate) const FOLLOW_EARLIER_MS: u64 = 60_000;
+/// Bytes of a file that names the daemon, or has its certificate: each has far fewer.
+pub(crate) const FOLLOW_FILE: usize = 64 << 10;
+/// Characters that are shown of what should have been an address.
+pub(crate) const FOLLOW_SHOWN: usize = 64;

@@ -3,7 +3,7 @@
 //! `cli` reads what is typed. `daemon` puts a daemon together: the `driver` owns the
 //! agent and performs its effects, `store` keeps its records, `kubernetes` is the cluster
 //! at the other end, `admin` what its owner may ask, `present` how things are said to people,
-//! `telemetry` what is watched of it.
+//! `telemetry` what is watched of it, `nodes` what it and the other nodes of the cluster say.
 
 // Floor 4 has the clocks and the machine's randomness.
 #![allow(clippy::disallowed_methods)]
@@ -17,6 +17,7 @@ mod doctor;
 mod driver;
 mod kubernetes;
 mod limits;
+mod nodes;
 mod present;
 mod resources;
 mod store;

@@ -24,6 +24,7 @@ pub mod invoice;
 pub mod join;
 pub mod limits;
 pub mod negotiation;
+pub mod node;
 pub mod price;
 pub mod quantity;
 pub mod receipt;

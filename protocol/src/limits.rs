@@ -138,6 +138,19 @@ pub const GATEWAYS_BYTES: usize = 2 * 1_024;
 /// What one cluster says to another about their tunnel, and the answer: a signed list and a hash.
 pub const TUNNEL_BYTES: usize = GATEWAYS_BYTES + ENVELOPE_BYTES + 64;
 
+/// A token of a node's account: those of Kubernetes have some 1,200 bytes.
+pub const NODE_TOKEN_BYTES: usize = 8 * 1_024;
+/// What a node says to the daemon of its cluster: a token is most of it.
+pub const FROM_NODE_BYTES: usize = NODE_TOKEN_BYTES + 64;
+/// Leases in a snapshot for a node.
+pub const NODE_LEASES: usize = 1_024;
+/// Ranges in it, of all leases together.
+pub const NODE_RANGES: usize = 4_096;
+/// Pods in it, of all leases together: a kubelet runs 110 unless told otherwise.
+pub const NODE_PODS: usize = 4_096;
+/// What the daemon says to a node: as many ranges and pods as there may be, of IPv6.
+pub const TO_NODE_BYTES: usize = 256 * 1_024;
+
 /// What guests use, one page of it.
 pub const USAGE_BYTES: usize = 1_024 * 1_024;
 /// Pods of one such page (some 100 bytes each with one container).

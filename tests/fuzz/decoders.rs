@@ -19,6 +19,7 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::negotiation;
+use mercato_protocol::node::{FromNode, ToNode};
 use mercato_protocol::price::Currency;
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::request::Request;
@@ -40,7 +41,7 @@ const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 pub(super) type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
-pub(super) const PLAIN: [Decoder; 15] = [
+pub(super) const PLAIN: [Decoder; 17] = [
     ("gossip", read::<gossip::Message>),
     ("hello", read::<Hello>),
     ("ad-body", read::<AdBody>),
@@ -56,6 +57,8 @@ pub(super) const PLAIN: [Decoder; 15] = [
     ("request", read::<Request>),
     ("tunnel-ask", read::<tunnel::Ask>),
     ("tunnel-answer", read::<tunnel::Answer>),
+    ("from-node", read::<FromNode>),
+    ("to-node", read::<ToNode>),
 ];
 
 /// What is signed, without its envelope.

@@ -1,9 +1,10 @@
 //! What passes the devices of a network namespace: packets in which a marker can be read, counted
-//! by device.
+//! by device, and apart from others those that an overlay carries between its own machines.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::IoSliceMut;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +38,17 @@ pub struct Seen {
     pub packets: u64,
     /// Packets among them in which the marker can be read.
     pub marked: u64,
+    /// The same of an overlay that the capture was told of, which do not count as marked.
+    pub overlaid: u64,
+}
+
+/// A way for packets in clear between machines: UDP to one port, over IPv4.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    /// Where each of them takes it.
+    pub port: u16,
+    /// From and to these alone.
+    pub machines: Vec<IpAddr>,
 }
 
 /// A capture that goes on.
@@ -55,6 +67,14 @@ impl Capture {
     /// # Errors
     /// When the namespace cannot be entered, or without CAP_NET_RAW.
     pub fn begin(network: &Path, marker: &str) -> Result<Self> {
+        Self::beside(network, marker, Vec::new())
+    }
+
+    /// The same, and counts apart from others what these overlays carry on links of Ethernet.
+    ///
+    /// # Errors
+    /// As [`Capture::begin`].
+    pub fn beside(network: &Path, marker: &str, overlays: Vec<Overlay>) -> Result<Self> {
         ensure!(!marker.is_empty(), "a capture looks for a marker of some bytes");
         let (network, marker) = (network.to_owned(), marker.as_bytes().to_owned());
         let ends = Arc::new(AtomicBool::new(false));
@@ -69,7 +89,7 @@ impl Capture {
             // Whoever began it waits for this.
             let _ = tell.send(said);
             let Some(socket) = socket else { return Ok(BTreeMap::new()) };
-            read(&socket, &marker, &until)
+            read(&socket, &marker, &overlays, &until)
         })?;
         told.recv().context("a capture ended at once")??;
         Ok(Self { ends, reader })
@@ -98,7 +118,12 @@ fn open(network: &Path) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-fn read(socket: &OwnedFd, marker: &[u8], ends: &AtomicBool) -> Result<BTreeMap<String, Seen>> {
+fn read(
+    socket: &OwnedFd,
+    marker: &[u8],
+    overlays: &[Overlay],
+    ends: &AtomicBool,
+) -> Result<BTreeMap<String, Seen>> {
     let mut devices = BTreeMap::<usize, (String, Seen)>::new();
     let (mut room, mut control, mut lost) = (vec![0; PACKET], cmsg_space!(u32), 0);
     loop {
@@ -125,7 +150,11 @@ fn read(socket: &OwnedFd, marker: &[u8], ends: &AtomicBool) -> Result<BTreeMap<S
         let Some(device) = from.map(|from| from.ifindex()) else { continue };
         let (_, seen) = devices.entry(device).or_insert_with(|| (name(device), Seen::default()));
         seen.packets += 1;
-        seen.marked += u64::from(holds(&room[..length], marker));
+        let packet = &room[..length];
+        if holds(packet, marker) {
+            let overlaid = overlays.iter().any(|overlay| overlay.carries(packet));
+            *if overlaid { &mut seen.overlaid } else { &mut seen.marked } += 1;
+        }
     }
     ensure!(lost == 0, "{lost} packets came faster than the capture could look at them");
     let mut by_name = BTreeMap::<String, Seen>::new();
@@ -133,6 +162,7 @@ fn read(socket: &OwnedFd, marker: &[u8], ends: &AtomicBool) -> Result<BTreeMap<S
         let all = by_name.entry(name).or_default();
         all.packets += seen.packets;
         all.marked += seen.marked;
+        all.overlaid += seen.overlaid;
     }
     Ok(by_name)
 }
@@ -141,6 +171,26 @@ fn read(socket: &OwnedFd, marker: &[u8], ends: &AtomicBool) -> Result<BTreeMap<S
 fn name(device: usize) -> String {
     let known = u32::try_from(device).ok().and_then(|number| if_indextoname(number).ok());
     known.map_or_else(|| format!("#{device}"), |name| name.to_string_lossy().into_owned())
+}
+
+impl Overlay {
+    /// Whether it carries this frame.
+    fn carries(&self, frame: &[u8]) -> bool {
+        // Ethernet of IPv4, UDP, not a later fragment; RFC 791 has the fields.
+        let Some((head, packet)) = frame.split_at_checked(14) else { return false };
+        if head[12..] != [0x08, 0x00] || packet.len() < 20 || packet[9] != 17 {
+            return false;
+        }
+        let whole = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff == 0;
+        let address = |at: usize| {
+            let [a, b, c, d] = [packet[at], packet[at + 1], packet[at + 2], packet[at + 3]];
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        };
+        let port = usize::from(packet[0] & 0x0f) * 4 + 2;
+        let port = packet.get(port..port + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+        let own = |at| self.machines.contains(&address(at));
+        whole && port == Some(self.port) && own(12) && own(16)
+    }
 }
 
 fn holds(packet: &[u8], marker: &[u8]) -> bool {
@@ -156,7 +206,29 @@ fn holds(packet: &[u8], marker: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::holds;
+    use super::{Overlay, holds};
+
+    #[test]
+    fn an_overlay_carries_between_its_own_machines_alone() {
+        let overlay = Overlay {
+            port: 7_477,
+            machines: ["10.77.1.1", "10.77.1.2"].map(|one| one.parse().expect("one")).into(),
+        };
+        let mut frame = vec![0; 14 + 28];
+        frame[12] = 0x08;
+        frame[14] = 0x45;
+        frame[14 + 9] = 17;
+        frame[14 + 12..14 + 20].copy_from_slice(&[10, 77, 1, 1, 10, 77, 1, 2]);
+        frame[14 + 22..14 + 24].copy_from_slice(&7_477_u16.to_be_bytes());
+        assert!(overlay.carries(&frame));
+        // To another cluster, another port, by TCP, a later fragment, cut.
+        for (at, byte) in [(14 + 18, 2), (14 + 23, 0), (14 + 9, 6), (14 + 7, 1)] {
+            let mut other = frame.clone();
+            other[at] = byte;
+            assert!(!overlay.carries(&other), "{at}");
+        }
+        assert!(!overlay.carries(&frame[..14 + 20]) && !overlay.carries(&frame[..9]));
+    }
 
     #[test]
     fn a_marker_is_found_wherever_it_stands() {

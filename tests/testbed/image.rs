@@ -2,13 +2,14 @@
 //!
 //! busybox is Debian's static binary; agnhost is the Kubernetes project's test
 //! server; pause and courier are ours. Each goes by a name of ours and by the names that the
-//! end-to-end suite asks for, so that nothing is ever pulled.
+//! end-to-end suite asks for, so that nothing is ever pulled. The daemon's own program has an
+//! archive of its own, for the suites that ask for it.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -20,6 +21,9 @@ use crate::toolchain::{Progress, Toolchain};
 pub const REGISTRY: &str = "mercato.test";
 /// The sandbox image that the bed's containerd is told to use.
 pub const PAUSE: &str = "mercato.test/pause:1";
+
+/// The daemon's own program, as `mercato`, in an archive of its own.
+pub const MERCATO: &str = "mercato.test/mercato:1";
 
 const BUSYBOX: &str = "/bin/busybox";
 const E2E: &str = "registry.k8s.io/e2e-test-images";
@@ -66,6 +70,55 @@ pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
     fs::rename(&partial, archive(toolchain))?;
     fs::write(&stamp, recipe)?;
     Ok(())
+}
+
+/// Makes the archive of [`MERCATO`] out of this program, beside it, unless one of the same program
+/// is there: without what debuggers read, and with the libraries that it is linked with; where it is.
+///
+/// # Errors
+/// When `strip` or `ldd` fails (packages binutils and libc-bin), or the disk is full.
+pub fn of_program(program: &Path) -> Result<PathBuf> {
+    let beside = |end: &str| program.with_extension(format!("image.{end}"));
+    let (whole, partial, stamp) = (beside("tar"), beside("partial"), beside("recipe"));
+    let lock = File::create(beside("lock"))?;
+    lock.lock().context("lock the image of the program")?;
+    let mut recipe = Sha256::new();
+    recipe.update(include_bytes!("image.rs"));
+    recipe.update(fs::read(program).with_context(|| format!("read {}", program.display()))?);
+    let recipe = hex::encode(recipe.finalize());
+    if whole.exists() && fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) {
+        return Ok(whole);
+    }
+    let stripped = beside("stripped");
+    let [from, to] = [program, &stripped].map(|path| path.to_string_lossy().into_owned());
+    run("strip", &["-o", &to, &from])?;
+    let mut files = vec![("usr/bin/mercato".to_owned(), fs::read(&stripped)?)];
+    fs::remove_file(&stripped)?;
+    for library in libraries(&from)? {
+        let bytes = fs::read(&library).with_context(|| format!("read {library}"))?;
+        files.push((library.trim_start_matches('/').to_owned(), bytes));
+    }
+    let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    let image = Image {
+        names: vec![MERCATO.into()],
+        layers: &[0],
+        config: json!({"Entrypoint": ["mercato"]}),
+    };
+    write_archive(File::create(&partial)?, &[layer(&files, &[], &["tmp"])?], &[image])?;
+    fs::rename(&partial, &whole)?;
+    fs::write(&stamp, recipe)?;
+    Ok(whole)
+}
+
+/// The paths of what a program is linked with, the loader among them.
+fn libraries(program: &str) -> Result<Vec<String>> {
+    let linked = run("ldd", &[program])?;
+    ensure!(!linked.contains("not found"), "a library of {program} is missing: {linked}");
+    let words = linked.lines().filter_map(|line| {
+        let path = line.split_whitespace().find(|word| word.starts_with('/'));
+        path.map(str::to_owned)
+    });
+    Ok(words.collect())
 }
 
 fn images() -> [Image; 6] {

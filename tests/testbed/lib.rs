@@ -21,6 +21,7 @@ pub mod daemon;
 pub mod fault_proxy;
 pub mod image;
 pub mod leftovers;
+pub mod nodes;
 pub mod relay;
 pub mod requirements;
 pub mod sample_app;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 /// Programs that are not built by the toolchain, with the Debian package of each.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("/bin/busybox", "busybox-static"),
     ("/usr/bin/containerd", "containerd"),
     ("/usr/bin/ctr", "containerd"),
@@ -15,6 +15,7 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("/usr/sbin/mkfs.ext4", "e2fsprogs"),
     ("/usr/sbin/nft", "nftables"),
     ("/usr/sbin/runc", "runc"),
+    ("/usr/bin/strip", "binutils"),
     ("/usr/bin/unshare", "util-linux"),
     ("/sbin/ip", "iproute2"),
 ];

@@ -167,8 +167,8 @@ pub struct MappedRange {
 /// By which addresses this cluster's own pods are known inside tunnels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnRanges {
-    /// The one of its nodes; none while there is no pool.
-    pub nodes: Option<IpAddr>,
+    /// The one of its nodes, of which each has one address; none while there is no pool.
+    pub nodes: Option<IpNet>,
     /// Blocks of its pod network.
     pub blocks: Vec<MappedRange>,
 }

@@ -24,6 +24,9 @@ pub const MOVE_MS: u64 = 5_000;
 /// Blocks of this cluster's pod network with addresses of the pool: beside the range of its nodes as
 /// many as are told to a peer.
 pub const OWN_BLOCKS: usize = RANGES - 1;
+/// Addresses for the nodes of this cluster, as a power of two: each that pods of other clusters are
+/// called from has one. A guess, and at most what a peer takes ([`PEER_RANGE_BITS`]).
+pub const NODES_BITS: u8 = 8;
 /// Addresses of one range that a peer says its pods are known by, as a power of two: four times those
 /// of the blocks that this release has. A guess.
 pub const PEER_RANGE_BITS: u8 = 10;

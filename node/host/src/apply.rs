@@ -1,6 +1,7 @@
 //! Reads the machine and changes it: the one part of this crate that touches anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
@@ -193,6 +194,20 @@ pub fn networks(marks: &Marks) -> Result<Vec<Network>, HostError> {
         return Err(HostError::Networks { most: limits::NETWORKS });
     }
     Ok(networks.into_iter().collect())
+}
+
+/// The largest packet of the device that has this address, in bytes; of several the least. None:
+/// no device has it.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn mtu_of(address: IpAddr) -> Result<Option<u32>, HostError> {
+    let mut kernel = about_routing()?;
+    let addresses = read_addresses(&mut kernel).map_err(reading("addresses"))?;
+    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
+    let having = addresses.iter().filter(|one| one.net.addr() == address);
+    let having: BTreeSet<u32> = having.map(|one| one.device).collect();
+    Ok(devices.iter().filter(|one| having.contains(&one.index)).map(|one| one.mtu).min())
 }
 
 fn about_routing() -> Result<Conversation, HostError> {

@@ -25,7 +25,7 @@ mod routes;
 mod step;
 mod wanted;
 
-pub use apply::{apply, clean, dropping, networks, read};
+pub use apply::{apply, clean, dropping, mtu_of, networks, read};
 pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};
 pub use family::{Family, Place};

@@ -41,6 +41,7 @@ mod listener;
 pub mod names;
 pub mod node;
 pub mod offload_namespace;
+pub mod own_nodes;
 mod packed;
 mod query;
 mod repeated;

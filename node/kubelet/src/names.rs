@@ -15,5 +15,17 @@ pub const NAMESPACE_ROLE: &str = "mercato-namespace";
 /// The same for tokens for home's API server, where a NamespaceOffload says so.
 pub const API_ACCESS_ROLE: &str = "mercato-api-access";
 
+/// The namespace of the processes on the cluster's own nodes.
+pub const NODES_NAMESPACE: &str = "mercato-nodes";
+
+/// The account that they run under, which has no rights.
+pub const NODES_ACCOUNT: &str = "system:serviceaccount:mercato-nodes:mercato-node";
+
+/// Whom their tokens are for.
+pub const NODES_AUDIENCE: &str = "mercato";
+
+/// The ConfigMap that says to them where the daemon is.
+pub const CONTROL: &str = "mercato-control";
+
 /// The MutatingWebhookConfiguration and its webhook.
 pub const WEBHOOK: &str = "offload.mercato.dev";

@@ -75,4 +75,17 @@ pub(crate) struct OwnGateway {
     pub(crate) pool: Option<IpNet>,
     /// Why there is none, and what to do.
     pub(crate) reason: Option<String>,
+    /// Nodes of this cluster whose pods reach no other cluster.
+    #[serde(default)]
+    pub(crate) cut_off: Vec<CutOff>,
+}
+
+/// A node of this cluster whose pods reach no other cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CutOff {
+    /// The node's name in this cluster.
+    pub(crate) node: String,
+    /// Why, and what to do.
+    pub(crate) reason: String,
 }

@@ -13,6 +13,7 @@ use super::key::Key;
 use super::look::Events;
 use super::market::Browse;
 use super::namespaces::Offload;
+use super::node::Node;
 use super::order::Order;
 use super::peer::Peer;
 use super::portable::{Export, Import};
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Run the daemon of this cluster
     Run(Run),
+    /// Let the pods of this node reach other clusters: on each node but the gateway's
+    Node(Node),
     #[command(flatten)]
     Ask(Ask),
     /// Check this machine, the network and the cluster, and say what to do

@@ -9,13 +9,15 @@ use crate::admin::Problem;
 /// What can be done about it, with the daemon or without.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Gateway {
-    /// Remove what a killed daemon has left: routes, rule and packet filter of the tunnel
+    /// Remove what a killed daemon, or mercato node, has left of the tunnel: routes,
+    /// rules, packet filter, and the device to other nodes
     #[command(after_help = "Examples:
   mercato gateway clean
   mercato gateway clean -o json
 
 A daemon with a gateway does the same as it starts, unless a contract needs it.
-One that runs and has a contract sets all of it up again within seconds.")]
+One that runs and has a contract sets all of it up again within seconds, and so
+does mercato node: on the other nodes, end that first.")]
     Clean,
 }
 

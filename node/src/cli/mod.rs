@@ -6,7 +6,7 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo). What is done, the daemon does.
+//! import), `run` (run, demo), `node`. What is done, the daemon does.
 
 mod announce;
 mod args;
@@ -24,6 +24,7 @@ mod look;
 mod lookup;
 mod market;
 mod namespaces;
+mod node;
 mod order;
 mod peer;
 mod portable;
@@ -97,6 +98,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
     let text = runtime.block_on(async {
         match command {
             Command::Run(run) => run.perform(&global).await,
+            Command::Node(node) => node.perform(&global).await,
             Command::Demo(demo) => demo.perform(&global, screen).await,
             Command::Doctor => doctor::doctor(&global, screen).await,
             Command::Gateway(gateway) => gateway.perform(screen),

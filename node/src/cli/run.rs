@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mercato_broker::Amount;
 use mercato_config::Settings;
-use mercato_config::settings::Switch;
+use mercato_config::Switch;
 use mercato_config::{FromText as _, SyntaxError, amount};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::{ParseTextError, check_name};
@@ -175,7 +175,7 @@ impl Demo {
 const QUIET: &str = "kube_client::client::builder=off";
 
 /// One line an event: human on a terminal, JSON otherwise. `MERCATO_LOG` may say more.
-fn logs(global: &Global, level: &str) {
+pub(super) fn logs(global: &Global, level: &str) {
     let filter = |level: &str| EnvFilter::try_new(format!("{QUIET},{level}"));
     let said = std::env::var("MERCATO_LOG").ok().and_then(|said| filter(&said).ok());
     let filter = said.or_else(|| filter(level).ok()).unwrap_or_default();

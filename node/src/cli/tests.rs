@@ -106,6 +106,7 @@ fn status() -> Status {
             port: Some(7475),
             pool: Some("10.200.0.0/13".parse().unwrap()),
             reason: None,
+            cut_off: Vec::new(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],
         attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],

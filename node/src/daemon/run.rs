@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use mercato_agent::Joined;
 use mercato_config::Settings;
-use mercato_config::settings::{Health, Switch};
+use mercato_config::Switch;
+use mercato_config::settings::Health;
 use mercato_discovery::{Address, Host, PublicAddress, Transport};
 use mercato_net::Listen;
 use mercato_protocol::join::JoinToken;
@@ -26,7 +27,7 @@ use crate::kubernetes::real::Real;
 use crate::kubernetes::simulated::Simulated;
 use crate::resources::Defaults;
 use crate::telemetry::{self, Metrics};
-use crate::tunnel::GatewaySettings;
+use crate::tunnel::{GatewaySettings, NodesSettings};
 
 /// Where peers connect unless the owner says otherwise.
 pub(crate) const PORT: u16 = 7474;
@@ -203,8 +204,15 @@ async fn cluster(
 
 /// The gateway, if the owner has turned it on and the cluster is one that packets reach.
 fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
-    let mercato_config::settings::Gateway { enabled, port, addresses, pool } = &settings.gateway;
-    let settings = GatewaySettings { port: port.get(), addresses: addresses.clone(), pool: *pool };
+    let mercato_config::gateway::Gateway { enabled, port, addresses, pool, nodes } =
+        &settings.gateway;
+    let nodes = NodesSettings {
+        port: nodes.port.get(),
+        overlay_port: nodes.overlay_port.get(),
+        vni: nodes.vni.get(),
+    };
+    let settings =
+        GatewaySettings { port: port.get(), addresses: addresses.clone(), pool: *pool, nodes };
     (*enabled == Switch::On && !is_simulated).then_some(settings)
 }
 

@@ -3,7 +3,7 @@
 use mercato_host::{Dropping, Family, HostError, Marks};
 
 use super::Finding;
-use crate::admin::OwnGateway;
+use crate::admin::{CutOff, OwnGateway};
 
 const CHECK: &str = "gateway";
 
@@ -29,7 +29,11 @@ pub(crate) fn gateway(
                 }
                 Err(error) => vec![Finding::warn(CHECK, error.to_string())],
             };
-            [vec![runs], others].concat()
+            let of_nodes = own.cut_off.iter().map(|CutOff { node, reason }| {
+                let what = format!("pods on {node} reach no other cluster: {reason}");
+                Finding::warn(CHECK, what)
+            });
+            [vec![runs], others, of_nodes.collect()].concat()
         }
     }
 }
@@ -66,6 +70,10 @@ mod tests {
         assert_eq!(verdicts(&cannot), [Verdict::Fail]);
         let runs = OwnGateway { enabled: true, port: Some(7475), ..off };
         assert_eq!(verdicts(&runs), [Verdict::Ok, Verdict::Warn]);
+        let (node, reason) = ("n2".to_owned(), "nobody answers".to_owned());
+        let cut_off = vec![CutOff { node, reason }];
+        let cut = look(&OwnGateway { cut_off, ..runs.clone() }).pop().unwrap();
+        assert_eq!((cut.verdict, cut.what.contains("n2")), (Verdict::Warn, true));
         let named = &look(&runs)[1];
         assert!(named.what.contains("ip filter FORWARD"), "{named:?}");
         assert_eq!(named.todo[0], "nft insert rule ip filter FORWARD iifname mercato0 accept");

@@ -7,6 +7,7 @@
 pub(crate) mod real;
 pub(crate) mod simulated;
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews};
 use mercato_broker::Inventory;
-pub(crate) use mercato_kubelet::inventory::{ClusterRange, PodPlace};
+pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_kubelet::{Bodies, Cluster};
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
@@ -41,6 +42,20 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Where its pods are, now and whenever that changes: of all that are bound to a node, not
     /// over, and not on the host network.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>>;
+
+    /// Which real nodes it has, now and whenever that changes.
+    fn machines(&self) -> BoxStream<'static, Vec<NodeMachine>>;
+
+    /// Says to the processes on its nodes where the daemon is, and by which certificate (PEM) they
+    /// know it; or why that cannot be said.
+    fn tell_nodes(
+        &self,
+        at: SocketAddr,
+        certificate: String,
+    ) -> BoxFuture<'static, Result<(), String>>;
+
+    /// The name of the node whose process has this token; or why it is nobody's.
+    fn node_of(&self, token: String) -> BoxFuture<'static, Result<String, String>>;
 
     /// Which addresses it has given to pods and Services, as far as it tells, once it answers; or
     /// why it does not tell.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
-use mercato_host::{Marks, Wanted};
+use mercato_host::{Marks, Wanted, Way};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::tunnel::PairSecret;
 use mercato_session::{Change, PublicKey, SharedSecret};
@@ -17,10 +17,21 @@ use mercato_tunnel::{Command, GatewayHandle, LinkEvent};
 use tokio::task::block_in_place;
 
 use super::machine::{self, Running};
+use super::nodes::{Common, Nodes, PodNodes};
 use super::secrets::Secrets;
 use super::table::{Difference, KnownGateway, Row, Table};
 use crate::driver::clock::wall_ms;
 use crate::limits;
+
+/// What the machine stands on: what it is to reach, and who is on which node.
+pub(super) struct Stand<'a> {
+    pub(super) common: &'a Common,
+    /// This node's own address of the pool.
+    pub(super) node: IpAddr,
+    pub(super) ranges: BTreeSet<IpNet>,
+    pub(super) nodes: &'a Nodes,
+    pub(super) pods: &'a PodNodes,
+}
 
 /// This cluster's end of all tunnels.
 pub(super) struct End {
@@ -49,6 +60,10 @@ impl End {
             refused: BTreeSet::new(),
             machine: None,
         }
+    }
+
+    pub(super) fn marks(&self) -> &Marks {
+        &self.marks
     }
 
     /// The gateway runs from now on.
@@ -147,13 +162,24 @@ impl End {
 
     /// The machine has what the gateway's table needs. Others flush what is not theirs: it is looked
     /// at now and then, and made good.
-    pub(super) fn stand(&mut self, pool: IpNet, node: IpAddr, ranges: BTreeSet<IpNet>) {
+    pub(super) fn stand(&mut self, ground: Stand<'_>) {
         if self.running.is_none() {
             return;
         }
+        let Stand { common, node, ranges, nodes, pods } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
-        let pods = locals.filter(|local| !pool.contains(local)).collect();
-        let wanted = machine::wanted(&self.marks, pool, node, ranges, pods);
+        let locals = locals.filter(|local| !common.pool.contains(local)).collect();
+        let wanted = Wanted {
+            marks: self.marks.clone(),
+            mtu: limits::TUNNEL_MTU as u32,
+            pool: common.pool,
+            node,
+            second: None,
+            ranges,
+            pods: nodes.here(&locals, pods),
+            way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },
+            overlay: nodes.overlay(common),
+        };
         let is_there = |(has, seen): &(Wanted, Instant)| {
             *has == wanted && seen.elapsed() < limits::TUNNEL_AGAIN
         };
@@ -167,6 +193,12 @@ impl End {
                 self.in_trouble("the machine is not set up for the tunnel", &error);
             }
         }
+    }
+
+    /// The pods here that it knows of a lease, by their own addresses.
+    pub(super) fn pods(&self, lease: &ContractId, pool: IpNet) -> Vec<IpAddr> {
+        let locals = self.table.leases.get(lease).into_iter().flat_map(|row| row.locals.keys());
+        locals.filter(|local| !pool.contains(*local)).copied().collect()
     }
 
     /// Its key, while it runs.

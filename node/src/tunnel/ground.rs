@@ -74,6 +74,7 @@ impl Ground {
             port: settings.map(|settings| settings.port),
             pool: settings.map(|settings| settings.pool),
             reason: self.gateway().err().map(str::to_owned),
+            cut_off: Vec::new(),
         }
     }
 

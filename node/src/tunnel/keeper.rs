@@ -1,7 +1,7 @@
 //! The task that keeps the gateway, the machine and each peer in step with leases and pods.
 
 mod gateway;
-mod peers;
+mod nodes;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,69 +14,50 @@ use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_host::Marks;
 use mercato_offload::key::Uid;
-use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, ContractId};
-use mercato_protocol::tunnel::Gateways;
 use mercato_session::Link;
 use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
+use super::door::Door;
 use super::end::End;
-use super::exchange::said;
+use super::event::Event;
 use super::ground::Ground;
 use super::machine::GatewaySettings;
-use super::own::Content;
-use super::peer::Peer;
+use super::nodes::{Nodes, PodNodes};
+use super::peers::Peers;
 use super::secrets::Secrets;
 use super::seen::Seen;
-use super::words::{Asked, Heard, Said, TunnelHandle};
+use super::words::{Heard, Said, TunnelHandle};
 use crate::admin::Tunnels;
-use crate::driver::{Handle, clock::Clock};
-use crate::kubernetes::{ClusterRange, Kubernetes, PodPlace};
+use crate::driver::Handle;
+use crate::kubernetes::{Kubernetes, PodPlace};
 use crate::limits;
-
-/// What happens to the task, besides what the driver says.
-pub(super) enum Event {
-    /// What came of a question to a peer.
-    Answered {
-        cluster: ClusterId,
-        number: u64,
-        answer: Outcome,
-    },
-    Link(LinkEvent),
-    Pods(Vec<PodPlace>),
-    Ranges(Vec<ClusterRange>),
-}
-
-/// What came of a question.
-pub(super) enum Outcome {
-    Answer(said::Heard),
-    Failed(String),
-    Unsupported,
-}
+use crate::nodes::control::NodeEvent;
 
 /// All that the task knows and does.
 pub(crate) struct Keeper {
     driver: Handle,
     config: Config,
-    clock: Clock,
     kubernetes: Arc<dyn Kubernetes>,
     ground: Ground,
     /// The agent knows of this pool.
     pool: Option<IpNet>,
-    secrets: Secrets,
+    secrets: Arc<Secrets>,
     heard: Heard,
     seen: Arc<Seen>,
     events: mpsc::Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    peers: BTreeMap<ClusterId, Peer>,
-    own: Option<(Content, Verified<Gateways>)>,
+    peers: Peers,
     end: End,
-    /// Peers whose secrets cannot be read, and why.
-    unread: BTreeMap<ClusterId, String>,
     pods: Vec<PodPlace>,
+    pod_nodes: PodNodes,
     watches_pods: bool,
+    nodes: Nodes,
+    door: Door,
+    node_events: mpsc::Receiver<NodeEvent>,
+    watches_machines: bool,
     asks_ranges: bool,
     blocks: BTreeSet<IpNet>,
     ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
@@ -141,6 +122,7 @@ impl Before {
     pub(crate) async fn begin(self, driver: Handle, kubernetes: Arc<dyn Kubernetes>) -> Keeper {
         let Self { config, ground, secrets, heard, seen } = self;
         let (tell, events) = mpsc::channel(limits::TUNNEL_EVENTS);
+        let (tell_node, node_events) = mpsc::channel(limits::TUNNEL_EVENTS);
         let (links, told) = sync_channel(limits::TUNNEL_EVENTS);
         let passed_on = tell.clone();
         // Ends with the task, whose end is the last sender's.
@@ -153,10 +135,12 @@ impl Before {
         });
         let pool = ground.pool();
         driver.tell(Input::Tunnel(TunnelInput::Pool(pool))).await;
+        let secrets = Arc::new(secrets);
+        let peers = Peers::new(&config, driver.clone(), secrets.clone(), tell.clone());
+        let door = Door::new(kubernetes.clone(), secrets.clone(), tell.clone(), tell_node);
         Keeper {
             driver,
             config,
-            clock: Clock::start(),
             kubernetes,
             ground,
             pool,
@@ -165,12 +149,15 @@ impl Before {
             seen,
             events,
             tell,
-            peers: BTreeMap::new(),
-            own: None,
+            peers,
             end: End::new(Marks::default(), links),
-            unread: BTreeMap::new(),
             pods: Vec::new(),
+            pod_nodes: PodNodes::new(),
             watches_pods: false,
+            nodes: Nodes::default(),
+            door,
+            node_events,
+            watches_machines: false,
             asks_ranges: false,
             blocks: BTreeSet::new(),
             ranges_told: BTreeMap::new(),
@@ -187,15 +174,17 @@ impl Keeper {
         loop {
             let said = self.heard.now();
             self.step(&said).await;
-            let pause = match (self.peers.is_empty() && self.end.key().is_none(), self.pool) {
-                (false, _) => limits::TUNNEL_LOOK,
-                (true, None) => limits::TUNNEL_PROBE,
-                (true, Some(_)) => limits::TUNNEL_IDLE,
-            };
+            let pause =
+                match (self.peers.iter().next().is_none() && self.end.key().is_none(), self.pool) {
+                    (false, _) => limits::TUNNEL_LOOK,
+                    (true, None) => limits::TUNNEL_PROBE,
+                    (true, Some(_)) => limits::TUNNEL_IDLE,
+                };
             tokio::select! {
                 () = self.heard.more() => {}
-                Some(asked) = self.heard.asks.recv() => self.on_asked(asked),
+                Some(asked) = self.heard.asks.recv() => self.peers.on_asked(asked, &said),
                 Some(event) = self.events.recv() => self.on_event(event),
+                Some(event) = self.node_events.recv() => self.on_node(event),
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -214,6 +203,7 @@ impl Keeper {
                 self.end.clean();
             }
             self.watch_pods();
+            self.watch_machines();
         }
         self.ask_ranges();
     }
@@ -221,14 +211,19 @@ impl Keeper {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Answered { cluster, number, answer } => {
-                self.on_answered(cluster, number, answer);
+                self.peers.on_answered(cluster, number, answer);
             }
-            Event::Link(LinkEvent { key, link: Link::Up }) => self.on_up(&key),
-            // That it is down is no news for a lease: pods stay where they are.
+            Event::Link(LinkEvent { key, link: Link::Up }) => self.peers.on_up(&key),
             Event::Link(LinkEvent { key, link: Link::Down }) => {
-                self.peers.values_mut().for_each(|peer| peer.on_down(&key));
+                self.peers.on_down(&key);
             }
-            Event::Pods(pods) => self.pods = pods,
+            Event::Pods(pods) => {
+                let at = pods.iter().filter_map(|pod| Some((pod.address?, pod.node.clone())));
+                self.pod_nodes = at.collect();
+                self.pods = pods;
+            }
+            Event::Machines(machines) => self.on_machines(&machines),
+            Event::Told(told) => self.door.on_told(told),
             Event::Ranges(ranges) => {
                 self.asks_ranges = false;
                 self.ground.take_ranges(ranges);

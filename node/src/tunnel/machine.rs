@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::IpNet;
 use mercato_discovery::Host;
-use mercato_host::{Family, Finding, Marks, Wanted, Way};
+use mercato_host::{Family, Finding, Marks, Wanted};
 use mercato_net::Net;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
@@ -30,6 +30,19 @@ pub(crate) struct GatewaySettings {
     pub(crate) addresses: Vec<SocketAddr>,
     /// By addresses of this range pods are known.
     pub(crate) pool: IpNet,
+    /// The way between the nodes of this cluster.
+    pub(crate) nodes: NodesSettings,
+}
+
+/// What the owner says of the way between nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct NodesSettings {
+    /// Where they reach the daemon, by TCP.
+    pub(crate) port: u16,
+    /// By which they reach each other, by UDP.
+    pub(crate) overlay_port: u16,
+    /// The network identifier of the overlay.
+    pub(crate) vni: u32,
 }
 
 impl GatewaySettings {
@@ -139,25 +152,9 @@ fn whole(error: impl Error) -> anyhow::Error {
     anyhow!("{error}")
 }
 
-/// What the machine must have for the gateway, as of now.
-pub(super) fn wanted(
-    marks: &Marks,
-    pool: IpNet,
-    node: IpAddr,
-    ranges: BTreeSet<IpNet>,
-    pods: BTreeSet<IpAddr>,
-) -> Wanted {
-    Wanted {
-        marks: marks.clone(),
-        mtu: limits::TUNNEL_MTU as u32,
-        pool,
-        node,
-        second: None,
-        ranges,
-        pods,
-        way: Way::default(),
-        overlay: None,
-    }
+/// The addresses of this machine.
+pub(super) fn addresses(marks: &Marks) -> anyhow::Result<BTreeSet<IpAddr>> {
+    Ok(mercato_host::read(marks).map_err(whole)?.own.into_keys().collect())
 }
 
 /// Brings the machine to what is wanted.

@@ -6,17 +6,21 @@
 //! Which address is whose is the agent's to say; packets are carried by `node/tunnel/`, and what
 //! the machine must have is set up by `node/host/`.
 
+mod door;
 mod end;
+mod event;
 mod exchange;
 mod ground;
 mod keeper;
 mod machine;
+mod nodes;
 mod own;
 mod peer;
+mod peers;
 mod secrets;
 mod seen;
 mod table;
 mod words;
 
 pub(crate) use keeper::{Before, Parts, start};
-pub(crate) use machine::GatewaySettings;
+pub(crate) use machine::{GatewaySettings, NodesSettings};

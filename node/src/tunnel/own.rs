@@ -29,7 +29,7 @@ impl Content {
         own: &OwnRanges,
     ) -> Self {
         let blocks = own.blocks.iter().map(|block| block.inner);
-        let ranges: BTreeSet<IpNet> = blocks.chain(own.nodes.map(IpNet::from)).collect();
+        let ranges: BTreeSet<IpNet> = blocks.chain(own.nodes).collect();
         let gateway = gateway.map(|(key, mut addresses)| {
             addresses.truncate(GATEWAY_ADDRESSES);
             (key, addresses)

@@ -12,13 +12,14 @@ use mercato_protocol::tunnel::{Gateways, PairSecret};
 use mercato_session::PublicKey;
 
 use super::exchange::{Agreement, Exchange, Off};
+use super::words::SaidPeer;
 use crate::limits;
 
 /// One peer with a lease.
 pub(super) struct Peer {
     pub(super) exchange: Exchange,
-    /// The number of the connection that the exchange knows of.
-    pub(super) connection: Option<u64>,
+    /// The connection that the exchange knows of.
+    pub(super) connection: Option<SaidPeer>,
     /// Whether the exchange knows of a lease.
     pub(super) in_force: bool,
     /// Where it was met last: its gateway is looked for there first.

@@ -1,5 +1,6 @@
-//! What of tunnels is secret, on disk: this gateway's own key with the time of its last start, and
-//! the secrets that this cluster shares with others, a file each in a folder of its own. Only its
+//! What of tunnels is secret, on disk: this gateway's own key with the time of its last start, the
+//! certificate that the cluster's nodes know, and the secrets that this cluster shares with others,
+//! a file each in a folder of its own. Only its
 //! user reads any of it; a file is there whole or not at all.
 //!
 //! None of it is in an export, nor good in a copy: there the key is drawn anew, and secrets come
@@ -18,12 +19,15 @@ use mercato_session::{KeyPair, Start};
 use zeroize::Zeroizing;
 
 use super::exchange::Pair;
+use crate::nodes::control::Certificate;
 use crate::store::file;
 
 /// Its name in the data folder.
 const FOLDER: &str = "tunnel";
 /// The key, then the last start in ms as eight bytes, the highest first.
 const GATEWAY: &str = "gateway.key";
+/// That of the daemon for the nodes of its cluster, and its key (PEM).
+const CERTIFICATE: &str = "nodes.pem";
 /// After the id of the other cluster: the latest secret, then the one before it if it is kept.
 const EXTENSION: &str = "secret";
 const BYTES: usize = 32;
@@ -41,8 +45,10 @@ impl Secrets {
             .with_context(|| format!("{} cannot be kept to its user", folder.display()))?;
         let this = Self { folder };
         if is_copy {
-            let removed = file::absent(fs::remove_file(this.folder.join(GATEWAY)));
-            removed.with_context(|| format!("{}: {CANNOT_REMOVE}", this.folder.display()))?;
+            for name in [GATEWAY, CERTIFICATE] {
+                let removed = file::absent(fs::remove_file(this.folder.join(name)));
+                removed.with_context(|| format!("{}: {CANNOT_REMOVE}", this.folder.display()))?;
+            }
             this.retain(&BTreeSet::new())?;
         }
         Ok(this)
@@ -70,6 +76,24 @@ impl Secrets {
         bytes.extend(start.to_ms().to_be_bytes());
         write(&path, &bytes)?;
         Ok(Gateway { keys: KeyPair::from_secret(&secret), start })
+    }
+
+    /// The certificate by which the nodes of this cluster know the daemon, and its key: drawn once.
+    pub(crate) fn certificate(&self) -> anyhow::Result<Certificate> {
+        let path = self.folder.join(CERTIFICATE);
+        let both = match read(&path)? {
+            Some(bytes) => bytes,
+            None => {
+                let drawn = Zeroizing::new(Certificate::draw()?.as_bytes().to_vec());
+                write(&path, &drawn)?;
+                drawn
+            }
+        };
+        let both = std::str::from_utf8(&both).context("it is no text");
+        both.and_then(Certificate::read).with_context(|| {
+            let path = path.display();
+            format!("{path} is not a certificate and its key: remove it, and another is drawn")
+        })
     }
 
     /// The secrets of this cluster and another; none, if they have none.

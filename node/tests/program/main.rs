@@ -26,6 +26,7 @@ mod mistakes;
 #[path = "../../../discovery/sources/tests/dns/name_server.rs"]
 mod name_server;
 mod names;
+mod nodes;
 mod partners;
 mod portable;
 mod simulated;

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::kit::{run, stderr, stdout};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "demo",
     "run",
     "status",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 16] = [
     "unoffload",
     "completion",
     "gateway",
+    "node",
 ];
 
 #[test]

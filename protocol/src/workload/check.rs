@@ -178,7 +178,7 @@ pub fn is_reserved(namespace: &str) -> bool {
 }
 
 /// Kubernetes', OpenShift's, and `config/deploy`'s.
-const RESERVED: [&str; 3] = ["default", "mercato", "openshift"];
+const RESERVED: [&str; 4] = ["default", "mercato", "mercato-nodes", "openshift"];
 /// Kubernetes reserves the first one; the others are the documented ones of OpenShift,
 /// Rancher, GKE, AKS and EKS.
 const RESERVED_PREFIXES: [&str; 7] =

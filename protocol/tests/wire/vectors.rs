@@ -19,6 +19,7 @@ use mercato_protocol::id::FederationId;
 use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
+use mercato_protocol::node::{FromNode, ToNode};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::request::Request;
 use mercato_protocol::tunnel::{self, Gateways};
@@ -81,6 +82,8 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         "succession" => plain::<Succession>(bytes),
         "tunnel-ask" => tunnel_ask(bytes),
         "tunnel-answer" => plain::<tunnel::Answer>(bytes),
+        "from-node" => plain::<FromNode>(bytes),
+        "to-node" => plain::<ToNode>(bytes),
         Gateways::TYPE => {
             signed::<Gateways>(bytes, FederationId::NONE, Signers::Known(&samples::known()))
         }
@@ -213,6 +216,8 @@ fn good() -> Vec<Good> {
     for (name, message) in samples::stream_replies() {
         plain("stream-reply", name, message.to_bytes());
     }
+    samples::from_node().iter().for_each(|(name, m)| plain("from-node", name, m.to_bytes()));
+    samples::to_node().iter().for_each(|(name, m)| plain("to-node", name, m.to_bytes()));
     plain("stream-usage", "usage", samples::usage().to_bytes());
     plain("stream-usage", "none", stream::Usage::default().to_bytes());
     plain("workload-open", "extension passed over", Ok(malformed::extended(false)));

@@ -123,7 +123,7 @@ impl Gateway {
 
     pub(crate) fn name_own(&mut self, own: &OwnRanges) {
         let blocks = own.blocks.iter().map(|block| block.inner);
-        self.own = blocks.chain(own.nodes.map(IpNet::from)).collect();
+        self.own = blocks.chain(own.nodes).collect();
     }
 
     /// By which ranges the cluster's own pods are known; none while that is not settled.

@@ -1,5 +1,5 @@
 //! What the daemon's account can do at most, tried as that account on a real API server: each
-//! right that `config/deploy/rbac.yaml` gives has its cases in `cases.yaml`, or says why it
+//! right that `config/deploy/rbac.yaml` and `optional/nodes.yaml` give has its cases in `cases.yaml`, or says why it
 //! needs none, and what would widen it is seen to be refused.
 
 use std::collections::BTreeSet;
@@ -23,6 +23,7 @@ use serde_json::Value;
 const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
 const AUDIENCES: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/optional/token-audiences.yaml");
+const NODES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/optional/nodes.yaml");
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/rights");
 const ACCOUNT: &str = "system:serviceaccount:mercato:mercato";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,7 +92,9 @@ fn complete() -> Result<()> {
 
 fn granted() -> Result<BTreeSet<String>> {
     let mut granted = BTreeSet::new();
-    for object in std::fs::read_to_string(RBAC)?.split("\n---\n") {
+    let manifests = [RBAC, NODES].map(std::fs::read_to_string);
+    let [rbac, nodes] = manifests;
+    for object in [rbac?, nodes?].iter().flat_map(|text| text.split("\n---\n")) {
         let object: Value = serde_saphyr::from_str(object)?;
         let metadata = &object["metadata"];
         let place = match (object["kind"].as_str(), metadata["name"].as_str()) {
@@ -134,8 +137,9 @@ async fn tried(stage: &Stage) -> Result<()> {
     let rome = stage.cluster("rome");
     deploy(rome).await?;
     let setup = std::fs::read_to_string(Path::new(HERE).join("setup.yaml"))?;
-    let audiences = std::fs::read_to_string(AUDIENCES)?;
-    rome.apply(&audiences).await?;
+    for optional in [AUDIENCES, NODES] {
+        rome.apply(&std::fs::read_to_string(optional)?).await?;
+    }
     // The API server learns of kinds, policies and their parameters a moment later.
     wait::until("all is there that the account finds", PATIENCE, || async {
         rome.apply(&setup).await.map(|()| true)

@@ -105,10 +105,15 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it said.
     pub async fn on_machine(&self, script: &str) -> Result<()> {
-        let process = machine::process(&self.place, self.name(), 1)?;
+        self.on_nth_machine(1, script).await
+    }
+
+    /// The same on one of its machines, counted from 1.
+    pub(super) async fn on_nth_machine(&self, number: u8, script: &str) -> Result<()> {
+        let process = machine::process(&self.place, self.name(), number)?;
         let mounts = self.place.from_outside(format!("/proc/{process}/ns/mnt").as_ref());
         let mounts = format!("--mount={}", mounts.display());
-        let done = self.system_command(1, "nsenter")?;
+        let done = self.system_command(number, "nsenter")?;
         let done = { done }.args([&mounts, "--", "sh", "-ec", script]).output().await?;
         ensure!(
             done.status.success(),

@@ -8,10 +8,21 @@ use anyhow::{Context, Result};
 use super::Cluster;
 
 /// What kubectl is asked for, and the file that takes the answer.
-const QUESTIONS: [(&str, &[&str]); 3] = [
+const QUESTIONS: [(&str, &[&str]); 4] = [
     ("objects.txt", &["get", "all,nodes,leases,csr", "-A", "-o", "wide"]),
     ("pods.yaml", &["get", "pods,nodes", "-A", "-o", "yaml"]),
+    ("programs-on-nodes.txt", &PROGRAMS),
     ("events.txt", &["get", "events", "-A", "--sort-by=.metadata.creationTimestamp"]),
+];
+/// The logs of Mercato's own programs on nodes, also where some have none.
+const PROGRAMS: [&str; 7] = [
+    "logs",
+    "--namespace=mercato-nodes",
+    "--selector=app.kubernetes.io/name=mercato-node",
+    "--all-containers",
+    "--prefix",
+    "--tail=-1",
+    "--ignore-errors",
 ];
 
 impl Cluster {

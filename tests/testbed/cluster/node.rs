@@ -1,6 +1,7 @@
 //! A real node: containerd, kubelet and kube-proxy on one machine.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -30,20 +31,32 @@ pub(super) async fn start_runtime(cluster: &Cluster, number: u8) -> Result<()> {
     let socket = cluster.place.from_outside(files.path("containerd.sock").as_ref());
     crate::wait::until("containerd listens", super::PATIENCE, || async { Ok(socket.exists()) })
         .await?;
-    let import = cluster
-        .system_command(number, "ctr")?
-        .arg("--address")
-        .arg(&socket)
-        .args(["--namespace", "k8s.io", "images", "import"])
-        .arg(image::archive(&cluster.toolchain))
-        .output()
-        .await?;
-    ensure!(
-        import.status.success(),
-        "import the images: {}",
-        String::from_utf8_lossy(&import.stderr)
-    );
-    Ok(())
+    cluster.import(number, &image::archive(&cluster.toolchain)).await
+}
+
+impl Cluster {
+    /// Gives one of the cluster's real nodes, counted from 1, the images of an archive.
+    ///
+    /// # Errors
+    /// When its container runtime refuses them, with what it said.
+    pub async fn import(&self, number: u8, archive: &Path) -> Result<()> {
+        let socket = Files::new(self, number).path("containerd.sock");
+        let socket = self.place.from_outside(socket.as_ref());
+        let import = self
+            .system_command(number, "ctr")?
+            .arg("--address")
+            .arg(&socket)
+            .args(["--namespace", "k8s.io", "images", "import"])
+            .arg(archive)
+            .output()
+            .await?;
+        ensure!(
+            import.status.success(),
+            "import the images: {}",
+            String::from_utf8_lossy(&import.stderr)
+        );
+        Ok(())
+    }
 }
 
 /// Starts kubelet and kube-proxy; the API server is ready.

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Marks, Overlay, Step, Wanted, Way, apply, clean, networks, overlap};
+use mercato_host::{Marks, Overlay, Step, Wanted, Way, apply, clean, mtu_of, networks, overlap};
 
 use crate::cluster::{DEVICE, empty, nft, perform, said, set_up, steps};
 use crate::namespace::Namespace;
@@ -94,6 +94,20 @@ pub(crate) fn wanted_is_there() -> Result<()> {
         ensure!(rest.is_empty(), "{rest:#?}");
         let known = node.within(|| networks(&Marks::default()))??;
         ensure!(overlap(wanted.pool, &known).is_none(), "{known:#?}");
+    }
+    Ok(())
+}
+
+pub(crate) fn sizes_are_of_the_address() -> Result<()> {
+    let node = empty()?;
+    node.ip("link add eth0 mtu 1400 type veth peer name eth1")?;
+    node.ip("address add 192.0.2.11/24 dev eth0")?;
+    node.ip("address add 192.0.2.12/32 dev eth0")?;
+    node.ip("address add 192.0.2.12/32 dev eth1")?;
+    for (address, expected) in [(11, Some(1_400)), (12, Some(1_400)), (13, None)] {
+        let address = Ipv4Addr::new(192, 0, 2, address);
+        let mtu = node.within(move || mtu_of(address.into()))??;
+        ensure!(mtu == expected, "{address}: {mtu:?}");
     }
     Ok(())
 }

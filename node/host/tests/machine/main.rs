@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         trial("what_is_there_for_nodes_is_what_was_wanted", entries::wanted_is_there),
         trial("a_stop_at_any_step_for_nodes_is_mended", entries::stops_are_mended),
         trial("nothing_for_nodes_is_left_after_cleaning", entries::nothing_is_left),
+        trial("the_size_is_that_of_the_address", entries::sizes_are_of_the_address),
         trial("nodes_come_and_go", entries::nodes_come_and_go),
         trial("what_others_break_at_the_overlay_is_mended", entries::broken_is_mended),
         trial("a_taken_port_is_said", entries::a_taken_port_is_said),

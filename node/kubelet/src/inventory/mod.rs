@@ -1,15 +1,18 @@
 //! What the own cluster has, uses and could lend: nodes and pods are watched,
 //! the few numbers that matter of each are kept, and summed by pool. What of it
-//! is for sale is the broker's to say. Beside it, where the pods are, and which
+//! is for sale is the broker's to say. Beside it, where nodes and pods are, and which
 //! addresses the cluster has given out.
 
+mod machine;
 mod node;
 mod place;
 mod pod;
 mod ranges;
+mod settled;
 mod sum;
 mod watch;
 
+pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
 pub use place::{PodPlace, places};
 pub use pod::PodView;

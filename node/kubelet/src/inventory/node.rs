@@ -29,14 +29,20 @@ pub struct NodeView {
     pub open: bool,
 }
 
+/// Whether it is no machine of the cluster: a virtual node of ours, or of another kubelet.
+pub(super) fn is_virtual(node: &Value) -> bool {
+    let labels = &node["metadata"]["labels"];
+    labels["type"] == "virtual-kubelet" || !labels[PROVIDER].is_null()
+}
+
 impl NodeView {
     /// None for what is no node of this cluster's own: ours, or another's
     /// virtual kubelet.
     pub fn read(node: &Value) -> Option<Self> {
-        let labels = &node["metadata"]["labels"];
-        if labels["type"] == "virtual-kubelet" || !labels[PROVIDER].is_null() {
+        if is_virtual(node) {
             return None;
         }
+        let labels = &node["metadata"]["labels"];
         let info = &node["status"]["nodeInfo"];
         let slug = |label: &str, field: &str| {
             let text = labels[label].as_str().or_else(|| info[field].as_str())?;

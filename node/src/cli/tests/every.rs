@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 57] = [
+const COMMANDS: [(&str, Prints); 58] = [
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
     ("completion", Else),
@@ -63,6 +63,7 @@ const COMMANDS: [(&str, Prints); 57] = [
     ("gateway clean", Else),
     ("import", Else),
     ("key rotate", Else),
+    ("node", Else),
     ("offer show", Objects("offer show 4f")),
     ("offload", Sentence("offload shop")),
     ("order", Objects("order --cpu 8 --memory 32Gi --for 4h")),

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::{ORDER, Script, TURIN, deal, federation, market, mercato};
 use crate::admin::{
-    Answer, Attention, AttentionKind, Change, Deal, EventPeer, OperatorApi, OwnGateway, Peer, Pong,
-    Problem, Request, Status, TunnelLink, TunnelState,
+    Answer, Attention, AttentionKind, Change, CutOff, Deal, EventPeer, OperatorApi, OwnGateway,
+    Peer, Pong, Problem, Request, Status, TunnelLink, TunnelState,
 };
 
 const EVIL: &str = "a\u{202e}b\u{200b}\u{1b}[31mc\nFORGED";
@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 51] = [
+const FIELDS: [&str; 53] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -94,6 +94,8 @@ const FIELDS: [&str; 51] = [
     "status/attention/reason",
     "status/attention/text",
     "status/dataDir",
+    "status/gateway/cutOff/node",
+    "status/gateway/cutOff/reason",
     "status/gateway/reason",
     "status/health",
     "status/name",
@@ -202,7 +204,11 @@ fn status() -> Status {
         reason: Some("x".to_owned()),
         ..Attention::of(AttentionKind::FirmOfferWaiting, "x").command("x")
     };
-    let gateway = OwnGateway { reason: Some("x".to_owned()), ..super::status().gateway };
+    let gateway = OwnGateway {
+        reason: Some("x".to_owned()),
+        cut_off: vec![CutOff { node: "x".to_owned(), reason: "x".to_owned() }],
+        ..super::status().gateway
+    };
     Status { attention: vec![attention], gateway, tunnels: vec![down()], ..super::status() }
 }
 

@@ -13,6 +13,7 @@ mod retry;
 mod shared;
 
 use std::future::ready;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -22,14 +23,14 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::stream::{self as api, Opened, Refused};
-use mercato_kubelet::{Cluster, Failure, Grant, inventory};
+use mercato_kubelet::{Cluster, Failure, Grant, inventory, own_nodes};
 use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
-use super::{ClusterRange, Kubernetes, LeaseTask, PodPlace};
+use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace};
 use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
@@ -40,6 +41,9 @@ use shared::Shared;
 pub(crate) async fn client(settings: &settings::Kubernetes) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(link::read(settings).await?)?)
 }
+
+/// Nothing is waited for any more.
+const STOPPING: &str = "the daemon is stopping";
 
 /// A cluster, with the daemon's own account on it, whether it answers now or not.
 pub(crate) struct Real {
@@ -132,6 +136,35 @@ impl Kubernetes for Real {
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {
         let known = stream::once(self.known()).filter_map(ready);
         known.flat_map(|shared| inventory::places(&shared.cluster)).boxed()
+    }
+
+    fn machines(&self) -> BoxStream<'static, Vec<NodeMachine>> {
+        let known = stream::once(self.known()).filter_map(ready);
+        known.flat_map(|shared| inventory::machines(&shared.cluster)).boxed()
+    }
+
+    fn tell_nodes(
+        &self,
+        at: SocketAddr,
+        certificate: String,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let known = self.known();
+        async move {
+            let shared = known.await.ok_or_else(|| STOPPING.to_owned())?;
+            let said = own_nodes::tell_nodes(&shared.cluster, at, &certificate).await;
+            said.map_err(|failure| failure.to_string())
+        }
+        .boxed()
+    }
+
+    fn node_of(&self, token: String) -> BoxFuture<'static, Result<String, String>> {
+        let known = self.known();
+        async move {
+            let shared = known.await.ok_or_else(|| STOPPING.to_owned())?;
+            let named = own_nodes::node_of(&shared.cluster, &token).await;
+            named.map_err(|failure| failure.to_string())
+        }
+        .boxed()
     }
 
     fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {

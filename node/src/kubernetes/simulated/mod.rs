@@ -6,6 +6,7 @@ mod home;
 mod model;
 
 use std::future::ready;
+use std::net::SocketAddr;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -20,7 +21,7 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::workload::Uid;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{ClusterRange, Kubernetes, LeaseTask, PodPlace};
+use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 
@@ -46,6 +47,19 @@ impl Kubernetes for Simulated {
     /// They have no addresses that anybody could call.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {
         stream::iter([Vec::new()]).chain(stream::pending()).boxed()
+    }
+
+    /// No machine is behind the model's nodes.
+    fn machines(&self) -> BoxStream<'static, Vec<NodeMachine>> {
+        stream::iter([Vec::new()]).chain(stream::pending()).boxed()
+    }
+
+    fn tell_nodes(&self, _: SocketAddr, _: String) -> BoxFuture<'static, Result<(), String>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn node_of(&self, _: String) -> BoxFuture<'static, Result<String, String>> {
+        ready(Err("the cluster is simulated, and has no nodes".to_owned())).boxed()
     }
 
     fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {

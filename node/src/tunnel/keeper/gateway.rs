@@ -3,8 +3,9 @@
 use futures::StreamExt as _;
 use mercato_agent::{Input, TunnelInput};
 
-use super::{Event, Keeper, Said};
+use super::{Keeper, Said};
 use crate::limits;
+use crate::tunnel::event::Event;
 
 impl Keeper {
     /// A gateway may be able to run that could not before, or the other way round.
@@ -19,6 +20,7 @@ impl Keeper {
         self.pool = pool;
         if pool.is_some() {
             self.watch_pods();
+            self.watch_machines();
             if said.leases.is_empty() {
                 self.end.clean();
             }

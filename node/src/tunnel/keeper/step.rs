@@ -12,7 +12,9 @@ use mercato_protocol::id::ContractId;
 use mercato_session::Role;
 
 use super::{Keeper, Said, Told};
+use crate::admin::OwnGateway;
 use crate::driver::clock::wall_ms;
+use crate::tunnel::nodes::Place;
 use crate::tunnel::own::{Content, blocks, callable};
 use crate::tunnel::seen::{Now, PeerSeen};
 use crate::tunnel::table::{Claim, KnownGateway, Row, Table, owners};
@@ -21,12 +23,13 @@ use crate::tunnel::words::SaidLease;
 impl Keeper {
     pub(super) async fn step(&mut self, said: &Said) {
         self.mind_ground(said).await;
+        self.mind_nodes(said).await;
         self.mind_gateway(said);
         self.mind_own(said).await;
-        self.mind_peers(said);
+        self.peers.mind(said);
         self.tell_ranges(said).await;
         self.mind_table(said);
-        self.mind_machine(said);
+        self.mind_machines(said);
         self.tell_news(said).await;
         self.tell_mapped(said).await;
         self.show(said);
@@ -49,37 +52,36 @@ impl Keeper {
             (Ok(settings), Some(key), _) => Ok((key, settings.told(self.driver.net()))),
             (Ok(_), None, None) => return,
         };
-        self.say_own(Content::new(gateway, &said.own));
+        self.peers.say_own(Content::new(gateway, &said.own));
     }
 
     /// By what the pods of a consumer are known.
     async fn tell_ranges(&mut self, said: &Said) {
         let mut told = Vec::new();
-        for (cluster, peer) in &self.peers {
+        for (cluster, peer) in self.peers.iter() {
             let Some(agreed) = peer.agreed() else { continue };
-            let mut has = said.with(*cluster).filter(|(_, lease)| lease.side == Side::Provider);
-            if has.next().is_some() && self.ranges_told.get(cluster) != Some(&agreed.ranges) {
-                told.push((*cluster, agreed.ranges.clone()));
+            let mut has = said.with(cluster).filter(|(_, lease)| lease.side == Side::Provider);
+            if has.next().is_some() && self.ranges_told.get(&cluster) != Some(&agreed.ranges) {
+                told.push((cluster, agreed.ranges.clone()));
             }
         }
         for (cluster, ranges) in told {
             self.ranges_told.insert(cluster, ranges.clone());
             self.driver.tell(Input::Tunnel(TunnelInput::Peer(cluster, ranges))).await;
         }
-        self.ranges_told.retain(|cluster, _| self.peers.contains_key(cluster));
+        self.ranges_told.retain(|cluster, _| self.peers.get(*cluster).is_some());
     }
 
     fn mind_table(&mut self, said: &Said) {
         let wanted = self.wanted_table(said);
         let Self { end, peers, .. } = self;
-        end.know(wanted, |known| Some(peers.get(&known.cluster)?.agreed()?.secret.clone()));
+        end.know(wanted, |known| Some(peers.get(known.cluster)?.agreed()?.secret.clone()));
     }
 
     fn wanted_table(&self, said: &Said) -> Table {
         let mut table = Table::default();
         let now_ms = wall_ms();
-        let agreed =
-            || self.peers.iter().filter_map(|(of, peer)| Some((*of, peer, peer.agreed()?)));
+        let agreed = || self.peers.iter().filter_map(|(of, peer)| Some((of, peer, peer.agreed()?)));
         let claims = agreed().flat_map(|(cluster, _, agreed)| {
             agreed.keys.iter().map(move |key| Claim { key: *key, cluster, was_up: agreed.was_up })
         });
@@ -124,7 +126,9 @@ impl Keeper {
                 row.role = Role::Consumer;
                 row.guests = pods.map(|pod| (pod.of.address, pod.of.address)).collect();
                 row.locals = self.callable(said, lease);
-                row.locals.extend(said.own.nodes.map(|node| (node, node)));
+                let gateway = said.own.nodes.map(|range| range.network());
+                let nodes = gateway.into_iter().chain(self.nodes.addresses());
+                row.locals.extend(nodes.map(|node| (node, node)));
             }
         }
         row
@@ -136,19 +140,12 @@ impl Keeper {
         callable(&self.pods, node, &said.own, settings.pool)
     }
 
-    /// What leases reach by the tunnel is reached by the machine.
-    fn mind_machine(&mut self, said: &Said) {
-        let (Ok(settings), Some(node)) = (self.ground.gateway(), said.own.nodes) else { return };
-        let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
-        self.end.stand(settings.pool, node, ranges.map(|range| range.local).collect());
-    }
-
     /// What people see of it.
     fn show(&self, said: &Said) {
         let peers = self.peers.iter().map(|(cluster, peer)| PeerSeen {
-            cluster: *cluster,
+            cluster,
             keys: peer.agreed().map(|agreed| agreed.keys.clone()).unwrap_or_default(),
-            leases: said.with(*cluster).map(|(id, _)| *id).collect(),
+            leases: said.with(cluster).map(|(id, _)| *id).collect(),
             reason: self
                 .ground
                 .gateway()
@@ -157,7 +154,8 @@ impl Keeper {
                 .or_else(|| peer.news().1)
                 .or_else(|| self.end.trouble().map(str::to_owned)),
         });
-        let (peers, own) = (peers.collect(), self.ground.own());
+        let peers = peers.collect();
+        let own = OwnGateway { cut_off: self.cut_off(), ..self.ground.own() };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });
     }
 
@@ -167,8 +165,8 @@ impl Keeper {
         if let Err(why) = self.ground.gateway() {
             return off(why);
         }
-        let Some(peer) = self.peers.get(&lease.cluster) else {
-            let unread = self.unread.get(&lease.cluster);
+        let Some(peer) = self.peers.get(lease.cluster) else {
+            let unread = self.peers.unread(lease.cluster);
             return unread.map_or((TunnelNews::Awaited, None), |why| off(why));
         };
         let (news, why) = peer.news();
@@ -210,6 +208,29 @@ impl Keeper {
         }
     }
 
+    /// Whether the nodes of this cluster have what they need for a pod; none: not yet.
+    fn by_nodes(
+        &self,
+        side: Side,
+        local: IpAddr,
+        address: IpAddr,
+        said: &Said,
+        id: &ContractId,
+    ) -> Option<bool> {
+        match side {
+            Side::Provider => match self.nodes.place(local, &self.pod_nodes) {
+                Place::Here | Place::There => Some(true),
+                Place::Nowhere => Some(false),
+                Place::Unknown => None,
+            },
+            Side::Consumer => {
+                let ranges = said.leases.get(id).into_iter().flat_map(|lease| &lease.ranges);
+                let mut of = ranges.map(|range| range.local).filter(|it| it.contains(&address));
+                of.all(|range| self.nodes.reach(&range)).then_some(true)
+            }
+        }
+    }
+
     /// Which pods packets are brought to.
     async fn tell_mapped(&mut self, said: &Said) {
         let mut told = Vec::new();
@@ -229,10 +250,12 @@ impl Keeper {
                     };
                     of.get(&local) == Some(&pod.of.address)
                 });
-                let done = known && !self.end.refuses(*id, local);
-                if !known && !is_off {
+                let by_nodes = self.by_nodes(side, local, pod.of.address, said, id);
+                let answers = known && by_nodes.is_some();
+                if !answers && !is_off {
                     continue;
                 }
+                let done = known && by_nodes == Some(true) && !self.end.refuses(*id, local);
                 let key = (*id, uid.clone());
                 if self.mapped.get(&key) != Some(&(pod.said, done)) {
                     self.mapped.insert(key, (pod.said, done));

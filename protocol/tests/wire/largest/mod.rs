@@ -4,6 +4,7 @@
 //! A message that is new is in this table, or the test fails; a choice of a message that is new
 //! does not compile here until it has its largest.
 
+mod node;
 mod traffic;
 mod tunnel;
 mod values;
@@ -45,7 +46,7 @@ enum Bound {
 use Bound::{Maker, Parts};
 
 /// By the type's name in its module.
-const MESSAGES: [(&str, Bound); 26] = [
+const MESSAGES: [(&str, Bound); 28] = [
     ("AdBody", Maker("broker/src/sale/offer.rs")),
     ("AdLease", Maker("broker/src/sale/offer.rs")),
     ("Ask", Parts(|| asks().iter().map(size).collect())),
@@ -69,6 +70,8 @@ const MESSAGES: [(&str, Bound); 26] = [
     ("Withdraw", Parts(|| vec![size(&withdraw())])),
     ("gossip::Message", Parts(|| gossip().iter().map(size).collect())),
     ("negotiation::Message", Parts(|| words().iter().map(size).collect())),
+    ("node::FromNode", Parts(|| node::from_node().iter().map(size).collect())),
+    ("node::ToNode", Parts(|| node::to_node().iter().map(size).collect())),
     ("tunnel::Answer", Parts(|| tunnel::answers().iter().map(size).collect())),
     ("tunnel::Ask", Parts(|| tunnel::asks().iter().map(size).collect())),
     ("workload::Message", Parts(|| workload().iter().map(size).collect())),

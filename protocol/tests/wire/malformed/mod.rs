@@ -18,6 +18,7 @@ use crate::{samples, talk};
 mod bounds;
 mod membership;
 mod network;
+mod node;
 mod signatures;
 mod stream;
 mod tunnel;
@@ -36,6 +37,7 @@ pub(crate) fn cases() -> Vec<Case> {
         bounds::cases(),
         network::cases(),
         stream::cases(),
+        node::cases(),
         tunnel::cases(),
         talk::cases(),
         membership::cases(),

@@ -27,10 +27,12 @@ use mercato_protocol::terms::{
 use mercato_protocol::time::Now;
 
 mod membership;
+mod node;
 mod traffic;
 mod tunnel;
 
 pub(crate) use membership::*;
+pub(crate) use node::*;
 pub(crate) use traffic::*;
 pub(crate) use tunnel::*;
 

@@ -111,13 +111,13 @@ impl Leases {
     }
 
     fn name_own_ranges(&mut self, turn: &mut Turn<'_>) {
-        let node = self.give(RangeOwner::Nodes, 0, None, turn);
+        let nodes = self.give(RangeOwner::Nodes, limits::NODES_BITS, None, turn);
         let mut blocks = Vec::new();
         for block in self.own.clone() {
             let local = self.give(RangeOwner::Own(block), bits(block), None, turn);
             blocks.extend(local.map(|inner| MappedRange { inner, local: block }));
         }
-        let own = OwnRanges { nodes: node.map(|range| range.addr()), blocks };
+        let own = OwnRanges { nodes, blocks };
         if own != self.said_own {
             turn.push(Effect::OwnRanges(own.clone()));
             self.said_own = own;

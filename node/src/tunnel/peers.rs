@@ -1,30 +1,84 @@
-//! What is said with peers: questions, answers, and what comes of them.
+//! The peers with which there is a lease: what is said with them, and what comes of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use mercato_agent::Config;
 use mercato_discovery::Host;
 use mercato_net::TunnelError;
+use mercato_protocol::envelope::{KeyPair, Verified};
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::tunnel::{Answer, PairSecret, RefusedReason};
+use mercato_protocol::tunnel::{Answer, Gateways, PairSecret, RefusedReason};
+use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use zeroize::Zeroizing;
 
-use super::{Asked, Event, Keeper, Outcome, Said};
-use crate::tunnel::exchange::said::Speaker;
-use crate::tunnel::exchange::{Effect, Exchange, Input};
-use crate::tunnel::own::Content;
-use crate::tunnel::peer::{Peer, State};
+use super::event::{Event, Outcome};
+use super::exchange::said::Speaker;
+use super::exchange::{Effect, Exchange, Input};
+use super::own::Content;
+use super::peer::{Peer, State};
+use super::secrets::Secrets;
+use super::words::{Asked, Said};
+use crate::driver::Handle;
+use crate::driver::clock::Clock;
 
-impl Keeper {
+/// The peers with which there is a lease, and what this cluster tells them of itself.
+pub(super) struct Peers {
+    key: Arc<KeyPair>,
+    own: ClusterId,
+    clock: Clock,
+    driver: Handle,
+    secrets: Arc<Secrets>,
+    tell: mpsc::Sender<Event>,
+    all: BTreeMap<ClusterId, Peer>,
+    list: Option<(Content, Verified<Gateways>)>,
+    /// Peers whose secrets cannot be read, and why.
+    unread: BTreeMap<ClusterId, String>,
+}
+
+impl Peers {
+    pub(super) fn new(
+        config: &Config,
+        driver: Handle,
+        secrets: Arc<Secrets>,
+        tell: mpsc::Sender<Event>,
+    ) -> Self {
+        Self {
+            key: config.key.clone(),
+            own: config.cluster(),
+            clock: Clock::start(),
+            driver,
+            secrets,
+            tell,
+            all: BTreeMap::new(),
+            list: None,
+            unread: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn get(&self, cluster: ClusterId) -> Option<&Peer> {
+        self.all.get(&cluster)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClusterId, &Peer)> {
+        self.all.iter().map(|(cluster, peer)| (*cluster, peer))
+    }
+
+    /// Why nothing is said with a cluster, if its secret cannot be read.
+    pub(super) fn unread(&self, cluster: ClusterId) -> Option<&String> {
+        self.unread.get(&cluster)
+    }
+
     /// Each peer with a lease has an exchange, which knows of its connection and its lease.
-    pub(super) fn mind_peers(&mut self, said: &Said) {
+    pub(super) fn mind(&mut self, said: &Said) {
         let partners = said.partners();
         for cluster in &partners {
-            if !self.peers.contains_key(cluster) {
+            if !self.all.contains_key(cluster) {
                 match self.known(*cluster) {
                     Ok(exchange) => {
                         self.unread.remove(cluster);
-                        self.peers.insert(*cluster, Peer::new(exchange));
+                        self.all.insert(*cluster, Peer::new(exchange));
                     }
                     Err(error) => {
                         let why = format!("{error:#}");
@@ -36,10 +90,10 @@ impl Keeper {
                     }
                 }
             }
-            let own = self.own.as_ref().map(|(_, list)| list.clone());
+            let own = self.list.as_ref().map(|(_, list)| list.clone());
             let met_at = |key| Some(self.driver.net().address_of(key)?.host);
-            let Some(peer) = self.peers.get_mut(cluster) else { continue };
-            let now = said.peers.get(cluster).map(|peer| peer.said);
+            let Some(peer) = self.all.get_mut(cluster) else { continue };
+            let now = said.peers.get(cluster).copied();
             let mut inputs = Vec::new();
             if peer.connection != now {
                 peer.connection = now;
@@ -58,17 +112,16 @@ impl Keeper {
                 self.drive(*cluster, input);
             }
         }
-        let ended: Vec<_> =
-            self.peers.keys().filter(|it| !partners.contains(it)).copied().collect();
+        let ended: Vec<_> = self.all.keys().filter(|it| !partners.contains(it)).copied().collect();
         self.unread.retain(|cluster, _| partners.contains(cluster));
         for cluster in ended {
             self.drive(cluster, Input::LeaseEnded);
-            self.peers.remove(&cluster);
+            self.all.remove(&cluster);
         }
         let due = |peer: &Peer| {
             peer.exchange.wakeup().is_some_and(|deadline| deadline.is_due(self.clock.now()))
         };
-        let due = self.peers.iter().filter(|(_, peer)| due(peer)).map(|(cluster, _)| *cluster);
+        let due = self.all.iter().filter(|(_, peer)| due(peer)).map(|(cluster, _)| *cluster);
         for cluster in due.collect::<Vec<_>>() {
             self.drive(cluster, Input::Wake);
         }
@@ -76,12 +129,12 @@ impl Keeper {
 
     fn known(&self, cluster: ClusterId) -> anyhow::Result<Exchange> {
         let pair = block_in_place(|| self.secrets.of(cluster))?;
-        Ok(Exchange::new(self.config.cluster(), cluster, pair))
+        Ok(Exchange::new(self.own, cluster, pair))
     }
 
     /// Peers hear what this cluster says of itself now, if that is something else.
     pub(super) fn say_own(&mut self, content: Content) {
-        if self.own.as_ref().is_some_and(|(said, _)| *said == content) {
+        if self.list.as_ref().is_some_and(|(said, _)| *said == content) {
             return;
         }
         self.sign(content, 0);
@@ -90,12 +143,12 @@ impl Keeper {
     /// Signs a list that is later than that.
     fn sign(&mut self, content: Content, after_ms: u64) {
         let now = crate::driver::clock::wall();
-        let last = self.own.as_ref().map_or(0, |(_, list)| list.issued_ms);
+        let last = self.list.as_ref().map_or(0, |(_, list)| list.issued_ms);
         let issued_ms = now.wall_ms.max(last + 1).max(after_ms.saturating_add(1));
-        match content.sign(&self.config.key, self.config.cluster(), issued_ms, now) {
+        match content.sign(&self.key, self.own, issued_ms, now) {
             Ok(list) => {
-                self.own = Some((content, list.clone()));
-                for cluster in self.peers.keys().copied().collect::<Vec<_>>() {
+                self.list = Some((content, list.clone()));
+                for cluster in self.all.keys().copied().collect::<Vec<_>>() {
                     self.drive(cluster, Input::Own(list.clone()));
                 }
             }
@@ -107,7 +160,7 @@ impl Keeper {
     /// one.
     fn drive(&mut self, cluster: ClusterId, input: Input) -> Option<Answer> {
         let mut answer = None;
-        let Some(peer) = self.peers.get_mut(&cluster) else { return answer };
+        let Some(peer) = self.all.get_mut(&cluster) else { return answer };
         let effects = peer
             .exchange
             .handle(self.clock.now(), input, || PairSecret::new(Zeroizing::new(rand::random())));
@@ -118,7 +171,7 @@ impl Keeper {
                     if let Err(error) = block_in_place(|| self.secrets.keep(cluster, &pair)) {
                         // Once for each secret that cannot be kept.
                         tracing::warn!("{error:#}");
-                        self.peers.remove(&cluster);
+                        self.all.remove(&cluster);
                         let reason = RefusedReason::Unavailable;
                         let text = "the secret cannot be kept".to_owned();
                         return Some(Answer::Refused { reason, text });
@@ -134,18 +187,18 @@ impl Keeper {
                 Effect::Answer(said) => answer = Some(said),
                 Effect::Reissue { after_ms } => reissue = Some(after_ms),
                 Effect::Agreed { gateways, secrets } => {
-                    if let Some(peer) = self.peers.get_mut(&cluster) {
+                    if let Some(peer) = self.all.get_mut(&cluster) {
                         peer.agree(&gateways, &secrets);
                     }
                 }
                 Effect::Off(off) => {
-                    if let Some(peer) = self.peers.get_mut(&cluster) {
+                    if let Some(peer) = self.all.get_mut(&cluster) {
                         peer.state = State::Off(off);
                     }
                 }
             }
         }
-        if let (Some(after_ms), Some((content, _))) = (reissue, &self.own) {
+        if let (Some(after_ms), Some((content, _))) = (reissue, &self.list) {
             let content = content.clone();
             self.sign(content, after_ms);
         }
@@ -153,10 +206,9 @@ impl Keeper {
     }
 
     fn ask(&self, cluster: ClusterId, number: u64, ask: mercato_protocol::tunnel::Ask) {
-        let (heard, tell, net) = (self.heard.now(), self.tell.clone(), self.driver.net().clone());
-        let Some(key) = heard.peers.get(&cluster).map(|peer| peer.key) else {
-            return;
-        };
+        let (tell, net) = (self.tell.clone(), self.driver.net().clone());
+        let Some(key) = self.all.get(&cluster).and_then(|peer| peer.connection) else { return };
+        let key = key.key;
         tokio::spawn(async move {
             let answer = match net.tunnel(key, ask).await {
                 Ok(answer) => {
@@ -177,8 +229,8 @@ impl Keeper {
 
     /// A session was agreed: with the secret that both have, so that none before is needed.
     pub(super) fn on_up(&mut self, key: &mercato_session::PublicKey) {
-        let (own, mut found) = (self.config.cluster(), None);
-        for (cluster, peer) in &mut self.peers {
+        let (own, mut found) = (self.own, None);
+        for (cluster, peer) in &mut self.all {
             if let Some(secret) = peer.on_up(key) {
                 found = Some((*cluster, secret.hash(own, *cluster)));
             }
@@ -186,6 +238,11 @@ impl Keeper {
         if let Some((cluster, hash)) = found {
             self.drive(cluster, Input::Rekeyed(hash));
         }
+    }
+
+    /// That it is down is no news for a lease: pods stay where they are.
+    pub(super) fn on_down(&mut self, key: &mercato_session::PublicKey) {
+        self.all.values_mut().for_each(|peer| peer.on_down(key));
     }
 
     pub(super) fn on_answered(&mut self, cluster: ClusterId, number: u64, answer: Outcome) {
@@ -199,12 +256,11 @@ impl Keeper {
         );
     }
 
-    pub(super) fn on_asked(&mut self, asked: Asked) {
+    /// It may ask a moment before this task has minded the connection or the lease.
+    pub(super) fn on_asked(&mut self, asked: Asked, said: &Said) {
         let Asked { peer, ask, responder } = asked;
-        let said = self.heard.now();
-        // It may ask a moment before this task has heard of the connection or of the lease.
-        self.mind_peers(&said);
-        let answer = self.answer(&said, peer, ask);
+        self.mind(said);
+        let answer = self.answer(said, peer, ask);
         responder.respond(answer);
     }
 
@@ -220,7 +276,7 @@ impl Keeper {
         let Some((cluster, _)) = known.next() else {
             return refused("the two clusters have not met yet");
         };
-        if !self.peers.contains_key(cluster) {
+        if !self.all.contains_key(cluster) {
             return refused("no lease between the two clusters is in force here");
         }
         let keys = BTreeMap::from([(key, *cluster)]);

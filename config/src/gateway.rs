@@ -1,0 +1,114 @@
+//! What the owner says of the gateway of the tunnels, and of the way to it from the cluster's other
+//! nodes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU16, NonZeroU32};
+
+use ipnet::{IpNet, Ipv4Net};
+use serde::{Deserialize, Deserializer};
+
+use crate::switch::Switch;
+
+/// The gateway of the tunnels to other clusters.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Gateway {
+    /// Off, which is the default: none, pods elsewhere have no address at home.
+    pub enabled: Switch,
+    /// Where other gateways reach it, by UDP.
+    #[serde(deserialize_with = "port")]
+    pub port: NonZeroU16,
+    /// Where they are told that it is, `IP:PORT`; empty: at the addresses of this machine, with the
+    /// port above.
+    pub addresses: Vec<SocketAddr>,
+    /// By addresses of this range pods are known inside tunnels: nothing else here may use it. Of
+    /// IPv4, and of [`POOL_PREFIXES`].
+    #[serde(deserialize_with = "pool")]
+    pub pool: IpNet,
+    /// The way from the cluster's other nodes to the gateway's.
+    pub nodes: Nodes,
+}
+
+/// The way from the cluster's other nodes to the gateway's.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Nodes {
+    /// Where the daemon is reached by them, by TCP.
+    #[serde(deserialize_with = "port")]
+    pub port: NonZeroU16,
+    /// By which nodes reach each other (VXLAN), by UDP: of nobody else on any of them.
+    #[serde(deserialize_with = "port")]
+    pub overlay_port: NonZeroU16,
+    /// The number of the network between them, of 24 bits.
+    #[serde(deserialize_with = "vni")]
+    pub vni: NonZeroU32,
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self { port: NODES_PORT, overlay_port: OVERLAY_PORT, vni: VNI }
+    }
+}
+
+/// Where nodes reach the daemon, unless the owner says otherwise.
+const NODES_PORT: NonZeroU16 = NonZeroU16::new(7478).expect("it is not zero");
+/// Nobody's default: Calico has 4789, Submariner 4800, flannel, k3s and Cilium 8472.
+const OVERLAY_PORT: NonZeroU16 = NonZeroU16::new(7477).expect("it is not zero");
+/// Numbered as the gateway's port.
+const VNI: NonZeroU32 = NonZeroU32::new(7475).expect("it is not zero");
+/// 24 bits (RFC 7348, section 5).
+const LARGEST_VNI: u32 = (1 << 24) - 1;
+
+/// How long the prefix of a pool is: a wider one is of the Internet's, a narrower one has no room for
+/// two leases.
+pub const POOL_PREFIXES: std::ops::RangeInclusive<u8> = 8..=22;
+
+/// Nobody's on the Internet, and seldom anybody's elsewhere: flannel, k3s, Calico and kubeadm have
+/// other ranges of 10/8 by default.
+const POOL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 13);
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            enabled: Switch::Off,
+            port: GATEWAY_PORT,
+            addresses: Vec::new(),
+            pool: POOL.into(),
+            nodes: Nodes::default(),
+        }
+    }
+}
+
+/// Where other gateways reach it, unless the owner says otherwise.
+pub const GATEWAY_PORT: NonZeroU16 = NonZeroU16::new(7475).expect("it is not zero");
+
+fn port<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU16, D::Error> {
+    let port = i64::deserialize(from)?;
+    let fits = u16::try_from(port).ok().and_then(NonZeroU16::new);
+    fits.ok_or_else(|| {
+        let wrong = format!("expected a port from 1 to 65535, found {port}");
+        serde::de::Error::custom(wrong)
+    })
+}
+
+fn vni<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU32, D::Error> {
+    let vni = i64::deserialize(from)?;
+    let fits = u32::try_from(vni).ok().filter(|vni| *vni <= LARGEST_VNI);
+    fits.and_then(NonZeroU32::new).ok_or_else(|| {
+        let wrong = format!("expected a number from 1 to {LARGEST_VNI}, found {vni}");
+        serde::de::Error::custom(wrong)
+    })
+}
+
+fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<IpNet, D::Error> {
+    let text = String::deserialize(from)?;
+    let is_good =
+        |pool: &IpNet| pool.addr().is_ipv4() && POOL_PREFIXES.contains(&pool.prefix_len());
+    let pool = text.parse::<IpNet>().ok().filter(is_good).filter(|pool| *pool == pool.trunc());
+    pool.ok_or_else(|| {
+        let (wide, narrow) = (POOL_PREFIXES.start(), POOL_PREFIXES.end());
+        serde::de::Error::custom(format!(
+            "expected an IPv4 range of /{wide} to /{narrow} by its first address, for example {POOL}"
+        ))
+    })
+}

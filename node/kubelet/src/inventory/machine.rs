@@ -1,0 +1,70 @@
+//! Which real nodes the cluster has, and where they are on their own network.
+
+use std::net::IpAddr;
+
+use futures::stream::BoxStream;
+use serde_json::Value;
+
+use super::node::is_virtual;
+use super::settled::{Seen, told};
+use crate::cluster::Cluster;
+use crate::kind::NODE;
+use crate::watch::{Selection, changes};
+
+/// A real node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeMachine {
+    /// The name of the node.
+    pub name: String,
+    /// Its addresses on the network of the nodes (`InternalIP`), as it tells them.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl NodeMachine {
+    /// None for a virtual node, which is on no machine of the cluster.
+    pub fn read(node: &Value) -> Option<Self> {
+        if is_virtual(node) {
+            return None;
+        }
+        let all = node["status"]["addresses"].as_array().into_iter().flatten();
+        let internal = all.filter(|address| address["type"] == "InternalIP");
+        let addresses = internal.filter_map(|address| address["address"].as_str()?.parse().ok());
+        let name = node["metadata"]["name"].as_str()?.to_owned();
+        Some(Self { name, addresses: addresses.collect() })
+    }
+}
+
+/// All real nodes, first when all are known, then whenever one differs. Ends never; an API server
+/// out of reach yields nothing.
+pub fn machines(cluster: &Cluster) -> BoxStream<'static, Vec<NodeMachine>> {
+    told(changes(cluster, NODE, Selection::default(), |node| {
+        let uid = node["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        Seen { uid, told: NodeMachine::read(&node) }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_real_node_is_told_with_its_internal_addresses() {
+        let mut node = json!({
+            "metadata": { "name": "n1", "uid": "u1", "labels": {} },
+            "status": { "addresses": [
+                { "type": "InternalIP", "address": "192.0.2.8" },
+                { "type": "InternalIP", "address": "2001:db8::8" },
+                { "type": "InternalIP", "address": "forged" },
+                { "type": "ExternalIP", "address": "203.0.113.8" },
+                { "type": "Hostname", "address": "n1" },
+            ] },
+        });
+        let addresses = vec!["192.0.2.8".parse().unwrap(), "2001:db8::8".parse().unwrap()];
+        let machine = NodeMachine { name: "n1".into(), addresses };
+        assert_eq!(NodeMachine::read(&node), Some(machine));
+        node["metadata"]["labels"]["type"] = "virtual-kubelet".into();
+        assert_eq!(NodeMachine::read(&node), None);
+    }
+}

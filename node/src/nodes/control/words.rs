@@ -1,0 +1,124 @@
+//! What is said between the task that keeps the tunnel and the connections of nodes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use mercato_protocol::node::{NodeLease, NodeWay, Snapshot, ToNode};
+use tokio::sync::watch;
+
+/// What a node's connection tells.
+#[derive(Debug)]
+pub(crate) enum NodeEvent {
+    /// The node is there. Of several connections of one node the latest counts.
+    Joined {
+        node: String,
+        connection: u64,
+        /// The address of the pool that is in force there.
+        held: Option<IpAddr>,
+        /// Takes what the node is to have; dropped, it ends the connection.
+        orders: watch::Sender<Order>,
+    },
+    /// How it is with what it was told.
+    State { node: String, connection: u64, state: NodeState },
+    /// The connection of the node has ended.
+    Left { node: String, connection: u64 },
+}
+
+/// How it is at a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeState {
+    /// Of the wish that is in force there.
+    pub(crate) version: u64,
+    /// The largest packet of the network of the nodes there, in bytes; zero: not known.
+    pub(crate) mtu: u32,
+    /// Why the latest wish is not in force.
+    pub(crate) trouble: Option<String>,
+}
+
+/// What a node is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Nothing is said to it yet.
+    Wait,
+    /// To have all of this, and nothing else.
+    Have(Arc<Wish>),
+    /// To leave its machine alone.
+    Own,
+    /// To go, and why it has to.
+    Refuse(String),
+}
+
+/// All that a node should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// Larger than those of all before.
+    pub(crate) version: u64,
+    pub(crate) way: Option<NodeWay>,
+    pub(crate) leases: Vec<WishLease>,
+}
+
+/// What a lease needs of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WishLease {
+    /// When it ends, by the wall clock.
+    pub(crate) until_ms: u64,
+    pub(crate) ranges: Vec<IpNet>,
+    pub(crate) pods: Vec<IpAddr>,
+}
+
+impl Order {
+    /// As it is said at this time; none: nothing is said yet.
+    pub(super) fn said(&self, wall_ms: u64) -> Option<ToNode> {
+        match self {
+            Self::Wait => None,
+            Self::Own => Some(ToNode::Own),
+            Self::Refuse(text) => Some(refused(text)),
+            Self::Have(wish) => Some(ToNode::Snapshot(wish.at(wall_ms))),
+        }
+    }
+}
+
+impl Wish {
+    fn at(&self, wall_ms: u64) -> Snapshot {
+        let left = self.leases.iter().filter(|lease| lease.until_ms > wall_ms);
+        let leases = left.map(|lease| NodeLease {
+            left_ms: lease.until_ms - wall_ms,
+            ranges: lease.ranges.clone(),
+            pods: lease.pods.clone(),
+        });
+        let leases = self.way.iter().flat_map(|_| leases.clone()).collect();
+        Snapshot { version: self.version, way: self.way.clone(), leases }
+    }
+}
+
+/// A refusal, as much of it as may be said.
+pub(super) fn refused(text: &str) -> ToNode {
+    let end = text.floor_char_boundary(mercato_protocol::limits::LINE_BYTES);
+    ToNode::Refused { text: text[..end].to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_has_ended_is_not_said() {
+        let address = |text: &str| text.parse().unwrap();
+        let way = NodeWay {
+            pool: "10.200.0.0/13".parse().unwrap(),
+            address: address("10.203.7.9"),
+            machine: address("192.0.2.9"),
+            gateway: address("10.203.7.0"),
+            gateway_machine: address("192.0.2.8"),
+            vni: 7_475,
+            port: 7_477,
+            mtu: 1_420,
+        };
+        let lease = |until_ms| WishLease { until_ms, ranges: vec![], pods: vec![] };
+        let wish = Wish { version: 3, way: Some(way), leases: vec![lease(1_000), lease(5_000)] };
+        let left: Vec<u64> = wish.at(2_000).leases.iter().map(|lease| lease.left_ms).collect();
+        assert_eq!(left, [3_000]);
+        assert_eq!(Order::Wait.said(0), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! What should be in force on this node, by the latest snapshot and the clock. It reads no clock
+//! and touches nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use mercato_host::{Marks, Overlay, Wanted, Way};
+use mercato_protocol::node::{NodeWay, Snapshot};
+
+use crate::limits;
+
+/// Which snapshot, of all that this process has heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Connections are numbered from 1.
+    pub(super) connection: u64,
+    pub(super) version: u64,
+}
+
+/// A snapshot that has come.
+#[derive(Clone, Debug)]
+pub(super) struct Heard {
+    pub(super) connection: u64,
+    /// When, by the machine's clock.
+    pub(super) at_ms: u64,
+    pub(super) snapshot: Snapshot,
+}
+
+/// What is to be done with the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// What is there stays: an earlier process has set it up, and whoever says what should be
+    /// there is still sought.
+    Stay,
+    /// Nothing of ours: so it was said, or nobody has said anything.
+    Nothing,
+    /// This, with the addresses that both are known by.
+    SetUp(Box<Wanted>),
+}
+
+/// What should be in force.
+#[derive(Debug)]
+pub(super) struct Force {
+    said: Said,
+}
+
+#[derive(Debug)]
+enum Said {
+    /// Nothing since the start of this process, which may wait until then.
+    Nothing {
+        until_ms: u64,
+    },
+    /// Nothing in all that time.
+    Nobody,
+    Snapshot {
+        word: Word,
+        way: Option<NodeWay>,
+        leases: Vec<Lease>,
+    },
+}
+
+/// A lease, until its end by the machine's clock.
+#[derive(Debug)]
+struct Lease {
+    end_ms: u64,
+    ranges: Vec<IpNet>,
+    pods: Vec<IpAddr>,
+}
+
+impl Force {
+    /// What a process knows that starts now.
+    pub(super) fn new(now_ms: u64) -> Self {
+        let until_ms = now_ms.saturating_add(limits::FOLLOW_EARLIER_MS);
+        Self { said: Said::Nothing { until_ms } }
+    }
+
+    /// Takes a snapshot in the place of all that was said before.
+    pub(super) fn hear(&mut self, heard: Heard) {
+        let Heard { connection, at_ms, snapshot: Snapshot { version, way, leases } } = heard;
+        let leases = leases.into_iter().map(|lease| Lease {
+            end_ms: at_ms.saturating_add(lease.left_ms),
+            ranges: lease.ranges,
+            pods: lease.pods,
+        });
+        let word = Word { connection, version };
+        self.said = Said::Snapshot { word, way, leases: leases.collect() };
+    }
+
+    /// Lets end what ends by the clock; gives how many leases that were.
+    pub(super) fn end(&mut self, now_ms: u64) -> usize {
+        match &mut self.said {
+            Said::Nothing { until_ms } => {
+                if *until_ms <= now_ms {
+                    self.said = Said::Nobody;
+                }
+                0
+            }
+            Said::Nobody => 0,
+            Said::Snapshot { leases, .. } => {
+                let before = leases.len();
+                leases.retain(|lease| lease.end_ms > now_ms);
+                before - leases.len()
+            }
+        }
+    }
+
+    /// When [`Force::end`] has something to do next, by the machine's clock.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        match &self.said {
+            Said::Nothing { until_ms } => Some(*until_ms),
+            Said::Nobody => None,
+            Said::Snapshot { leases, .. } => leases.iter().map(|lease| lease.end_ms).min(),
+        }
+    }
+
+    /// The snapshot that all this is by.
+    pub(super) fn word(&self) -> Option<Word> {
+        match &self.said {
+            Said::Nothing { .. } | Said::Nobody => None,
+            Said::Snapshot { word, .. } => Some(*word),
+        }
+    }
+
+    /// What should be in force now.
+    pub(super) fn target(&self) -> Target {
+        match &self.said {
+            Said::Nothing { .. } => Target::Stay,
+            Said::Nobody | Said::Snapshot { way: None, .. } => Target::Nothing,
+            Said::Snapshot { way: Some(way), leases, .. } => {
+                Target::SetUp(Box::new(wanted(way, leases)))
+            }
+        }
+    }
+}
+
+fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
+    let ranges: BTreeSet<IpNet> = leases.iter().flat_map(|lease| &lease.ranges).copied().collect();
+    let pods: BTreeSet<IpAddr> = leases.iter().flat_map(|lease| &lease.pods).copied().collect();
+    Wanted {
+        marks: Marks::default(),
+        // Of the gateway's device, which is elsewhere.
+        mtu: way.mtu,
+        pool: way.pool,
+        node: way.address,
+        second: None,
+        ranges,
+        pods,
+        way: Way::Through(way.gateway),
+        overlay: Some(Overlay {
+            vni: way.vni,
+            // A larger one is no message; none is refused there, too.
+            port: u16::try_from(way.port).unwrap_or_default(),
+            local: way.machine,
+            mtu: way.mtu,
+            nodes: BTreeMap::from([(way.gateway, way.gateway_machine)]),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::node::NodeLease;
+
+    use super::super::testing::{lease, snapshot, way};
+    use super::*;
+
+    fn heard(version: u64, at_ms: u64, leases: Vec<NodeLease>) -> Heard {
+        Heard { connection: 1, at_ms, snapshot: snapshot(version, leases) }
+    }
+
+    fn set_up(force: &Force) -> Wanted {
+        match force.target() {
+            Target::SetUp(wanted) => *wanted,
+            other @ (Target::Stay | Target::Nothing) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_there_at_the_start_stays_for_a_while() {
+        let mut force = Force::new(1_000);
+        assert_eq!((force.target(), force.word()), (Target::Stay, None));
+        let until_ms = force.next_ms().unwrap();
+        assert_eq!(until_ms, 1_000 + limits::FOLLOW_EARLIER_MS);
+        force.end(until_ms - 1);
+        assert_eq!(force.target(), Target::Stay);
+        force.end(until_ms);
+        assert_eq!((force.target(), force.next_ms()), (Target::Nothing, None));
+        force.hear(heard(1, until_ms, Vec::new()));
+        assert_eq!(set_up(&force).node, way().address);
+    }
+
+    #[test]
+    fn a_snapshot_is_all_that_is_wanted() {
+        let mut force = Force::new(0);
+        let one = lease(9_000, &["10.201.0.0/24"], &["10.42.0.5"]);
+        let two = lease(9_000, &["10.201.0.0/24", "10.202.0.0/24"], &["10.42.0.5", "10.42.0.6"]);
+        force.hear(heard(1, 50, vec![one, two]));
+        let wanted = set_up(&force);
+        wanted.check().unwrap();
+        assert_eq!((wanted.pool, wanted.node), (way().pool, way().address));
+        assert_eq!(wanted.ranges.len(), 2);
+        assert_eq!(wanted.pods.len(), 2);
+        assert_eq!(wanted.way, Way::Through(way().gateway));
+        let overlay = wanted.overlay.unwrap();
+        assert_eq!(overlay.nodes, BTreeMap::from([(way().gateway, way().gateway_machine)]));
+        assert_eq!((overlay.local, overlay.mtu), (way().machine, way().mtu));
+        assert_eq!((overlay.vni, u32::from(overlay.port)), (way().vni, way().port));
+        force.hear(heard(2, 60, vec![lease(9_000, &[], &["10.42.0.7"])]));
+        let wanted = set_up(&force);
+        assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
+        assert_eq!(force.word(), Some(Word { connection: 1, version: 2 }));
+        let none = Snapshot { version: 3, way: None, leases: Vec::new() };
+        force.hear(Heard { connection: 1, at_ms: 70, snapshot: none });
+        assert_eq!(force.target(), Target::Nothing);
+    }
+
+    #[test]
+    fn each_lease_ends_by_the_clock_and_the_way_stays() {
+        let mut force = Force::new(0);
+        let leases = [lease(500, &["10.201.0.0/24"], &[]), lease(700, &[], &["10.42.0.5"])];
+        force.hear(heard(1, 1_000, leases.to_vec()));
+        assert_eq!(force.next_ms(), Some(1_500));
+        assert_eq!(force.end(1_499), 0);
+        assert_eq!(force.end(1_500), 1);
+        let wanted = set_up(&force);
+        assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
+        assert_eq!((force.next_ms(), force.end(1_700), force.next_ms()), (Some(1_700), 1, None));
+        assert!(set_up(&force).pods.is_empty());
+    }
+
+    #[test]
+    fn a_lease_that_lasts_for_ever_is_none_that_has_ended() {
+        let mut force = Force::new(0);
+        force.hear(heard(1, 1_000, vec![lease(u64::MAX, &[], &["10.42.0.5"])]));
+        assert_eq!(force.end(u64::MAX - 1), 0);
+    }
+}

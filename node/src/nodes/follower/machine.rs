@@ -1,0 +1,153 @@
+//! The machine of this node: its clock, and what `node/host/` sets up there.
+
+use std::net::IpAddr;
+
+use mercato_host::{Family, Finding, Found, HostError, Marks, Wanted, WantedError};
+use nix::time::{ClockId, clock_gettime};
+use thiserror::Error;
+
+/// What the rest needs of a machine. Whoever calls it waits for the kernel.
+pub(super) trait Machine: Send + Sync + 'static {
+    /// Milliseconds since some moment, also of those in which the machine slept.
+    fn now_ms(&self) -> u64;
+    /// The node's address of the pool that an earlier process has set up, if one has.
+    fn address(&self) -> Result<Option<IpAddr>, Trouble>;
+    /// The largest packet of the device that has this address, in bytes, if one has.
+    fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble>;
+    /// Brings it about that this is in force.
+    fn set_up(&self, wanted: &Wanted) -> Result<(), Trouble>;
+    /// Removes what a node has set up; gives whether there was anything.
+    fn clean(&self) -> Result<bool, Trouble>;
+}
+
+/// Why this node is not as it should be.
+#[derive(Debug, Error)]
+pub(super) enum Trouble {
+    /// The kernel does not let it be so.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It cannot be so here.
+    #[error(transparent)]
+    Wanted(#[from] WantedError),
+    /// It is so, and is of no use.
+    #[error("{0}")]
+    Found(Finding),
+    /// Whoever has the device sets up the rest himself.
+    #[error(
+        "the device {0} is on this node: a gateway runs here, and this node is to reach another \
+         one; end the daemon that runs here, or run none of the nodes' processes beside it"
+    )]
+    Gateway(String),
+}
+
+/// The machine that this process runs on.
+pub(super) struct Host;
+
+impl Machine for Host {
+    fn now_ms(&self) -> u64 {
+        // Every Linux since 2.6.39 has it.
+        let now = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("the machine has this clock");
+        now.tv_sec() as u64 * 1_000 + now.tv_nsec() as u64 / 1_000_000
+    }
+
+    fn address(&self) -> Result<Option<IpAddr>, Trouble> {
+        Ok(address(&mercato_host::read(&Marks::default())?))
+    }
+
+    fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble> {
+        Ok(mercato_host::mtu_of(address)?)
+    }
+
+    fn set_up(&self, wanted: &Wanted) -> Result<(), Trouble> {
+        let found = mercato_host::read(&wanted.marks)?;
+        if found.device.is_some() {
+            return Err(Trouble::Gateway(wanted.marks.device.clone()));
+        }
+        mercato_host::apply(&mercato_host::plan(&found, wanted)?)?;
+        let off = Finding::ForwardingOff(Family::of_net(wanted.pool));
+        match found.findings().into_iter().find(|it| *it == off) {
+            Some(off) => Err(Trouble::Found(off)),
+            None => Ok(()),
+        }
+    }
+
+    fn clean(&self) -> Result<bool, Trouble> {
+        let marks = Marks::default();
+        let found = mercato_host::read(&marks)?;
+        if is_gateways(&found) {
+            return Ok(false);
+        }
+        let steps = mercato_host::clean_plan(&found, &marks);
+        mercato_host::apply(&steps)?;
+        Ok(!steps.is_empty())
+    }
+}
+
+/// The one address of the overlay's device that is of its own.
+fn address(found: &Found) -> Option<IpAddr> {
+    let overlay = found.overlay.as_ref()?;
+    let is_own = |net: &&ipnet::IpNet| net.prefix_len() == net.max_prefix_len();
+    overlay.link.addresses.iter().find(is_own).map(ipnet::IpNet::addr)
+}
+
+/// Whether a gateway has set up what is there: it runs here, or has, and its daemon cleans up as
+/// it starts. Other nodes have no rule about what comes by its device.
+fn is_gateways(found: &Found) -> bool {
+    found.device.is_some() || found.rules.iter().any(|rule| rule.from_device.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use mercato_host::{Link, OverlayLink, Rule};
+
+    use super::*;
+
+    fn link(addresses: &[&str]) -> Link {
+        let addresses = addresses.iter().map(|net| net.parse().unwrap()).collect();
+        Link { index: 7, up: true, mtu: 1_400, addresses, settings: BTreeMap::new() }
+    }
+
+    #[test]
+    fn the_address_is_that_of_the_overlay_alone() {
+        let overlay = |addresses: &[&str]| OverlayLink {
+            link: link(addresses),
+            vxlan: None,
+            neighbours: BTreeSet::new(),
+            endpoints: BTreeSet::new(),
+        };
+        let mut found = Found { device: Some(link(&["10.200.0.1/32"])), ..Found::default() };
+        assert_eq!(address(&found), None);
+        found.overlay = Some(overlay(&["fe80::1/64"]));
+        assert_eq!(address(&found), None);
+        found.overlay = Some(overlay(&["10.1.0.0/16", "10.200.0.7/32", "fe80::1/64"]));
+        assert_eq!(address(&found), "10.200.0.7".parse().ok());
+    }
+
+    #[test]
+    fn what_a_gateway_has_set_up_is_not_a_nodes() {
+        let rule = |from_device: Option<&str>| Rule {
+            family: Family::V4,
+            preference: 500,
+            to: None,
+            from: None,
+            from_device: from_device.map(str::to_owned),
+            table: 7_475,
+            protocol: 174,
+            is_plain: true,
+        };
+        let rules =
+            |rules: Vec<Rule>| Found { rules: rules.into_iter().collect(), ..Found::default() };
+        assert!(!is_gateways(&Found::default()));
+        assert!(!is_gateways(&rules(vec![rule(None)])));
+        assert!(is_gateways(&rules(vec![rule(None), rule(Some("mercato0"))])));
+        assert!(is_gateways(&Found { device: Some(link(&[])), ..Found::default() }));
+    }
+
+    #[test]
+    fn the_clock_goes_on() {
+        let before = Host.now_ms();
+        assert!(before > 0 && Host.now_ms() >= before);
+    }
+}

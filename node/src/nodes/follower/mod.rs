@@ -1,0 +1,37 @@
+//! What runs on each other node: it does there what the daemon says, and goes on with that while
+//! the daemon is away.
+//!
+//! `places` has what the node is told of the daemon, `connection` speaks with it, `force` is what
+//! should be in force by what was heard and by the clock, `keeper` keeps the `machine` so. Nothing
+//! of this ends by itself. What is in force outlives the process: it goes with a snapshot that says
+//! so, or after a start at which nobody vouches for it.
+
+mod connection;
+mod force;
+mod keeper;
+mod machine;
+mod places;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use self::connection::{Follower, Pace};
+use self::keeper::NodeKeeper;
+use self::machine::Host;
+
+pub(crate) use places::Places;
+
+/// Follows the daemon that is named there, for ever.
+pub(crate) async fn follow(places: Places) {
+    let machine = Arc::new(Host);
+    let (hear, heard) = watch::channel(None);
+    let (tell, told) = watch::channel(None);
+    let keeper = NodeKeeper::new(machine.clone(), heard, tell);
+    let follower = Follower::new(places, Pace::default(), machine, hear, told);
+    tokio::join!(keeper.keep(), follower.follow());
+}

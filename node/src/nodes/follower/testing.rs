@@ -1,0 +1,101 @@
+//! A machine of none, and snapshots of few words.
+
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+use mercato_host::Wanted;
+use mercato_protocol::node::{NodeLease, NodeWay, Snapshot};
+
+use super::force::{Force, Heard, Target};
+use super::machine::{Machine, Trouble};
+
+/// How it is with a machine that is none.
+#[derive(Default)]
+pub(super) struct Now {
+    ms: u64,
+    pub(super) set_up: Option<Wanted>,
+    /// Why nothing can be changed.
+    pub(super) trouble: Option<String>,
+}
+
+/// A machine that is none.
+#[derive(Default)]
+pub(super) struct Fake(Mutex<Now>);
+
+impl Fake {
+    pub(super) fn now<T>(&self, of: impl FnOnce(&mut Now) -> T) -> T {
+        of(&mut self.0.lock().unwrap())
+    }
+
+    /// Lets its clock go on.
+    pub(super) fn pass(&self, ms: u64) {
+        self.now(|now| now.ms += ms);
+    }
+
+    fn changed<T>(&self, of: impl FnOnce(&mut Now) -> T) -> Result<T, Trouble> {
+        self.now(|now| match &now.trouble {
+            Some(trouble) => Err(Trouble::Gateway(trouble.clone())),
+            None => Ok(of(now)),
+        })
+    }
+}
+
+impl Machine for Fake {
+    fn now_ms(&self) -> u64 {
+        self.now(|now| now.ms)
+    }
+
+    fn address(&self) -> Result<Option<IpAddr>, Trouble> {
+        self.changed(|now| now.set_up.as_ref().map(|wanted| wanted.node))
+    }
+
+    fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble> {
+        Ok((address == way().machine).then_some(1_500))
+    }
+
+    fn set_up(&self, wanted: &Wanted) -> Result<(), Trouble> {
+        self.changed(|now| now.set_up = Some(wanted.clone()))
+    }
+
+    fn clean(&self) -> Result<bool, Trouble> {
+        self.changed(|now| now.set_up.take().is_some())
+    }
+}
+
+/// A way to a gateway.
+pub(super) fn way() -> NodeWay {
+    NodeWay {
+        pool: "10.200.0.0/13".parse().unwrap(),
+        address: "10.200.0.7".parse().unwrap(),
+        machine: "192.0.2.7".parse().unwrap(),
+        gateway: "10.200.0.1".parse().unwrap(),
+        gateway_machine: "192.0.2.1".parse().unwrap(),
+        vni: 7_475,
+        port: 7_477,
+        mtu: 1_420,
+    }
+}
+
+/// A lease that is in force for so long.
+pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
+    NodeLease {
+        left_ms,
+        ranges: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+        pods: pods.iter().map(|pod| pod.parse().unwrap()).collect(),
+    }
+}
+
+/// A snapshot with that way.
+pub(super) fn snapshot(version: u64, leases: Vec<NodeLease>) -> Snapshot {
+    Snapshot { version, way: Some(way()), leases }
+}
+
+/// What a node without a lease has set up.
+pub(super) fn wanted() -> Wanted {
+    let mut force = Force::new(0);
+    force.hear(Heard { connection: 1, at_ms: 0, snapshot: snapshot(1, Vec::new()) });
+    match force.target() {
+        Target::SetUp(wanted) => *wanted,
+        other @ (Target::Stay | Target::Nothing) => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,201 @@
+//! A node and a daemon of which nobody knows more than a node sees, over TLS.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mercato_protocol::node::{FromNode, Snapshot, ToNode};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream as Accepted;
+
+use super::super::wire;
+use super::connection::{Follower, Pace};
+use super::keeper::NodeKeeper;
+use super::places::Places;
+use super::testing::{Fake, lease, snapshot, wanted};
+const QUICK: Pace = Pace {
+    retry: Duration::from_millis(5),
+    retry_most: Duration::from_millis(20),
+    connect: Duration::from_secs(5),
+    state: Duration::from_millis(20),
+    silence: Duration::from_secs(20),
+};
+
+/// A daemon, as far as a node sees it.
+struct Control {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+}
+
+impl Control {
+    /// Listens, and says so there.
+    async fn start(dir: &Path) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::default().self_signed(&key).unwrap();
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            )
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        fs::write(dir.join("certificate"), certificate.pem()).unwrap();
+        fs::write(dir.join("address"), listener.local_addr().unwrap().to_string()).unwrap();
+        Self { listener, tls: TlsAcceptor::from(Arc::new(config)) }
+    }
+
+    async fn accept(&self) -> Heard {
+        let (stream, _) = self.listener.accept().await.unwrap();
+        let mut stream = self.tls.accept(stream).await.unwrap();
+        let hello = wire::read(&mut stream).await.unwrap();
+        Heard { stream, hello }
+    }
+}
+
+/// A node that has said who it is.
+struct Heard {
+    stream: Accepted<TcpStream>,
+    hello: FromNode,
+}
+
+impl Heard {
+    async fn tell(&mut self, message: ToNode) {
+        wire::write(&mut self.stream, &message).await.unwrap();
+    }
+
+    /// Answers states until one names that version.
+    async fn in_force(&mut self, wanted: u64) {
+        loop {
+            match wire::read(&mut self.stream).await.unwrap() {
+                FromNode::State { version, trouble, .. } => {
+                    assert_eq!(trouble, None);
+                    if version == wanted {
+                        return;
+                    }
+                }
+                hello @ FromNode::Hello { .. } => panic!("{hello:?}"),
+            }
+            self.tell(ToNode::Heard).await;
+        }
+    }
+}
+
+struct Stand {
+    dir: TempDir,
+    machine: Arc<Fake>,
+    node: JoinHandle<()>,
+}
+
+impl Stand {
+    fn new(pace: Pace) -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("token"), "a.b.c").unwrap();
+        let places = Places { control: dir.path().to_owned(), token: dir.path().join("token") };
+        let machine = Arc::new(Fake::default());
+        let (hear, heard) = watch::channel(None);
+        let (tell, told) = watch::channel(None);
+        let keeper = NodeKeeper::new(machine.clone(), heard, tell);
+        let follower = Follower::new(places, pace, machine.clone(), hear, told);
+        let node = tokio::spawn(async move {
+            tokio::join!(keeper.keep(), follower.follow());
+        });
+        Self { dir, machine, node }
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        self.node.abort();
+    }
+}
+
+fn hello(address: Option<&str>) -> FromNode {
+    let address = address.map(|address| address.parse().unwrap());
+    FromNode::Hello { token: "a.b.c".to_owned(), address }
+}
+
+#[tokio::test]
+async fn a_node_is_led_and_comes_back() {
+    let stand = Stand::new(QUICK);
+    let control = Control::start(stand.dir.path()).await;
+    let mut node = control.accept().await;
+    assert_eq!(node.hello, hello(None));
+    node.in_force(0).await;
+    node.tell(ToNode::Snapshot(snapshot(1, vec![lease(60_000, &["10.201.0.0/24"], &[])]))).await;
+    node.in_force(1).await;
+    assert_eq!(stand.machine.now(|now| now.set_up.clone()).unwrap().ranges.len(), 1);
+    node.tell(ToNode::Snapshot(snapshot(2, Vec::new()))).await;
+    node.in_force(2).await;
+    drop(node);
+    // Another daemon, elsewhere, with another certificate.
+    drop(control);
+    let control = Control::start(stand.dir.path()).await;
+    let mut node = control.accept().await;
+    assert_eq!(node.hello, hello(Some("10.200.0.7")));
+    node.in_force(0).await;
+    assert_eq!(stand.machine.now(|now| now.set_up.clone()), Some(wanted()), "it stays");
+    node.tell(ToNode::Snapshot(Snapshot { version: 1, way: None, leases: vec![] })).await;
+    node.in_force(1).await;
+    assert_eq!(stand.machine.now(|now| now.set_up.clone()), None);
+}
+
+#[tokio::test]
+async fn a_node_that_is_refused_asks_again() {
+    let stand = Stand::new(QUICK);
+    let control = Control::start(stand.dir.path()).await;
+    for _ in 0..3 {
+        let mut node = control.accept().await;
+        node.tell(ToNode::Refused { text: "who are you?".to_owned() }).await;
+    }
+    let mut node = control.accept().await;
+    node.tell(ToNode::Snapshot(snapshot(1, Vec::new()))).await;
+    node.in_force(1).await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_silent_is_left() {
+    let stand = Stand::new(Pace { silence: Duration::from_millis(50), ..QUICK });
+    let control = Control::start(stand.dir.path()).await;
+    let first = control.accept().await;
+    let second = control.accept().await;
+    drop((first, second));
+}
+
+#[tokio::test]
+async fn versions_go_up_on_a_connection() {
+    let stand = Stand::new(QUICK);
+    let control = Control::start(stand.dir.path()).await;
+    let mut node = control.accept().await;
+    node.tell(ToNode::Snapshot(snapshot(2, Vec::new()))).await;
+    node.tell(ToNode::Snapshot(snapshot(2, Vec::new()))).await;
+    control.accept().await;
+}
+
+#[tokio::test]
+async fn the_first_address_that_has_the_daemon_is_taken() {
+    let stand = Stand::new(QUICK);
+    let other_dir = TempDir::new().unwrap();
+    let other = Control::start(other_dir.path()).await;
+    let control = Control::start(stand.dir.path()).await;
+    let address = |control: &Control| control.listener.local_addr().unwrap();
+    let both = format!("{}\n{}\n", address(&other), address(&control));
+    fs::write(stand.dir.path().join("address"), both).unwrap();
+    let refusing = tokio::spawn(async move {
+        let (stream, _) = other.listener.accept().await.unwrap();
+        assert!(other.tls.accept(stream).await.is_err(), "it has another certificate");
+    });
+    let mut node = control.accept().await;
+    node.tell(ToNode::Snapshot(snapshot(1, Vec::new()))).await;
+    node.in_force(1).await;
+    // It may have been reached before both were named.
+    refusing.abort();
+}

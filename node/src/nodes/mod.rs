@@ -1,0 +1,13 @@
+//! The other nodes of the cluster: their pods reach other clusters by the gateway, which runs on
+//! one node alone (docs/adr/0031).
+//!
+//! `wire` has the frames that the daemon and the nodes exchange (docs/wire.md, "Nodes"), `control`
+//! is the daemon's end, `pin` is how a node knows the daemon, and `follower` what runs on each of the
+//! nodes. What a machine has to be changed for it, `node/host/` knows.
+
+pub(crate) mod control;
+mod follower;
+mod pin;
+mod wire;
+
+pub(crate) use follower::{Places, follow};

@@ -1,0 +1,30 @@
+//! What happens to the task that keeps the tunnels.
+
+use mercato_protocol::id::ClusterId;
+use mercato_tunnel::LinkEvent;
+
+use super::exchange::said;
+use crate::kubernetes::{ClusterRange, NodeMachine, PodPlace};
+
+/// What happens to the task, besides what the driver says.
+pub(super) enum Event {
+    /// What came of a question to a peer.
+    Answered {
+        cluster: ClusterId,
+        number: u64,
+        answer: Outcome,
+    },
+    Link(LinkEvent),
+    Pods(Vec<PodPlace>),
+    Machines(Vec<NodeMachine>),
+    /// Nodes were told where the daemon is; or why they were not.
+    Told(Result<(), String>),
+    Ranges(Vec<ClusterRange>),
+}
+
+/// What came of a question.
+pub(super) enum Outcome {
+    Answer(said::Heard),
+    Failed(String),
+    Unsupported,
+}

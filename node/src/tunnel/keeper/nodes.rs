@@ -1,0 +1,99 @@
+//! The other nodes of this cluster: they are listened for while there are some, told what they are
+//! to have, and shown.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use futures::StreamExt as _;
+use tokio::task::block_in_place;
+
+use super::{Keeper, Said};
+use crate::admin::CutOff;
+use crate::kubernetes::NodeMachine;
+use crate::limits;
+use crate::nodes::control::{NodeEvent, WishLease};
+use crate::tunnel::end::Stand;
+use crate::tunnel::event::Event;
+use crate::tunnel::machine;
+use crate::tunnel::nodes::Common;
+
+impl Keeper {
+    /// Which nodes there are is told from now on.
+    pub(super) fn watch_machines(&mut self) {
+        if std::mem::replace(&mut self.watches_machines, true) {
+            return;
+        }
+        let (mut machines, tell) = (self.kubernetes.machines(), self.tell.clone());
+        tokio::spawn(async move {
+            while let Some(machines) = machines.next().await {
+                if tell.send(Event::Machines(machines)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    pub(super) fn on_machines(&mut self, machines: &[NodeMachine]) {
+        match block_in_place(|| machine::addresses(self.end.marks())) {
+            Ok(own) => self.nodes.learn(machines, &own),
+            // The kernel does not answer, which the gateway says as well.
+            Err(error) => tracing::debug!("this machine's addresses are not known: {error:#}"),
+        }
+    }
+
+    pub(super) fn on_node(&mut self, event: NodeEvent) {
+        match &event {
+            NodeEvent::Joined { node, .. } => tracing::debug!(node, "a node is there"),
+            NodeEvent::Left { node, .. } => tracing::debug!(node, "a node has gone"),
+            NodeEvent::State { .. } => {}
+        }
+        self.nodes.on_event(event);
+    }
+
+    /// It is listened for nodes as long as there is a pool and another node.
+    pub(super) async fn mind_nodes(&mut self, said: &Said) {
+        let range = said.own.nodes.filter(|_| self.pool.is_some());
+        self.nodes.settle(range);
+        let port = self.ground.gateway().ok().map(|settings| settings.nodes.port);
+        let at = port.and_then(|port| Some(SocketAddr::new(self.nodes.local()?, port)));
+        self.door.stand(at).await;
+    }
+
+    /// Nodes whose pods reach no other cluster, and why.
+    pub(super) fn cut_off(&self) -> Vec<CutOff> {
+        let why = |own: String| self.door.trouble().cloned().unwrap_or(own);
+        let cut_off = self.nodes.cut_off().into_iter();
+        cut_off.map(|(node, own)| CutOff { node, reason: why(own) }).collect()
+    }
+
+    /// What all nodes have in common, while there is a gateway.
+    fn common(&self) -> Option<Common> {
+        let settings = self.ground.gateway().ok()?;
+        Some(Common {
+            pool: settings.pool,
+            vni: settings.nodes.vni,
+            port: settings.nodes.overlay_port,
+            mtu: limits::TUNNEL_MTU as u32,
+        })
+    }
+
+    /// What leases reach by the tunnel is reached by the machine, and by the other nodes.
+    pub(super) fn mind_machines(&mut self, said: &Said) {
+        let Some(common) = self.common() else { return };
+        let Some(range) = said.own.nodes else { return };
+        let node = range.network();
+        let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
+        let ranges: BTreeSet<_> = ranges.map(|range| range.local).collect();
+        let (nodes, pods) = (&self.nodes, &self.pod_nodes);
+        self.end.stand(Stand { common: &common, node, ranges, nodes, pods });
+        let of = said.leases.iter().filter(|(_, lease)| !lease.ranges.is_empty());
+        let leases: Vec<_> = of
+            .map(|(id, lease)| WishLease {
+                until_ms: lease.until_ms,
+                ranges: lease.ranges.iter().map(|range| range.local).collect(),
+                pods: self.end.pods(id, common.pool),
+            })
+            .collect();
+        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes);
+    }
+}

@@ -1,0 +1,313 @@
+//! The other nodes of this cluster: which address of the pool each has, what each is told, and what
+//! of it is in force there. What it was told before stays with a node that does not answer.
+
+mod seat;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use mercato_host::{Family, Overlay};
+use mercato_protocol::id::Digest;
+use mercato_protocol::node::NodeWay;
+use tokio::sync::watch;
+
+use self::seat::Seat;
+use crate::kubernetes::NodeMachine;
+use crate::limits;
+use crate::nodes::control::{NodeEvent, NodeState, Order, WishLease};
+
+/// All other nodes, as far as packets from and to them are concerned.
+#[derive(Default)]
+pub(super) struct Nodes {
+    /// The nodes of the cluster with their addresses on their own network; none until all are
+    /// known.
+    machines: Option<BTreeMap<String, IpAddr>>,
+    /// The node that the daemon is on, if it is on one.
+    own: Option<String>,
+    /// Connections, by the name of the node.
+    present: BTreeMap<String, Present>,
+    /// Nodes that have an address of the pool.
+    seats: BTreeMap<String, Seat>,
+    /// Of the latest wish of all.
+    version: u64,
+}
+
+/// A connection of a node.
+struct Present {
+    connection: u64,
+    held: Option<IpAddr>,
+    orders: watch::Sender<Order>,
+    state: NodeState,
+}
+
+/// Where a pod is, as packets find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On this node, which has the gateway.
+    Here,
+    /// On another node, which has what it needs for it.
+    There,
+    /// On a node that has nothing, and from which nothing is to be expected now.
+    Nowhere,
+    /// That is not known yet.
+    Unknown,
+}
+
+/// On which node each pod is, by the pod's own address.
+pub(super) type PodNodes = BTreeMap<IpAddr, String>;
+
+/// What all nodes have in common.
+pub(super) struct Common {
+    pub(super) pool: IpNet,
+    /// The network identifier of the overlay, and its port.
+    pub(super) vni: u32,
+    pub(super) port: u16,
+    /// The largest packet on the way of all of them, in bytes, without the overlay's headers.
+    pub(super) mtu: u32,
+}
+
+impl Nodes {
+    /// The cluster has these nodes from now on; this machine has these addresses.
+    pub(super) fn learn(&mut self, machines: &[NodeMachine], own: &BTreeSet<IpAddr>) {
+        let is_own = |it: &&NodeMachine| it.addresses.iter().any(|address| own.contains(address));
+        self.own = machines.iter().find(is_own).map(|it| it.name.clone());
+        let address = |it: &NodeMachine| {
+            let address = it.addresses.iter().find(|address| address.is_ipv4());
+            Some((it.name.clone(), *address?))
+        };
+        self.machines = Some(machines.iter().filter_map(address).collect());
+    }
+
+    pub(super) fn on_event(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::Joined { node, connection, held, orders } => {
+                let state = NodeState::default();
+                self.present.insert(node, Present { connection, held, orders, state });
+            }
+            NodeEvent::State { node, connection, state } => {
+                if let Some(present) = self.of(&node, connection) {
+                    present.state = state;
+                }
+            }
+            NodeEvent::Left { node, connection } => {
+                if self.of(&node, connection).is_some() {
+                    self.present.remove(&node);
+                }
+            }
+        }
+    }
+
+    fn of(&mut self, node: &str, connection: u64) -> Option<&mut Present> {
+        self.present.get_mut(node).filter(|present| present.connection == connection)
+    }
+
+    /// This node's address on the network of the nodes, where there are others.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        let machines = self.machines.as_ref().filter(|machines| machines.len() > 1)?;
+        machines.get(self.own.as_ref()?).copied()
+    }
+
+    /// Gives each node that is there an address of this range, whose first one is the gateway's, and
+    /// forgets those that the cluster no longer has.
+    pub(super) fn settle(&mut self, range: Option<IpNet>) {
+        let Some(machines) = &self.machines else { return };
+        let stays = |name: &str, seat: &Seat| {
+            range.is_some_and(|range| range.contains(&seat.address))
+                && self.own.as_deref() != Some(name)
+                && machines.get(name) == Some(&seat.machine)
+        };
+        self.seats.retain(|name, seat| stays(name, seat));
+        for (name, present) in &self.present {
+            let order = match (machines.get(name), range) {
+                _ if self.own.as_ref() == Some(name) => Order::Own,
+                (None, _) => Order::Refuse(format!(
+                    "the cluster has no node {name} with an IPv4 address of its own network"
+                )),
+                (Some(_), None) => Order::Wait,
+                (Some(machine), Some(range)) => {
+                    if let Some(seat) = self.seats.get_mut(name) {
+                        seat.hear(present.connection, present.held, &present.state);
+                        continue;
+                    }
+                    let free = |address: &IpAddr| {
+                        !self.seats.values().any(|seat| seat.address == *address)
+                    };
+                    match address_of(name, range, present.held, free) {
+                        Some(address) => {
+                            self.seats.insert(name.clone(), Seat::new(address, *machine));
+                            continue;
+                        }
+                        None => Order::Refuse(format!(
+                            "all addresses of {range} are other nodes': so many nodes are not \
+                             reached"
+                        )),
+                    }
+                }
+            };
+            say(&present.orders, order);
+        }
+    }
+
+    /// The addresses of the pool that nodes have.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.seats.values().map(|seat| seat.address)
+    }
+
+    /// The way to the other nodes, from the gateway's machine; none, while nobody is there.
+    pub(super) fn overlay(&self, common: &Common) -> Option<Overlay> {
+        let local = self.local()?;
+        let nodes: BTreeMap<_, _> =
+            self.seats.values().map(|seat| (seat.address, seat.machine)).collect();
+        let Common { vni, port, .. } = *common;
+        let mtu = self.mtu(common);
+        (!nodes.is_empty()).then_some(Overlay { vni, port, local, mtu, nodes })
+    }
+
+    /// The largest packet that passes on the overlay everywhere.
+    fn mtu(&self, common: &Common) -> u32 {
+        let known = self.seats.values().map(|seat| seat.mtu()).filter(|mtu| *mtu > 0);
+        let headers = Overlay::headers(self.local().map_or(Family::V4, Family::of));
+        known.fold(common.mtu, |least, mtu| least.min(mtu.saturating_sub(headers)))
+    }
+
+    /// Of these addresses of pods, those that are on other nodes, each with its node's address.
+    pub(super) fn elsewhere(
+        &self,
+        locals: &BTreeSet<IpAddr>,
+        pods: &PodNodes,
+    ) -> BTreeMap<IpAddr, IpAddr> {
+        let seat = |pod: &IpAddr| self.seats.get(pods.get(pod)?);
+        locals.iter().filter_map(|pod| Some((*pod, seat(pod)?.address))).collect()
+    }
+
+    /// Of these addresses of pods, those that are on this node: all, where there is no other.
+    pub(super) fn here(&self, locals: &BTreeSet<IpAddr>, pods: &PodNodes) -> BTreeSet<IpAddr> {
+        let own = self.own.as_ref().filter(|_| self.local().is_some());
+        let is_here = |pod: &&IpAddr| own.is_none() || pods.get(pod) == own;
+        locals.iter().filter(is_here).copied().collect()
+    }
+
+    /// Says to each node what it is to have: the leases, each with the pods of that node alone.
+    pub(super) fn tell(
+        &mut self,
+        common: &Common,
+        gateway: Option<IpAddr>,
+        leases: &[WishLease],
+        pods: &PodNodes,
+    ) {
+        let (mtu, local) = (self.mtu(common), self.local());
+        let mut on: BTreeMap<&str, BTreeMap<usize, Vec<IpAddr>>> = BTreeMap::new();
+        for (nth, lease) in leases.iter().enumerate() {
+            for pod in &lease.pods {
+                let Some(node) = pods.get(pod) else { continue };
+                on.entry(node).or_default().entry(nth).or_default().push(*pod);
+            }
+        }
+        for (name, seat) in &mut self.seats {
+            let of = on.get(name.as_str());
+            let way = gateway.zip(local).filter(|_| !leases.is_empty());
+            let way = way.map(|(gateway, gateway_machine)| NodeWay {
+                pool: common.pool,
+                address: seat.address,
+                machine: seat.machine,
+                gateway,
+                gateway_machine,
+                vni: common.vni,
+                port: common.port.into(),
+                mtu,
+            });
+            let mine = |(nth, lease): (usize, &WishLease)| WishLease {
+                until_ms: lease.until_ms,
+                ranges: lease.ranges.clone(),
+                pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
+            };
+            let leases = leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
+            if let Some(wish) = seat.wish(self.version + 1, way, leases) {
+                self.version = wish.version;
+            }
+            if let Some(present) = self.present.get(name) {
+                say(&present.orders, seat.order());
+            }
+        }
+    }
+
+    /// Where a pod is, by its own address.
+    pub(super) fn place(&self, pod: IpAddr, pods: &PodNodes) -> Place {
+        if self.local().is_none() {
+            return Place::Here;
+        }
+        let Some(node) = pods.get(&pod) else { return Place::Unknown };
+        if self.own.as_ref() == Some(node) {
+            return Place::Here;
+        }
+        let answers = self.present.get(node).is_some_and(|it| it.state.trouble.is_none());
+        match self.seats.get(node).map(|seat| seat.has_pod(pod)) {
+            Some(true) => Place::There,
+            Some(false) if answers => Place::Unknown,
+            Some(false) | None => Place::Nowhere,
+        }
+    }
+
+    /// Whether all nodes that are there reach this range by now.
+    pub(super) fn reach(&self, range: &IpNet) -> bool {
+        self.present
+            .iter()
+            .filter(|(_, it)| it.state.trouble.is_none())
+            .all(|(name, _)| self.seats.get(name).is_none_or(|seat| seat.has_range(range)))
+    }
+
+    /// Nodes of the cluster from whose pods nothing reaches other clusters, and why.
+    pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
+        let others = self.machines.iter().flat_map(BTreeMap::keys);
+        let others = others.filter(|name| self.own.as_ref() != Some(name));
+        let why = |name: &String| match self.present.get(name) {
+            None => Some(NOBODY.to_owned()),
+            Some(present) => present.state.trouble.clone(),
+        };
+        let local = self.local();
+        let cut = others.filter(|_| local.is_some());
+        cut.filter_map(|name| Some((name.clone(), why(name)?))).collect()
+    }
+}
+
+/// Why a node is cut off that says nothing.
+const NOBODY: &str = "nothing of Mercato answers there: kubectl -n mercato-nodes get pods -o wide";
+
+fn say(orders: &watch::Sender<Order>, order: Order) {
+    orders.send_if_modified(|said| {
+        let differs = *said != order;
+        *said = order;
+        differs
+    });
+}
+
+/// The one that is in force at the node if nobody has it, else one that follows from the node's name,
+/// so that it has the same again; never the first one.
+fn address_of(
+    node: &str,
+    range: IpNet,
+    held: Option<IpAddr>,
+    is_free: impl Fn(&IpAddr) -> bool,
+) -> Option<IpAddr> {
+    let held = held.filter(|held| range.contains(held) && *held != range.network());
+    if let Some(held) = held.filter(&is_free) {
+        return Some(held);
+    }
+    let bits = u32::from(range.max_prefix_len() - range.prefix_len()).min(limits::NODE_BITS);
+    let count = (1_u128 << bits).checked_sub(1).filter(|count| *count > 0)?;
+    let lot = Digest::of(node.as_bytes()).0;
+    let lot = u128::from(u64::from_be_bytes(*lot.first_chunk()?));
+    let mut turn = (0..count).map(|step| nth(range, 1 + (lot + step) % count));
+    turn.find(is_free)
+}
+
+fn nth(range: IpNet, n: u128) -> IpAddr {
+    match range.network() {
+        IpAddr::V4(first) => IpAddr::V4((u32::from(first) + n as u32).into()),
+        IpAddr::V6(first) => IpAddr::V6((u128::from(first) + n).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

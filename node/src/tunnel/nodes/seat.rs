@@ -1,0 +1,104 @@
+//! One other node: what it was told, and since when each part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use mercato_protocol::node::NodeWay;
+
+use crate::nodes::control::{NodeState, Order, Wish, WishLease};
+
+/// One other node of this cluster.
+pub(super) struct Seat {
+    /// Its one address of the pool.
+    pub(super) address: IpAddr,
+    /// Its address on the network of the nodes.
+    pub(super) machine: IpAddr,
+    /// What it is to have; none: it was never told anything.
+    wish: Option<Arc<Wish>>,
+    /// By which wish it was first told of a pod or a range that is in the latest.
+    since: BTreeMap<Part, u64>,
+    /// The version that is in force there, of those that it has heard from this daemon.
+    in_force: u64,
+    /// The connection that was heard last.
+    connection: Option<u64>,
+    /// The largest packet of its network; zero: not known.
+    mtu: u32,
+}
+
+/// What of a wish is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Pod(IpAddr),
+    Range(IpNet),
+}
+
+impl Seat {
+    pub(super) fn new(address: IpAddr, machine: IpAddr) -> Self {
+        Self {
+            address,
+            machine,
+            wish: None,
+            since: BTreeMap::new(),
+            in_force: 0,
+            connection: None,
+            mtu: 0,
+        }
+    }
+
+    /// What its connection has said last. What was in force stays so while the node is not there,
+    /// unless it says that it has lost everything.
+    pub(super) fn hear(&mut self, connection: u64, held: Option<IpAddr>, state: &NodeState) {
+        if self.connection.replace(connection) != Some(connection) && held != Some(self.address) {
+            self.in_force = 0;
+        }
+        self.in_force = self.in_force.max(state.version);
+        if state.mtu > 0 {
+            self.mtu = state.mtu;
+        }
+    }
+
+    pub(super) fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// It is to have this; the wish, if it is another than before.
+    pub(super) fn wish(
+        &mut self,
+        version: u64,
+        way: Option<NodeWay>,
+        leases: Vec<WishLease>,
+    ) -> Option<Arc<Wish>> {
+        let same = |wish: &Arc<Wish>| (&wish.way, &wish.leases) == (&way, &leases);
+        if self.wish.as_ref().is_some_and(same) {
+            return None;
+        }
+        let pods = leases.iter().flat_map(|lease| lease.pods.iter().copied().map(Part::Pod));
+        let ranges = leases.iter().flat_map(|lease| lease.ranges.iter().copied().map(Part::Range));
+        let parts: BTreeSet<Part> = pods.chain(ranges).collect();
+        self.since.retain(|part, _| parts.contains(part));
+        for part in parts {
+            self.since.entry(part).or_insert(version);
+        }
+        let wish = Arc::new(Wish { version, way, leases });
+        self.wish = Some(wish.clone());
+        Some(wish)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.wish.clone().map_or(Order::Wait, Order::Have)
+    }
+
+    pub(super) fn has_pod(&self, pod: IpAddr) -> bool {
+        self.has(Part::Pod(pod))
+    }
+
+    pub(super) fn has_range(&self, range: &IpNet) -> bool {
+        self.has(Part::Range(*range))
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.since.get(&part).is_some_and(|since| *since <= self.in_force)
+    }
+}

@@ -1,0 +1,206 @@
+//! Three nodes, of which the daemon is on the first.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::nodes::control::Wish;
+
+const COMMON: Common =
+    Common { pool: IpNet::new_assert(POOL, 13), vni: 7_475, port: 7_477, mtu: 1_420 };
+const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
+const GATEWAY: &str = "10.203.7.0";
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn range() -> Option<IpNet> {
+    "10.203.7.0/24".parse().ok()
+}
+
+fn machines(names: &[(&str, &str)]) -> Vec<NodeMachine> {
+    let machine = |(name, at): &(&str, &str)| NodeMachine {
+        name: (*name).to_owned(),
+        addresses: vec![address(at), address("2001:db8::1")],
+    };
+    names.iter().map(machine).collect()
+}
+
+fn three() -> Nodes {
+    let mut nodes = Nodes::default();
+    let all = machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2"), ("n3", "192.0.2.3")]);
+    nodes.learn(&all, &[address("192.0.2.1"), address("127.0.0.1")].into());
+    nodes
+}
+
+fn join(
+    nodes: &mut Nodes,
+    node: &str,
+    connection: u64,
+    held: Option<&str>,
+) -> watch::Receiver<Order> {
+    let (orders, order) = watch::channel(Order::Wait);
+    let held = held.map(address);
+    nodes.on_event(NodeEvent::Joined { node: node.to_owned(), connection, held, orders });
+    nodes.settle(range());
+    order
+}
+
+fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: Option<&str>) {
+    let state = NodeState { version, mtu: 1_500, trouble: trouble.map(str::to_owned) };
+    nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
+    nodes.settle(range());
+}
+
+fn lease(pods: &[&str]) -> WishLease {
+    WishLease {
+        until_ms: 60_000,
+        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        pods: pods.iter().map(|pod| address(pod)).collect(),
+    }
+}
+
+fn pods(all: &[(&str, &str)]) -> PodNodes {
+    all.iter().map(|(pod, node)| (address(pod), (*node).to_owned())).collect()
+}
+
+fn wish(order: &watch::Receiver<Order>) -> Arc<Wish> {
+    let order = order.borrow();
+    let Order::Have(wish) = &*order else { panic!("{order:?}") };
+    wish.clone()
+}
+
+#[test]
+fn each_node_is_told_of_its_own_pods_alone() {
+    let mut nodes = three();
+    assert_eq!(nodes.local(), Some(address("192.0.2.1")));
+    assert!(nodes.overlay(&COMMON).is_none(), "nobody is there");
+    let two = join(&mut nodes, "n2", 1, None);
+    let three = join(&mut nodes, "n3", 2, None);
+    let at = pods(&[("10.42.1.5", "n1"), ("10.42.2.5", "n2"), ("10.42.3.5", "n3")]);
+    let leases = [lease(&["10.42.1.5", "10.42.2.5", "10.42.3.5"])];
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    assert_eq!(wish(&two).leases, [lease(&["10.42.2.5"])]);
+    assert_eq!(wish(&three).leases, [lease(&["10.42.3.5"])]);
+    let way = wish(&two).way.clone().unwrap();
+    assert_eq!((way.gateway_machine, way.machine), (address("192.0.2.1"), address("192.0.2.2")));
+    let overlay = nodes.overlay(&COMMON).unwrap();
+    assert_eq!(overlay.nodes.len(), 2);
+    assert_eq!(overlay.nodes[&way.address], address("192.0.2.2"));
+    let locals = at.keys().copied().collect();
+    assert_eq!(nodes.here(&locals, &at), [address("10.42.1.5")].into());
+    assert_eq!(nodes.elsewhere(&locals, &at)[&address("10.42.2.5")], way.address);
+    // Without a lease nothing is needed.
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[], &at);
+    assert_eq!((&wish(&two).way, wish(&two).leases.len()), (&None, 0));
+}
+
+#[test]
+fn a_pod_is_reached_once_its_node_says_so() {
+    let mut nodes = three();
+    let at = pods(&[("10.42.2.5", "n2"), ("10.42.2.6", "n2"), ("10.42.3.5", "n3")]);
+    let (pod, range) = (address("10.42.2.5"), lease(&[]).ranges[0]);
+    let order = join(&mut nodes, "n2", 1, None);
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&["10.42.2.5"])], &at);
+    assert_eq!(nodes.place(pod, &at), Place::Unknown);
+    assert!(!nodes.reach(&range));
+    let version = wish(&order).version;
+    state(&mut nodes, "n2", 1, version, None);
+    assert_eq!(nodes.place(pod, &at), Place::There);
+    assert!(nodes.reach(&range));
+    // Another one that comes later takes nothing from the first.
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&["10.42.2.5", "10.42.2.6"])], &at);
+    assert_eq!(nodes.place(pod, &at), Place::There);
+    assert_eq!(nodes.place(address("10.42.2.6"), &at), Place::Unknown);
+    state(&mut nodes, "n2", 1, version, Some("no room"));
+    assert_eq!(nodes.place(address("10.42.2.6"), &at), Place::Nowhere);
+    assert_eq!(nodes.place(address("10.42.3.5"), &at), Place::Nowhere, "nobody is there");
+    assert_eq!(nodes.place(address("10.42.9.9"), &at), Place::Unknown);
+    let cut = nodes.cut_off();
+    assert_eq!(cut["n2"], "no room");
+    assert!(cut["n3"].contains("kubectl"), "{cut:?}");
+    assert_eq!(cut.len(), 2);
+}
+
+#[test]
+fn what_a_node_has_stays_while_it_is_away() {
+    let mut nodes = three();
+    let at = pods(&[("10.42.2.5", "n2")]);
+    let pod = address("10.42.2.5");
+    let order = join(&mut nodes, "n2", 1, None);
+    let leases = [lease(&["10.42.2.5"])];
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    let first = wish(&order);
+    state(&mut nodes, "n2", 1, first.version, None);
+    let own = first.way.as_ref().unwrap().address;
+    nodes.on_event(NodeEvent::Left { node: "n2".to_owned(), connection: 1 });
+    nodes.settle(range());
+    assert_eq!(nodes.place(pod, &at), Place::There);
+    assert_eq!(nodes.addresses().collect::<Vec<_>>(), [own]);
+    // It comes back with what it has; an old connection's end is no news.
+    let again = join(&mut nodes, "n2", 2, Some(&own.to_string()));
+    nodes.on_event(NodeEvent::Left { node: "n2".to_owned(), connection: 1 });
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    assert_eq!(wish(&again), first);
+    assert_eq!(nodes.place(pod, &at), Place::There);
+    // Or with nothing, as after a boot.
+    let anew = join(&mut nodes, "n2", 3, None);
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    assert_eq!(nodes.place(pod, &at), Place::Unknown);
+    state(&mut nodes, "n2", 3, wish(&anew).version, None);
+    assert_eq!(nodes.place(pod, &at), Place::There);
+    nodes.learn(
+        &machines(&[("n1", "192.0.2.1"), ("n3", "192.0.2.3")]),
+        &[address("192.0.2.1")].into(),
+    );
+    nodes.settle(range());
+    assert_eq!(nodes.addresses().count(), 0, "the cluster has it no more");
+    assert!(matches!(&*anew.borrow(), Order::Refuse(why) if why.contains("no node n2")));
+}
+
+#[test]
+fn the_daemons_own_node_is_left_alone_and_a_stranger_goes() {
+    let mut nodes = three();
+    assert_eq!(*join(&mut nodes, "n1", 1, None).borrow(), Order::Own);
+    assert!(matches!(&*join(&mut nodes, "n9", 2, None).borrow(), Order::Refuse(_)));
+    let mut alone = Nodes::default();
+    alone.learn(&machines(&[("n1", "192.0.2.1")]), &[address("192.0.2.1")].into());
+    assert_eq!(alone.local(), None);
+    let locals = [address("10.42.1.5")].into();
+    assert_eq!(alone.here(&locals, &PodNodes::new()), locals, "all pods are here");
+    assert_eq!(alone.place(address("10.42.1.5"), &PodNodes::new()), Place::Here);
+}
+
+#[test]
+fn addresses_are_kept_by_who_has_them_and_drawn_by_name() {
+    let any = |_: &IpAddr| true;
+    let range = range().unwrap();
+    let drawn = address_of("n2", range, None, any).unwrap();
+    assert_eq!(address_of("n2", range, None, any), Some(drawn));
+    assert_ne!(address_of("n2", range, None, |it| *it != drawn), Some(drawn));
+    assert_ne!(address_of("n3", range, None, any), Some(drawn));
+    assert_eq!(
+        address_of("n2", range, Some(address("10.203.7.9")), any),
+        Some(address("10.203.7.9"))
+    );
+    for held in [GATEWAY, "10.204.7.9"] {
+        assert_eq!(address_of("n2", range, Some(address(held)), any), Some(drawn), "{held}");
+    }
+    assert_eq!(address_of("n2", range, None, |_| false), None);
+    let small: IpNet = "10.203.7.8/31".parse().unwrap();
+    assert_eq!(address_of("n2", small, None, any), Some(address("10.203.7.9")));
+    assert_eq!(address_of("n2", "10.203.7.8/32".parse().unwrap(), None, any), None);
+}
+
+#[test]
+fn the_smallest_network_decides_for_all() {
+    let mut nodes = three();
+    let order = join(&mut nodes, "n2", 1, None);
+    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_420);
+    let small = NodeState { version: 0, mtu: 1_400, trouble: None };
+    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: small });
+    nodes.settle(range());
+    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_350);
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
+    assert_eq!(wish(&order).way.as_ref().unwrap().mtu, 1_350);
+}

@@ -1,0 +1,195 @@
+//! What the daemon of a cluster and the other nodes of that cluster say to each other, so that
+//! pods of every node reach other clusters through the gateway. It never leaves the cluster.
+//!
+//! A node opens the connection, says who it is, and gets snapshots: each is all that the node
+//! should have, and takes the place of the one before. Each side says something now and then, so
+//! that the other one knows that it is there.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{CodecError, Message, at_most, ensure, wire_map, wire_union};
+use crate::limits;
+
+/// What a node says to the daemon of its cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FromNode {
+    /// The first word on a connection, and said at no other time.
+    Hello {
+        /// A token of the node's own account, which the API server vouches for.
+        token: String,
+        /// The node's address of the pool, as it is in force there; none after a start.
+        address: Option<IpAddr>,
+    },
+    /// How it is with the latest snapshot; said again every few seconds.
+    State {
+        /// Of the snapshot that is in force; zero: none of this connection.
+        version: u64,
+        /// The largest packet that the network of the nodes takes there, in bytes; zero while that
+        /// is not known.
+        mtu: u32,
+        /// Why the latest snapshot is not in force, for the operator.
+        trouble: Option<String>,
+    },
+}
+
+/// What the daemon says to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ToNode {
+    /// The node should have this from now on.
+    Snapshot(Snapshot),
+    /// A state was heard, and there is nothing new.
+    Heard,
+    /// The daemon keeps this node's machine itself, for it runs there: the node's process leaves it
+    /// alone. Said in the place of a snapshot.
+    Own,
+    /// The last word on a connection.
+    Refused {
+        /// For the operator of the node.
+        text: String,
+    },
+}
+
+/// All that a node should have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// From 1 on each connection; the next one has a larger one.
+    pub version: u64,
+    /// What there is to be set up; none: nothing, and what there was goes.
+    pub way: Option<NodeWay>,
+    /// What is reached by it, and who, lease by lease.
+    pub leases: Vec<NodeLease>,
+}
+
+/// How a node reaches the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeWay {
+    /// All addresses by which pods are known across clusters.
+    pub pool: IpNet,
+    /// The node's own address of the pool.
+    pub address: IpAddr,
+    /// The node's own address on the network of the nodes.
+    pub machine: IpAddr,
+    /// The gateway's address of the pool.
+    pub gateway: IpAddr,
+    /// The address of the gateway's machine on the network of the nodes.
+    pub gateway_machine: IpAddr,
+    /// The network identifier of the overlay, of 24 bits.
+    pub vni: u32,
+    /// The UDP port of the overlay.
+    pub port: u32,
+    /// The largest packet on the overlay, in bytes.
+    pub mtu: u32,
+}
+
+/// What a lease needs of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeLease {
+    /// How long it is in force from now on, in milliseconds: the node ends it by itself.
+    pub left_ms: u64,
+    /// What of the other cluster is reached, within the pool.
+    pub ranges: Vec<IpNet>,
+    /// The node's own pods that the other cluster knows: by their own addresses.
+    pub pods: Vec<IpAddr>,
+}
+
+/// An IPv6 packet of the least size that each network carries has room for something (RFC 8200).
+const LEAST_MTU: u32 = 576;
+/// 24 bits (RFC 7348, section 5).
+const LARGEST_VNI: u32 = (1 << 24) - 1;
+
+impl Message for FromNode {
+    const MAX_BYTES: usize = limits::FROM_NODE_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Hello { token, .. } => {
+                at_most("bytes of a token", token.len(), limits::NODE_TOKEN_BYTES)
+            }
+            Self::State { trouble: Some(text), .. } => {
+                at_most("bytes of a reason", text.len(), limits::LINE_BYTES)
+            }
+            Self::State { trouble: None, .. } => Ok(()),
+        }
+    }
+}
+
+impl Message for ToNode {
+    const MAX_BYTES: usize = limits::TO_NODE_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.validate(),
+            Self::Heard | Self::Own => Ok(()),
+            Self::Refused { text } => at_most("bytes of a reason", text.len(), limits::LINE_BYTES),
+        }
+    }
+}
+
+impl Snapshot {
+    fn validate(&self) -> Result<(), CodecError> {
+        ensure(self.version != 0, "a snapshot without a version")?;
+        at_most("leases", self.leases.len(), limits::NODE_LEASES)?;
+        let count = |of: fn(&NodeLease) -> usize| self.leases.iter().map(of).sum::<usize>();
+        at_most("ranges", count(|lease| lease.ranges.len()), limits::NODE_RANGES)?;
+        at_most("pods", count(|lease| lease.pods.len()), limits::NODE_PODS)?;
+        self.leases.iter().try_for_each(NodeLease::validate)?;
+        match &self.way {
+            Some(way) => way.validate(),
+            None => ensure(self.leases.is_empty(), "a lease without a way"),
+        }
+    }
+}
+
+impl NodeWay {
+    fn validate(&self) -> Result<(), CodecError> {
+        let of_pool = [self.address, self.gateway];
+        ensure(of_pool.iter().all(|it| self.pool.contains(it)), "an address not of the pool")?;
+        ensure(self.address != self.gateway, "a node that is its own gateway")?;
+        ensure(self.machine != self.gateway_machine, "a machine that is its own gateway")?;
+        ensure((1..=LARGEST_VNI).contains(&self.vni), "no such network")?;
+        ensure((1..=u32::from(u16::MAX)).contains(&self.port), "no such port")?;
+        ensure(self.mtu >= LEAST_MTU, "a network that carries nothing")
+    }
+}
+
+impl NodeLease {
+    fn validate(&self) -> Result<(), CodecError> {
+        ensure(self.left_ms > 0, "a lease that has ended")?;
+        let (ranges, pods): (BTreeSet<_>, BTreeSet<_>) =
+            (self.ranges.iter().collect(), self.pods.iter().collect());
+        ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
+        ensure(pods.len() == self.pods.len(), "a pod comes twice")
+    }
+}
+
+wire_union!(FromNode {
+    0 => Hello { 1 => token, 2 => address },
+    1 => State { 1 => version, 2 => mtu, 3 => trouble },
+});
+wire_union!(ToNode {
+    0 => Snapshot(snapshot),
+    1 => Heard {},
+    2 => Own {},
+    3 => Refused { 1 => text },
+});
+wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases });
+wire_map!(NodeWay {
+    1 => pool,
+    2 => address,
+    3 => machine,
+    4 => gateway,
+    5 => gateway_machine,
+    6 => vni,
+    7 => port,
+    8 => mtu,
+});
+wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods });

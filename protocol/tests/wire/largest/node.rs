@@ -1,0 +1,46 @@
+//! The largest of what the daemon of a cluster and its nodes say to each other.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::IpNet;
+use mercato_protocol::limits;
+use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+
+use super::values::*;
+
+fn address(n: usize) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(0xfdff, 0, 0, 0, 0, 0, 0, u16::try_from(n).unwrap()))
+}
+
+pub(super) fn from_node() -> [FromNode; 2] {
+    let token = text(0, limits::NODE_TOKEN_BYTES);
+    let trouble = Some(text(0, limits::LINE_BYTES));
+    [
+        FromNode::Hello { token, address: Some(address(1)) },
+        FromNode::State { version: MAX, mtu: u32::MAX, trouble },
+    ]
+}
+
+/// As many leases as there may be, one of them with all the pods and ranges.
+pub(super) fn to_node() -> [ToNode; 4] {
+    let way = NodeWay {
+        pool: IpNet::new(address(0), 64).unwrap(),
+        address: address(1),
+        machine: address(2),
+        gateway: address(3),
+        gateway_machine: address(4),
+        vni: (1 << 24) - 1,
+        port: u16::MAX.into(),
+        mtu: u32::MAX,
+    };
+    let mut leases =
+        vec![NodeLease { left_ms: MAX, ranges: vec![], pods: vec![] }; limits::NODE_LEASES];
+    leases[0].ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
+    leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
+    [
+        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases }),
+        ToNode::Heard,
+        ToNode::Own,
+        ToNode::Refused { text: text(0, limits::LINE_BYTES) },
+    ]
+}

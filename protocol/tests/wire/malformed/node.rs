@@ -1,0 +1,65 @@
+//! What the daemon of a cluster and a node of it must not say to each other.
+
+use mercato_protocol::limits;
+use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+
+use super::{Case, unchecked};
+use crate::samples;
+
+pub(super) fn cases() -> Vec<Case> {
+    let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
+    let hello = unchecked(&FromNode::Hello { token, address: None });
+    let trouble = Some("x".repeat(limits::LINE_BYTES + 1));
+    let state = unchecked(&FromNode::State { version: 1, mtu: 1_500, trouble });
+    let from = [
+        ("too long a token", hello, "TooLong"),
+        ("too long a reason", state, "TooLong"),
+        ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
+    ];
+    let refused = ToNode::Refused { text: "x".repeat(limits::LINE_BYTES + 1) };
+    let to = [
+        ("too long a reason", unchecked(&refused), "TooLong"),
+        ("no version", unchecked(&snapshot(0, Some(samples::node_way()), vec![])), "Invalid"),
+        ("a lease without a way", unchecked(&snapshot(1, None, vec![lease()])), "Invalid"),
+        ("a lease that has ended", with(|lease| lease.left_ms = 0), "Invalid"),
+        ("a pod twice", with(|lease| lease.pods = vec![lease.pods[0]; 2]), "Invalid"),
+        ("a range twice", with(|lease| lease.ranges = vec![lease.ranges[0]; 2]), "Invalid"),
+        ("an address not of the pool", by(|way| way.address = way.machine), "Invalid"),
+        ("a gateway not of the pool", by(|way| way.gateway = way.machine), "Invalid"),
+        ("a node that is its own gateway", by(|way| way.gateway = way.address), "Invalid"),
+        ("a machine by itself", by(|way| way.gateway_machine = way.machine), "Invalid"),
+        ("no network identifier", by(|way| way.vni = 0), "Invalid"),
+        ("a network identifier of 25 bits", by(|way| way.vni = 1 << 24), "Invalid"),
+        ("no port", by(|way| way.port = 0), "Invalid"),
+        ("a port of 17 bits", by(|way| way.port = 1 << 16), "Invalid"),
+        ("a network that carries nothing", by(|way| way.mtu = 575), "Invalid"),
+    ];
+    let from = from.map(|(name, bytes, error)| ("from-node", name, bytes, error));
+    from.into_iter().chain(to.map(|(name, bytes, error)| ("to-node", name, bytes, error))).collect()
+}
+
+fn snapshot(version: u64, way: Option<NodeWay>, leases: Vec<NodeLease>) -> ToNode {
+    ToNode::Snapshot(Snapshot { version, way, leases })
+}
+
+fn lease() -> NodeLease {
+    NodeLease {
+        left_ms: 1_000,
+        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        pods: vec!["10.42.1.7".parse().unwrap()],
+    }
+}
+
+/// With a lease of which something is changed.
+fn with(change: impl FnOnce(&mut NodeLease)) -> Vec<u8> {
+    let mut lease = lease();
+    change(&mut lease);
+    unchecked(&snapshot(1, Some(samples::node_way()), vec![lease]))
+}
+
+/// With a way of which something is changed.
+fn by(change: impl FnOnce(&mut NodeWay)) -> Vec<u8> {
+    let mut way = samples::node_way();
+    change(&mut way);
+    unchecked(&snapshot(1, Some(way), vec![]))
+}

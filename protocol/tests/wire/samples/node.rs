@@ -1,0 +1,51 @@
+//! What the daemon of a cluster and a node of it say to each other.
+
+use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+
+pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
+    let hello = |address: Option<&str>| FromNode::Hello {
+        token: "eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmVk".into(),
+        address: address.map(|address| address.parse().unwrap()),
+    };
+    let state = |version, trouble: Option<&str>| FromNode::State {
+        version,
+        mtu: 1_500,
+        trouble: trouble.map(str::to_owned),
+    };
+    vec![
+        ("hello", hello(None)),
+        ("hello again", hello(Some("10.203.7.9"))),
+        ("in force", state(3, None)),
+        ("in trouble", state(2, Some("the kernel refuses the device mercato1"))),
+    ]
+}
+
+pub(crate) fn node_way() -> NodeWay {
+    let address = |text: &str| text.parse().unwrap();
+    NodeWay {
+        pool: "10.200.0.0/13".parse().unwrap(),
+        address: address("10.203.7.9"),
+        machine: address("192.0.2.9"),
+        gateway: address("10.203.7.0"),
+        gateway_machine: address("192.0.2.8"),
+        vni: 7_475,
+        port: 7_477,
+        mtu: 1_420,
+    }
+}
+
+pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
+    let lease = NodeLease {
+        left_ms: 3_600_000,
+        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        pods: vec!["10.42.1.7".parse().unwrap()],
+    };
+    let snapshot = |version, way, leases| ToNode::Snapshot(Snapshot { version, way, leases });
+    vec![
+        ("snapshot", snapshot(3, Some(node_way()), vec![lease])),
+        ("nothing to set up", snapshot(4, None, vec![])),
+        ("heard", ToNode::Heard),
+        ("the daemon's own", ToNode::Own),
+        ("refused", ToNode::Refused { text: "the token is of another account".into() }),
+    ]
+}

@@ -1,0 +1,75 @@
+//! Two real clusters with equal ranges and two nodes each, of which one buys of the other: with the
+//! programs of `config/deploy/optional/nodes.yaml`, pods of every node and guests on every node call
+//! each other, as those of the daemons' own nodes do.
+#![allow(clippy::disallowed_methods, reason = "connections take time")]
+
+mod calls;
+mod faults;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork};
+use mercato_tests::daemon::{Daemon, deploy};
+use mercato_tests::nodes::Nodes;
+use mercato_tests::step_timer::StepTimer;
+use mercato_tests::suite::{self, Stage, Test};
+
+use calls::{Calls, NAMESPACE};
+
+const GATEWAY: &str = "gateway:\n  enabled: on";
+const PODS: usize = 8;
+
+fn main() -> ExitCode {
+    let same = |name| {
+        let (cidrs, pod_network) = (Some(Cidrs::same()), PodNetwork::Routed);
+        ClusterSpec { nodes: 2, cidrs, pod_network, ..ClusterSpec::named(name) }
+    };
+    let clusters = vec![same("rome"), same("turin")];
+    let tests = vec![Test::ci("pods_of_all_nodes_call_each_other", |s| Box::pin(all_nodes(s)))];
+    suite::run("nodes", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+async fn all_nodes(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    let program = stage.program("mercato")?;
+    let mut timer = StepTimer::start();
+    // Whichever comes first waits for the other.
+    deploy(rome).await?;
+    let near = Nodes::install(rome, &program, &[1]).await.context("in rome")?;
+    timer.step("a program runs on a node of rome, before there is a daemon");
+    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
+    let provider = Daemon::start(turin, &program, GATEWAY).await?;
+    let far = Nodes::install(turin, &program, &[1]).await.context("in turin")?;
+    timer.step("daemons answer, and so does a program on a node of turin");
+    home.leases_from(&provider, PODS).await?;
+    rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
+    home.offload(NAMESPACE, "Both").await?;
+    timer.step("bought");
+
+    only_on_real_nodes(&home).await?;
+    let calls = Calls::open(rome, turin).await.context("pods on all nodes")?;
+    timer.step("pods and guests run on all nodes");
+    faults::without_the_second(&calls).await.context("without a program there")?;
+    timer.step("pods on nodes without a program reach nobody");
+    futures::try_join!(near.comes_to(2), far.comes_to(2))?;
+    let addresses = calls.meet().await.context("with a program there")?;
+    timer.step("programs have come to the other nodes");
+    calls.each_other(stage, addresses).await.context("call each other")?;
+    timer.step("all have called each other");
+    faults::outlived(&calls, &near, &far, addresses).await?;
+    timer.step("a connection has outlived two programs");
+    home.kept_to_its_rights().context("in rome")?;
+    provider.kept_to_its_rights().context("in turin")
+}
+
+/// No pod of theirs is for the virtual node that is there now, and the owner is not warned of any.
+async fn only_on_real_nodes(home: &Daemon<'_>) -> Result<()> {
+    let wanted = ["-n", "mercato-nodes", "get", "daemonset/mercato-node"];
+    let wanted = [&wanted[..], &["-o", "jsonpath={.status.desiredNumberScheduled}"]].concat();
+    let wanted = home.cluster.kubectl(&wanted).await?.ok()?;
+    ensure!(wanted == "2", "there is to be a pod on {wanted} nodes, not on 2");
+    let doctor = home.mercato(&["doctor"]).await?;
+    ensure!(doctor.stdout.contains("none would land on virtual nodes"), "{doctor:?}");
+    Ok(())
+}
