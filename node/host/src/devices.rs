@@ -14,17 +14,25 @@ use crate::wanted::Wanted;
 /// Settings, size and addresses of a device, which is up before routes lead to it.
 pub(crate) fn link(device: &Link, mtu: u32, wanted: &Wanted) -> Vec<Step> {
     let index = device.index;
-    // A device without IPv6 is left so, where this node has none.
-    let is_wrong = |setting: &DeviceSetting| match device.settings.get(setting) {
-        Some(value) => *value != setting.wanted(),
-        None => setting.family() == Family::V4 || wanted.place(Family::V6).is_some(),
+    let is_wrong = |setting: &DeviceSetting| {
+        let is_other = device.settings.get(setting).map(|value| *value != setting.wanted());
+        match setting.family() {
+            Family::V4 => is_other.unwrap_or(true),
+            // A device without IPv6 is left so, where this node has none.
+            Family::V6 => {
+                mtu >= Family::LEAST_MTU
+                    && is_other.unwrap_or_else(|| wanted.place(Family::V6).is_some())
+            }
+        }
     };
     let set = |setting: DeviceSetting| {
         let value = setting.wanted();
         Step::SetDevice { device: index, setting, value }
     };
-    let mut steps: Vec<Step> = DeviceSetting::ALL.into_iter().filter(is_wrong).map(set).collect();
-    steps.extend((device.mtu != mtu).then_some(Step::SetMtu { device: index, mtu }));
+    // With its size a device gets IPv6, or loses it.
+    let sized = (device.mtu != mtu).then_some(Step::SetMtu { device: index, mtu });
+    let mut steps: Vec<Step> = sized.into_iter().collect();
+    steps.extend(DeviceSetting::ALL.into_iter().filter(is_wrong).map(set));
     steps.extend((!device.up).then_some(Step::SetUp { device: index }));
     let addresses = wanted.places().map(|place| IpNet::from(place.node));
     let missing = addresses.filter(|address| !device.addresses.contains(address));

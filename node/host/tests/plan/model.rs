@@ -65,28 +65,18 @@ fn perform(found: &mut Found, step: &Step) {
             set.extend(add);
         }
         Step::RemovePackets(family) => drop(found.packets.remove(family).unwrap()),
-        Step::AddRoute(route) => {
-            let has_metric = route.net.addr().is_ipv4() || route.metric != 0;
-            assert!(has_metric, "the kernel gives it another one");
-            let key = |route: &Route| (route.table, route.net, route.metric);
-            let source = route.source;
-            if let Some(index) = route.device {
-                let link = device(found, index);
-                let has_source = |source: IpAddr| link.addresses.contains(&source.into());
-                assert!(link.up && source.is_none_or(has_source), "the kernel refuses that");
-            }
-            found.routes.retain(|other| key(other) != key(route));
-            found.routes.insert(route.clone());
-        }
+        Step::AddRoute(route) => add_route(found, route),
         Step::RemoveRoute(route) => assert!(found.routes.remove(route)),
         Step::AddRule(rule) => {
             assert!(found.forwarding.contains_key(&rule.family), "the kernel has none");
             assert!(found.rules.insert(rule.clone()));
         }
         Step::RemoveRule(rule) => assert!(found.rules.remove(rule)),
-        Step::SetMtu { device: index, mtu } => device(found, *index).mtu = *mtu,
+        Step::SetMtu { device: index, mtu } => set_mtu(found, *index, *mtu),
         Step::SetDevice { device: index, setting, value } => {
-            device(found, *index).settings.insert(*setting, *value);
+            let link = device(found, *index);
+            assert!(setting.family() == Family::V4 || link.mtu >= 1_280, "it has no IPv6");
+            link.settings.insert(*setting, *value);
         }
         Step::SetUp { device: index } => device(found, *index).up = true,
         Step::AddAddress { device: index, address } => {
@@ -123,6 +113,32 @@ fn perform(found: &mut Found, step: &Step) {
         Step::RemoveEndpoint { mac, .. } => {
             overlay(found).endpoints.retain(|endpoint| endpoint.mac != *mac);
         }
+    }
+}
+
+fn add_route(found: &mut Found, route: &Route) {
+    let has_metric = route.net.addr().is_ipv4() || route.metric != 0;
+    assert!(has_metric, "the kernel gives it another one");
+    let key = |route: &Route| (route.table, route.net, route.metric);
+    let source = route.source;
+    if let Some(index) = route.device {
+        let link = device(found, index);
+        let has_source = |source: IpAddr| link.addresses.contains(&source.into());
+        assert!(link.up && source.is_none_or(has_source), "the kernel refuses that");
+    }
+    found.routes.retain(|other| key(other) != key(route));
+    found.routes.insert(route.clone());
+}
+
+/// With its size a device gets IPv6, or loses it.
+fn set_mtu(found: &mut Found, index: u32, mtu: u32) {
+    let has_six = found.forwarding.contains_key(&Family::V6) && mtu >= 1_280;
+    let link = device(found, index);
+    link.mtu = mtu;
+    if has_six {
+        link.settings.entry(DeviceSetting::AddressGeneration).or_insert(0);
+    } else {
+        link.settings.remove(&DeviceSetting::AddressGeneration);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use mercato_host::{
-    Endpoint, Expression, Family, Found, Mac, Marks, Neighbour, Place, RouteKind, Step, Table,
-    Verdict, Wanted, WantedError, Way, clean_plan, plan,
+    DeviceSetting, Endpoint, Expression, Family, Found, Mac, Marks, Neighbour, Place, RouteKind,
+    Step, Table, Verdict, Wanted, WantedError, Way, clean_plan, plan,
 };
 
 use crate::model::{after, nets, new_machine, wanted, with_both};
@@ -243,6 +243,16 @@ fn the_network_of_the_nodes_may_be_of_ipv6() {
     let table = &found.packets[&Family::V6];
     assert_eq!((drops_of(table, "input"), drops_of(table, "forward")), (2, 1));
     assert_eq!(drops_of(table, "arriving"), 2);
+}
+
+#[test]
+fn a_device_has_ipv6_by_its_size() {
+    let mut small = with_both(new_machine());
+    let device = small.device.as_mut().unwrap();
+    device.mtu = 1_000;
+    device.settings.remove(&DeviceSetting::AddressGeneration);
+    brought_to(small, &both(wanted(), "fd00:c8::1"));
+    brought_to(with_both(new_machine()), &Wanted { mtu: 1_000, ..wanted() });
 }
 
 #[test]
