@@ -59,6 +59,9 @@ pub(crate) const NODE_REVIEWS: usize = 4;
 pub(crate) const NODE_CONNECTION: Duration = Duration::from_secs(3_600);
 /// Who says nothing for so long is gone: three times what lies between two words.
 pub(crate) const NODE_SILENCE: Duration = Duration::from_secs(15);
+/// After a start, nodes that are not there yet are waited for so long: each tries again within five
+/// seconds.
+pub(crate) const NODE_GATHER: Duration = Duration::from_secs(10);
 /// How soon it is accepted again after a failure.
 pub(crate) const NODE_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Addresses that are looked at for a node, as a power of two.

@@ -55,6 +55,8 @@ pub(crate) struct Keeper {
     pod_nodes: PodNodes,
     watches_pods: bool,
     nodes: Nodes,
+    /// When this run of the daemon began.
+    begun: Instant,
     door: Door,
     node_events: mpsc::Receiver<NodeEvent>,
     watches_machines: bool,
@@ -155,6 +157,7 @@ impl Before {
             pod_nodes: PodNodes::new(),
             watches_pods: false,
             nodes: Nodes::default(),
+            begun: Instant::now(),
             door,
             node_events,
             watches_machines: false,

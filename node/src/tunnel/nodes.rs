@@ -22,7 +22,9 @@ use crate::nodes::control::{NodeEvent, NodeState, Order, WishLease};
 pub(super) struct Nodes {
     /// The nodes of the cluster with their addresses on their own network; none until all are
     /// known.
-    machines: Option<BTreeMap<String, IpAddr>>,
+    machines: Option<BTreeMap<String, Machine>>,
+    /// Nodes may still come that have been there all the time.
+    gathers: bool,
     /// The node that the daemon is on, if it is on one.
     own: Option<String>,
     /// Connections, by the name of the node.
@@ -31,6 +33,13 @@ pub(super) struct Nodes {
     seats: BTreeMap<String, Seat>,
     /// Of the latest wish of all.
     version: u64,
+}
+
+/// A node, as the cluster knows it.
+#[derive(Clone, Copy)]
+struct Machine {
+    address: IpAddr,
+    ready: bool,
 }
 
 /// A connection of a node.
@@ -74,7 +83,7 @@ impl Nodes {
         self.own = machines.iter().find(is_own).map(|it| it.name.clone());
         let address = |it: &NodeMachine| {
             let address = it.addresses.iter().find(|address| address.is_ipv4());
-            Some((it.name.clone(), *address?))
+            Some((it.name.clone(), Machine { address: *address?, ready: it.ready }))
         };
         self.machines = Some(machines.iter().filter_map(address).collect());
     }
@@ -105,7 +114,12 @@ impl Nodes {
     /// This node's address on the network of the nodes, where there are others.
     pub(super) fn local(&self) -> Option<IpAddr> {
         let machines = self.machines.as_ref().filter(|machines| machines.len() > 1)?;
-        machines.get(self.own.as_ref()?).copied()
+        machines.get(self.own.as_ref()?).map(|machine| machine.address)
+    }
+
+    /// Whether nodes may still come that have been there all the time: the daemon has just started.
+    pub(super) fn gather(&mut self, gathers: bool) {
+        self.gathers = gathers;
     }
 
     /// Gives each node that is there an address of this range, whose first one is the gateway's, and
@@ -115,7 +129,7 @@ impl Nodes {
         let stays = |name: &str, seat: &Seat| {
             range.is_some_and(|range| range.contains(&seat.address))
                 && self.own.as_deref() != Some(name)
-                && machines.get(name) == Some(&seat.machine)
+                && machines.get(name).map(|machine| machine.address) == Some(seat.machine)
         };
         self.seats.retain(|name, seat| stays(name, seat));
         for (name, present) in &self.present {
@@ -135,7 +149,7 @@ impl Nodes {
                     };
                     match address_of(name, range, present.held, free) {
                         Some(address) => {
-                            self.seats.insert(name.clone(), Seat::new(address, *machine));
+                            self.seats.insert(name.clone(), Seat::new(address, machine.address));
                             continue;
                         }
                         None => Order::Refuse(format!(
@@ -245,29 +259,46 @@ impl Nodes {
         match self.seats.get(node).map(|seat| seat.has_pod(pod)) {
             Some(true) => Place::There,
             Some(false) if answers => Place::Unknown,
+            Some(false) | None if self.gathers => Place::Unknown,
             Some(false) | None => Place::Nowhere,
         }
     }
 
-    /// Whether all nodes that are there reach this range by now.
-    pub(super) fn reach(&self, range: &IpNet) -> bool {
-        self.present
-            .iter()
-            .filter(|(_, it)| it.state.trouble.is_none())
-            .all(|(name, _)| self.seats.get(name).is_none_or(|seat| seat.has_range(range)))
+    /// Whether all nodes reach this range by now; none: not yet. On a node that nobody has told
+    /// anything, what is sent there would go wherever its routes lead.
+    pub(super) fn reach(&self, range: &IpNet) -> Option<bool> {
+        if self.local().is_none() {
+            return Some(true);
+        }
+        let mut all = Some(true);
+        for (name, _) in self.others().filter(|(_, machine)| machine.ready) {
+            if self.seats.get(name).is_some_and(|seat| seat.has_range(range)) {
+                continue;
+            }
+            match self.trouble(name) {
+                Some(_) if !self.gathers => return Some(false),
+                Some(_) | None => all = None,
+            }
+        }
+        all
     }
 
     /// Nodes of the cluster from whose pods nothing reaches other clusters, and why.
     pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
-        let others = self.machines.iter().flat_map(BTreeMap::keys);
-        let others = others.filter(|name| self.own.as_ref() != Some(name));
-        let why = |name: &String| match self.present.get(name) {
+        let others = self.others().filter(|_| self.local().is_some() && !self.gathers);
+        others.filter_map(|(name, _)| Some((name.clone(), self.trouble(name)?))).collect()
+    }
+
+    fn others(&self) -> impl Iterator<Item = (&String, &Machine)> {
+        let all = self.machines.iter().flatten();
+        all.filter(|(name, _)| self.own.as_ref() != Some(*name))
+    }
+
+    fn trouble(&self, node: &str) -> Option<String> {
+        match self.present.get(node) {
             None => Some(NOBODY.to_owned()),
             Some(present) => present.state.trouble.clone(),
-        };
-        let local = self.local();
-        let cut = others.filter(|_| local.is_some());
-        cut.filter_map(|name| Some((name.clone(), why(name)?))).collect()
+        }
     }
 }
 

@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The pods and the guests, all of which serve.
 pub(crate) struct Calls<'a> {
     pub(crate) home: &'a Cluster,
-    pub(crate) provider: &'a Cluster,
     pub(crate) user: User<'a>,
 }
 
@@ -44,7 +43,7 @@ impl<'a> Calls<'a> {
         for (number, name) in (1..).zip(FAR) {
             guest_on(&user, provider, number, name).await.with_context(|| name.to_owned())?;
         }
-        Ok(Self { home, provider, user })
+        Ok(Self { home, user })
     }
 
     /// The addresses of the guests, once each pod and node of home is answered by each of them.

@@ -34,14 +34,13 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     let program = stage.program("mercato")?;
     let mut timer = StepTimer::start();
-    // Whichever comes first waits for the other.
-    deploy(rome).await?;
+    futures::try_join!(deploy(rome), deploy(turin))?;
     let near = Nodes::install(rome, &program, &[1]).await.context("in rome")?;
-    timer.step("a program runs on a node of rome, before there is a daemon");
-    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
-    let provider = Daemon::start(turin, &program, GATEWAY).await?;
     let far = Nodes::install(turin, &program, &[1]).await.context("in turin")?;
-    timer.step("daemons answer, and so does a program on a node of turin");
+    timer.step("a program runs on a node of each, before there are daemons");
+    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
+    let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
+    timer.step("daemons answer");
     home.leases_from(&provider, PODS).await?;
     rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
     home.offload(NAMESPACE, "Both").await?;
@@ -50,15 +49,15 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     only_on_real_nodes(&home).await?;
     let calls = Calls::open(rome, turin).await.context("pods on all nodes")?;
     timer.step("pods and guests run on all nodes");
-    faults::without_the_second(&calls).await.context("without a program there")?;
-    timer.step("pods on nodes without a program reach nobody");
+    faults::without_the_second(&calls, &home).await.context("without a program there")?;
+    timer.step("no guest has an address while a node is without a program");
     futures::try_join!(near.comes_to(2), far.comes_to(2))?;
     let addresses = calls.meet().await.context("with a program there")?;
     timer.step("programs have come to the other nodes");
     calls.each_other(stage, addresses).await.context("call each other")?;
     timer.step("all have called each other");
-    faults::outlived(&calls, &near, &far, addresses).await?;
-    timer.step("a connection has outlived two programs");
+    faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;
+    timer.step("a connection has outlived programs and daemons");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
 }

@@ -18,6 +18,8 @@ pub struct NodeMachine {
     pub name: String,
     /// Its addresses on the network of the nodes (`InternalIP`), as it tells them.
     pub addresses: Vec<IpAddr>,
+    /// Whether it runs pods now (the condition `Ready`).
+    pub ready: bool,
 }
 
 impl NodeMachine {
@@ -30,7 +32,9 @@ impl NodeMachine {
         let internal = all.filter(|address| address["type"] == "InternalIP");
         let addresses = internal.filter_map(|address| address["address"].as_str()?.parse().ok());
         let name = node["metadata"]["name"].as_str()?.to_owned();
-        Some(Self { name, addresses: addresses.collect() })
+        let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
+        Some(Self { name, addresses: addresses.collect(), ready })
     }
 }
 
@@ -53,7 +57,10 @@ mod tests {
     fn a_real_node_is_told_with_its_internal_addresses() {
         let mut node = json!({
             "metadata": { "name": "n1", "uid": "u1", "labels": {} },
-            "status": { "addresses": [
+            "status": { "conditions": [
+                { "type": "DiskPressure", "status": "True" },
+                { "type": "Ready", "status": "True" },
+            ], "addresses": [
                 { "type": "InternalIP", "address": "192.0.2.8" },
                 { "type": "InternalIP", "address": "2001:db8::8" },
                 { "type": "InternalIP", "address": "forged" },
@@ -62,8 +69,10 @@ mod tests {
             ] },
         });
         let addresses = vec!["192.0.2.8".parse().unwrap(), "2001:db8::8".parse().unwrap()];
-        let machine = NodeMachine { name: "n1".into(), addresses };
+        let machine = NodeMachine { name: "n1".into(), addresses, ready: true };
         assert_eq!(NodeMachine::read(&node), Some(machine));
+        node["status"]["conditions"][1]["status"] = "Unknown".into();
+        assert!(!NodeMachine::read(&node).unwrap().ready);
         node["metadata"]["labels"]["type"] = "virtual-kubelet".into();
         assert_eq!(NodeMachine::read(&node), None);
     }

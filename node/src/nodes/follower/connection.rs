@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
-use mercato_protocol::node::{FromNode, ToNode};
+use mercato_protocol::node::{FromNode, Snapshot, ToNode};
 use mercato_protocol::text::shown;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -62,6 +62,8 @@ pub(super) struct Follower<M> {
     connection: u64,
     /// Whether anything was heard on it that leads this node.
     is_led: bool,
+    /// Where the daemon was that led this node last.
+    address: Option<SocketAddr>,
     failing: Repeated,
 }
 
@@ -120,8 +122,9 @@ impl<M: Machine> Follower<M> {
         heard: watch::Sender<Option<Heard>>,
         standing: watch::Receiver<Option<Standing>>,
     ) -> Self {
+        let (connection, is_led, address) = (0, false, None);
         let failing = Repeated::default();
-        Self { places, pace, machine, heard, standing, connection: 0, is_led: false, failing }
+        Self { places, pace, machine, heard, standing, connection, is_led, address, failing }
     }
 
     /// Does so for as long as somebody keeps the machine.
@@ -146,7 +149,13 @@ impl<M: Machine> Follower<M> {
                 | Why::Silent(_)
                 | Why::Older { .. } => {}
             }
-            warn_once!(self.failing, why; "the daemon of this cluster does not lead this node");
+            if self.is_led && matches!(why, Why::Lost(_)) {
+                // The daemon ends each connection after a while, to look at the token anew.
+                tracing::debug!(%why, "the daemon of this cluster is sought again");
+            } else {
+                let what = "the daemon of this cluster does not lead this node";
+                warn_once!(self.failing, why; "{what}");
+            }
             sleep(pause).await;
             pause = (pause * 2).min(self.pace.retry_most);
         }
@@ -197,19 +206,25 @@ impl<M: Machine> Follower<M> {
                         return Why::Older { last, next };
                     }
                     last = next;
-                    let (connection, at_ms) = (self.connection, self.machine.now_ms());
-                    self.heard.send_replace(Some(Heard { connection, at_ms, snapshot }));
+                    self.tell(Some(snapshot));
                 }
-                // The daemon's own node is the daemon's to set up; what a gateway has is not touched.
-                ToNode::Heard | ToNode::Own => {}
+                ToNode::Own => self.tell(None),
+                ToNode::Heard => {}
                 ToNode::Refused { text } => return Why::Refused(shown(&text).into_owned()),
             }
             if !self.is_led {
                 self.is_led = true;
-                self.failing.is_over();
-                tracing::info!(%address, "the daemon of this cluster leads this node");
+                if self.failing.is_over() || self.address != Some(address) {
+                    tracing::info!(%address, "the daemon of this cluster leads this node");
+                }
+                self.address = Some(address);
             }
         }
+    }
+
+    fn tell(&self, snapshot: Option<Snapshot>) {
+        let (connection, at_ms) = (self.connection, self.machine.now_ms());
+        self.heard.send_replace(Some(Heard { connection, at_ms, snapshot }));
     }
 }
 

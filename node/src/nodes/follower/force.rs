@@ -18,13 +18,14 @@ pub(super) struct Word {
     pub(super) version: u64,
 }
 
-/// A snapshot that has come.
+/// What this node should have has come.
 #[derive(Clone, Debug)]
 pub(super) struct Heard {
     pub(super) connection: u64,
     /// When, by the machine's clock.
     pub(super) at_ms: u64,
-    pub(super) snapshot: Snapshot,
+    /// None: the daemon is on this node, and keeps its machine itself.
+    pub(super) snapshot: Option<Snapshot>,
 }
 
 /// What is to be done with the machine.
@@ -33,6 +34,8 @@ pub(super) enum Target {
     /// What is there stays: an earlier process has set it up, and whoever says what should be
     /// there is still sought.
     Stay,
+    /// Whatever is there is the daemon's own.
+    Leave,
     /// Nothing of ours: so it was said, or nobody has said anything.
     Nothing,
     /// This, with the addresses that both are known by.
@@ -53,6 +56,8 @@ enum Said {
     },
     /// Nothing in all that time.
     Nobody,
+    /// That the daemon keeps this machine itself.
+    Own,
     Snapshot {
         word: Word,
         way: Option<NodeWay>,
@@ -77,7 +82,11 @@ impl Force {
 
     /// Takes a snapshot in the place of all that was said before.
     pub(super) fn hear(&mut self, heard: Heard) {
-        let Heard { connection, at_ms, snapshot: Snapshot { version, way, leases } } = heard;
+        let Heard { connection, at_ms, snapshot } = heard;
+        let Some(Snapshot { version, way, leases }) = snapshot else {
+            self.said = Said::Own;
+            return;
+        };
         let leases = leases.into_iter().map(|lease| Lease {
             end_ms: at_ms.saturating_add(lease.left_ms),
             ranges: lease.ranges,
@@ -96,7 +105,7 @@ impl Force {
                 }
                 0
             }
-            Said::Nobody => 0,
+            Said::Nobody | Said::Own => 0,
             Said::Snapshot { leases, .. } => {
                 let before = leases.len();
                 leases.retain(|lease| lease.end_ms > now_ms);
@@ -109,7 +118,7 @@ impl Force {
     pub(super) fn next_ms(&self) -> Option<u64> {
         match &self.said {
             Said::Nothing { until_ms } => Some(*until_ms),
-            Said::Nobody => None,
+            Said::Nobody | Said::Own => None,
             Said::Snapshot { leases, .. } => leases.iter().map(|lease| lease.end_ms).min(),
         }
     }
@@ -117,7 +126,7 @@ impl Force {
     /// The snapshot that all this is by.
     pub(super) fn word(&self) -> Option<Word> {
         match &self.said {
-            Said::Nothing { .. } | Said::Nobody => None,
+            Said::Nothing { .. } | Said::Nobody | Said::Own => None,
             Said::Snapshot { word, .. } => Some(*word),
         }
     }
@@ -126,6 +135,7 @@ impl Force {
     pub(super) fn target(&self) -> Target {
         match &self.said {
             Said::Nothing { .. } => Target::Stay,
+            Said::Own => Target::Leave,
             Said::Nobody | Said::Snapshot { way: None, .. } => Target::Nothing,
             Said::Snapshot { way: Some(way), leases, .. } => {
                 Target::SetUp(Box::new(wanted(way, leases)))
@@ -166,13 +176,13 @@ mod tests {
     use super::*;
 
     fn heard(version: u64, at_ms: u64, leases: Vec<NodeLease>) -> Heard {
-        Heard { connection: 1, at_ms, snapshot: snapshot(version, leases) }
+        Heard { connection: 1, at_ms, snapshot: Some(snapshot(version, leases)) }
     }
 
     fn set_up(force: &Force) -> Wanted {
         match force.target() {
             Target::SetUp(wanted) => *wanted,
-            other @ (Target::Stay | Target::Nothing) => panic!("{other:?}"),
+            other @ (Target::Stay | Target::Leave | Target::Nothing) => panic!("{other:?}"),
         }
     }
 
@@ -211,8 +221,21 @@ mod tests {
         assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
         assert_eq!(force.word(), Some(Word { connection: 1, version: 2 }));
         let none = Snapshot { version: 3, way: None, leases: Vec::new() };
-        force.hear(Heard { connection: 1, at_ms: 70, snapshot: none });
+        force.hear(Heard { connection: 1, at_ms: 70, snapshot: Some(none) });
         assert_eq!(force.target(), Target::Nothing);
+    }
+
+    #[test]
+    fn the_daemons_own_machine_is_left_to_it() {
+        let own = || Heard { connection: 1, at_ms: 0, snapshot: None };
+        let mut force = Force::new(0);
+        force.hear(own());
+        force.end(limits::FOLLOW_EARLIER_MS);
+        assert_eq!((force.target(), force.word(), force.next_ms()), (Target::Leave, None, None));
+        force.hear(heard(1, 0, vec![lease(500, &[], &["10.42.0.5"])]));
+        assert_eq!(set_up(&force).pods.len(), 1);
+        force.hear(own());
+        assert_eq!((force.target(), force.end(1_000)), (Target::Leave, 0));
     }
 
     #[test]

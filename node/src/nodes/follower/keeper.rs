@@ -61,6 +61,8 @@ struct Outcome {
 enum Done {
     /// With this address of the pool, if there is one.
     Stays(Option<IpAddr>),
+    /// Nobody has looked at it.
+    Left,
     /// Whether there was anything to remove.
     Cleaned(bool),
     SetUp(IpAddr),
@@ -97,6 +99,9 @@ impl<M: Machine> NodeKeeper<M> {
     /// One look at all of it, and what has to be done; gives when to look again.
     async fn step(&mut self, news: Option<Heard>) -> Duration {
         if let Some(heard) = news {
+            if heard.snapshot.is_none() {
+                tracing::info!("the daemon is on this node, and keeps its machine itself");
+            }
             self.force.hear(heard);
             self.is_clean = false;
         }
@@ -136,6 +141,7 @@ impl<M: Machine> NodeKeeper<M> {
                 return;
             }
             Ok(Done::Stays(address)) => address,
+            Ok(Done::Left) => None,
             Ok(Done::Cleaned(was_there)) => {
                 self.is_clean = true;
                 match (was_there, word) {
@@ -170,6 +176,7 @@ impl<M: Machine> NodeKeeper<M> {
 fn look(machine: &impl Machine, target: &Target) -> Outcome {
     match target {
         Target::Stay => Outcome { mtu: None, done: machine.address().map(Done::Stays) },
+        Target::Leave => Outcome { mtu: Some(0), done: Ok(Done::Left) },
         Target::Nothing => Outcome { mtu: None, done: machine.clean().map(Done::Cleaned) },
         Target::SetUp(wanted) => {
             let local = wanted.overlay.as_ref().map(|overlay| overlay.local);
@@ -216,7 +223,7 @@ mod tests {
 
         fn hear(&mut self, connection: u64, snapshot: Snapshot) {
             let at_ms = self.machine.now_ms();
-            self.heard = Some(Heard { connection, at_ms, snapshot });
+            self.heard = Some(Heard { connection, at_ms, snapshot: Some(snapshot) });
         }
 
         async fn step(&mut self) -> Duration {
@@ -323,6 +330,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_the_daemon_keeps_itself_is_not_touched() {
+        let mut stand = Stand::new(Fake::default());
+        stand.hear(1, snapshot(1, Vec::new()));
+        assert_eq!(stand.said(1).await, (1, 1_500, None));
+        stand.heard = Some(Heard { connection: 1, at_ms: 0, snapshot: None });
+        stand.machine.now(|now| now.trouble = Some("nobody asks".to_owned()));
+        assert_eq!(stand.said(1).await, (0, 0, None));
+        stand.machine.pass(limits::FOLLOW_EARLIER_MS);
+        assert_eq!(stand.standing().await, Standing::default());
+        assert!(stand.set_up().is_some());
+    }
+
+    #[tokio::test]
     async fn trouble_is_told_until_it_is_over() {
         let mut stand = Stand::new(Fake::default());
         stand.hear(1, snapshot(1, Vec::new()));
@@ -355,7 +375,8 @@ mod tests {
         let keeping = tokio::spawn(keeper.keep());
         let is_there = |standing: &Option<Standing>| standing.is_some();
         told.wait_for(is_there).await.unwrap();
-        let heard = Heard { connection: 1, at_ms: machine.now_ms(), snapshot: snapshot(1, vec![]) };
+        let snapshot = Some(snapshot(1, Vec::new()));
+        let heard = Heard { connection: 1, at_ms: machine.now_ms(), snapshot };
         hear.send_replace(Some(heard));
         let is_set_up = |standing: &Option<Standing>| {
             standing.as_ref().is_some_and(|standing| standing.word.is_some())

@@ -99,9 +99,11 @@ fn is_gateways(found: &Found) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::process::Command;
 
     use mercato_host::{Link, OverlayLink, Rule};
 
+    use super::super::testing::wanted;
     use super::*;
 
     fn link(addresses: &[&str]) -> Link {
@@ -143,6 +145,55 @@ mod tests {
         assert!(!is_gateways(&rules(vec![rule(None)])));
         assert!(is_gateways(&rules(vec![rule(None), rule(Some("mercato0"))])));
         assert!(is_gateways(&Found { device: Some(link(&[])), ..Found::default() }));
+    }
+
+    const INSIDE: &str = "MERCATO_TEST_NODE";
+
+    fn ip(line: &str) {
+        let status = Command::new("ip").args(line.split_whitespace()).status().unwrap();
+        assert!(status.success(), "ip {line}");
+    }
+
+    /// In a network namespace of its own, where everybody may do this.
+    #[test]
+    fn a_node_is_set_up_and_cleaned() {
+        if std::env::var_os(INSIDE).is_none() {
+            let this = std::env::current_exe().unwrap();
+            let test = "nodes::follower::machine::tests::a_node_is_set_up_and_cleaned";
+            let mut command = Command::new("unshare");
+            command.args(["--user", "--map-root-user", "--net"]).arg(this);
+            let output = command.args(["--exact", test]).env(INSIDE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+            return;
+        }
+        let wanted = wanted();
+        let local = wanted.overlay.as_ref().unwrap().local;
+        let error = Host.set_up(&wanted).unwrap_err().to_string();
+        assert!(error.contains("is no address of this machine"), "{error}");
+        assert_eq!(Host.mtu_of(local).unwrap(), None);
+        ip("link add eth0 mtu 1490 type veth peer name far0");
+        ip(&format!("address add {local}/24 dev eth0"));
+        ip("link set eth0 up");
+        assert_eq!((Host.mtu_of(local).unwrap(), Host.address().unwrap()), (Some(1_490), None));
+        // Whether a new namespace forwards packets is the machine's own affair.
+        let is_in_force = |done: Result<(), Trouble>| {
+            let off = Trouble::Found(Finding::ForwardingOff).to_string();
+            assert!(done.is_ok() || done.is_err_and(|it| it.to_string() == off));
+        };
+        is_in_force(Host.set_up(&wanted));
+        is_in_force(Host.set_up(&wanted));
+        assert_eq!(Host.address().unwrap(), Some(wanted.node));
+        // A gateway begins, and has this for its own.
+        ip("link add mercato0 type veth peer name far1");
+        let error = Host.set_up(&wanted).unwrap_err().to_string();
+        assert!(error.starts_with("the device mercato0 is on this node"), "{error}");
+        assert!(!Host.clean().unwrap());
+        ip("link delete mercato0");
+        assert_eq!(Host.address().unwrap(), Some(wanted.node), "it was left alone");
+        assert!(Host.clean().unwrap());
+        assert_eq!(Host.address().unwrap(), None);
+        assert!(!Host.clean().unwrap(), "nothing is left");
     }
 
     #[test]

@@ -93,9 +93,9 @@ pub(super) fn snapshot(version: u64, leases: Vec<NodeLease>) -> Snapshot {
 /// What a node without a lease has set up.
 pub(super) fn wanted() -> Wanted {
     let mut force = Force::new(0);
-    force.hear(Heard { connection: 1, at_ms: 0, snapshot: snapshot(1, Vec::new()) });
+    force.hear(Heard { connection: 1, at_ms: 0, snapshot: Some(snapshot(1, Vec::new())) });
     match force.target() {
         Target::SetUp(wanted) => *wanted,
-        other @ (Target::Stay | Target::Nothing) => panic!("{other:?}"),
+        other @ (Target::Stay | Target::Leave | Target::Nothing) => panic!("{other:?}"),
     }
 }

@@ -5,22 +5,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use mercato_protocol::node::{FromNode, Snapshot, ToNode};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream as Accepted;
 
+use super::super::control::{self, Certificate, NodeEvent, Order, Review, Wish, WishLease};
 use super::super::wire;
 use super::connection::{Follower, Pace};
 use super::keeper::NodeKeeper;
 use super::places::Places;
-use super::testing::{Fake, lease, snapshot, wanted};
+use super::testing::{Fake, lease, snapshot, wanted, way};
+use crate::driver::clock::wall_ms;
 const QUICK: Pace = Pace {
     retry: Duration::from_millis(5),
     retry_most: Duration::from_millis(20),
@@ -198,4 +201,44 @@ async fn the_first_address_that_has_the_daemon_is_taken() {
     node.in_force(1).await;
     // It may have been reached before both were named.
     refusing.abort();
+}
+
+/// Both ends as they are.
+#[tokio::test]
+async fn a_node_and_a_daemon_understand_each_other() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let stand = Stand::new(QUICK);
+    let certificate = Certificate::read(&Certificate::draw().unwrap()).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = free.local_addr().unwrap();
+    drop(free);
+    let review: Review = Arc::new(|token| {
+        let named = if token == "a.b.c" { Ok("n2".to_owned()) } else { Err(token) };
+        std::future::ready(named).boxed()
+    });
+    let (tell, mut events) = mpsc::channel(64);
+    let _daemon = control::Control::start(at, &certificate, review, tell).await.unwrap();
+    fs::write(stand.dir.path().join("certificate"), &certificate.pem).unwrap();
+    fs::write(stand.dir.path().join("address"), at.to_string()).unwrap();
+    let Some(NodeEvent::Joined { node, held, orders, .. }) = events.recv().await else { panic!() };
+    assert_eq!((node.as_str(), held), ("n2", None));
+    let lease = WishLease {
+        until_ms: wall_ms() + 60_000,
+        ranges: vec!["10.201.0.0/24".parse().unwrap()],
+        pods: Vec::new(),
+    };
+    let wish = Wish { version: 7, way: Some(way()), leases: vec![lease] };
+    orders.send_replace(Order::Have(Arc::new(wish)));
+    let mut in_force = async |version: u64| loop {
+        match events.recv().await.unwrap() {
+            NodeEvent::State { state, .. } if state.version == version => return state,
+            NodeEvent::State { .. } => {}
+            other @ (NodeEvent::Joined { .. } | NodeEvent::Left { .. }) => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(in_force(7).await.mtu, 1_500);
+    assert_eq!(stand.machine.now(|now| now.set_up.clone()).unwrap().ranges.len(), 1);
+    orders.send_replace(Order::Own);
+    in_force(0).await;
+    assert!(stand.machine.now(|now| now.set_up.is_some()), "it is the daemon's from then on");
 }

@@ -53,6 +53,7 @@ impl Keeper {
     /// It is listened for nodes as long as there is a pool and another node.
     pub(super) async fn mind_nodes(&mut self, said: &Said) {
         let range = said.own.nodes.filter(|_| self.pool.is_some());
+        self.nodes.gather(self.begun.elapsed() < limits::NODE_GATHER);
         self.nodes.settle(range);
         let port = self.ground.gateway().ok().map(|settings| settings.nodes.port);
         let at = port.and_then(|port| Some(SocketAddr::new(self.nodes.local()?, port)));

@@ -225,8 +225,8 @@ impl Keeper {
             },
             Side::Consumer => {
                 let ranges = said.leases.get(id).into_iter().flat_map(|lease| &lease.ranges);
-                let mut of = ranges.map(|range| range.local).filter(|it| it.contains(&address));
-                of.all(|range| self.nodes.reach(&range)).then_some(true)
+                let of = ranges.map(|range| range.local).find(|range| range.contains(&address));
+                of.map_or(Some(true), |range| self.nodes.reach(&range))
             }
         }
     }

@@ -22,6 +22,7 @@ fn machines(names: &[(&str, &str)]) -> Vec<NodeMachine> {
     let machine = |(name, at): &(&str, &str)| NodeMachine {
         name: (*name).to_owned(),
         addresses: vec![address(at), address("2001:db8::1")],
+        ready: true,
     };
     names.iter().map(machine).collect()
 }
@@ -103,11 +104,18 @@ fn a_pod_is_reached_once_its_node_says_so() {
     let order = join(&mut nodes, "n2", 1, None);
     nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&["10.42.2.5"])], &at);
     assert_eq!(nodes.place(pod, &at), Place::Unknown);
-    assert!(!nodes.reach(&range));
+    assert_eq!(nodes.reach(&range), Some(false), "nobody is on n3");
+    nodes.gather(true);
+    assert_eq!((nodes.reach(&range), nodes.cut_off().len()), (None, 0), "it may come yet");
+    nodes.gather(false);
+    let mut all = machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2"), ("n3", "192.0.2.3")]);
+    all[2].ready = false;
+    nodes.learn(&all, &[address("192.0.2.1")].into());
+    assert_eq!(nodes.reach(&range), None, "n3 runs nothing, and n2 has not answered");
     let version = wish(&order).version;
     state(&mut nodes, "n2", 1, version, None);
     assert_eq!(nodes.place(pod, &at), Place::There);
-    assert!(nodes.reach(&range));
+    assert_eq!(nodes.reach(&range), Some(true));
     // Another one that comes later takes nothing from the first.
     nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&["10.42.2.5", "10.42.2.6"])], &at);
     assert_eq!(nodes.place(pod, &at), Place::There);
