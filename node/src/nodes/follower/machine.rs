@@ -178,7 +178,7 @@ mod tests {
         assert_eq!((Host.mtu_of(local).unwrap(), Host.address().unwrap()), (Some(1_490), None));
         // Whether a new namespace forwards packets is the machine's own affair.
         let is_in_force = |done: Result<(), Trouble>| {
-            let off = Trouble::Found(Finding::ForwardingOff).to_string();
+            let off = Trouble::Found(Finding::ForwardingOff(Family::V4)).to_string();
             assert!(done.is_ok() || done.is_err_and(|it| it.to_string() == off));
         };
         is_in_force(Host.set_up(&wanted));
