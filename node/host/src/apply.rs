@@ -29,11 +29,16 @@ pub fn read(marks: &Marks) -> Result<Found, HostError> {
     let forwarding = read_forwarding(&mut kernel).map_err(reading("forwarding"))?;
     let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
     let addresses = read_addresses(&mut kernel).map_err(reading("addresses"))?;
-    let routes = own_routes(&mut kernel, marks.protocol).map_err(reading("routes"))?;
-    let rules = read_rules(&mut kernel).map_err(reading("routing rules"))?;
-    let packets = Conversation::about_packets()
-        .and_then(|mut kernel| read_packets(&mut kernel))
-        .map_err(reading("nf_tables"))?;
+    let (mut routes, mut rules, mut packets) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    let mut about_packets = Conversation::about_packets().map_err(reading("nf_tables"))?;
+    for family in forwarding.keys().copied() {
+        let own = own_routes(&mut kernel, marks.protocol, family).map_err(reading("routes"))?;
+        routes.extend(own);
+        let all = read_rules(&mut kernel, family).map_err(reading("routing rules"))?;
+        rules.extend(all.into_iter().filter(|rule| rule.protocol == marks.protocol));
+        let table = read_packets(&mut about_packets, family).map_err(reading("nf_tables"))?;
+        packets.extend(table.map(|table| (family, table)));
+    }
     let link = |device: &Device| Link {
         index: device.index,
         up: device.up,
@@ -47,18 +52,19 @@ pub fn read(marks: &Marks) -> Result<Found, HostError> {
     };
     let named = |name: &str| devices.iter().find(|device| device.name == name);
     let overlay = match named(&marks.overlay) {
-        Some(device) => Some(OverlayLink {
-            link: link(device),
-            vxlan: device.vxlan.clone(),
-            neighbours: read_neighbours(&mut kernel, device.index)
-                .map_err(reading("neighbours"))?
-                .into_iter()
-                .collect(),
-            endpoints: read_endpoints(&mut kernel, device.index)
+        Some(device) => {
+            let mut neighbours = BTreeSet::new();
+            for family in forwarding.keys().copied() {
+                let of_family = read_neighbours(&mut kernel, device.index, family);
+                neighbours.extend(of_family.map_err(reading("neighbours"))?);
+            }
+            let endpoints = read_endpoints(&mut kernel, device.index)
                 .map_err(reading("entries of the overlay"))?
                 .into_iter()
-                .collect(),
-        }),
+                .collect();
+            let vxlan = device.vxlan.clone();
+            Some(OverlayLink { link: link(device), vxlan, neighbours, endpoints })
+        }
         None => None,
     };
     let by = |index: u32| {
@@ -78,8 +84,8 @@ pub fn read(marks: &Marks) -> Result<Found, HostError> {
         device: named(&marks.device).map(link),
         overlay,
         own,
-        routes: routes.into_iter().collect(),
-        rules: rules.into_iter().filter(|rule| rule.protocol == marks.protocol).collect(),
+        routes,
+        rules,
         packets,
     })
 }
@@ -110,8 +116,10 @@ fn perform(
 ) -> Result<(), KernelError> {
     let change: Change = match step {
         Step::ReplacePackets(table) => return replace_packets(packets, table),
-        Step::ChangeSet { set, add, remove } => return change_set(packets, set, add, remove),
-        Step::RemovePackets => return remove_packets(packets),
+        Step::ChangeSet { family, set, add, remove } => {
+            return change_set(packets, *family, set, add, remove);
+        }
+        Step::RemovePackets(family) => return remove_packets(packets, *family),
         Step::AddRoute(route) => add_route(route),
         Step::RemoveRoute(route) => remove_route(route),
         Step::AddRule(rule) => add_rule(rule),

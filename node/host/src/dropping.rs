@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::family::Family;
+
 /// A chain of somebody else's through which forwarded packets go, and which drops those that none of
 /// its rules accepts: Docker and firewalld make such chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +17,26 @@ pub struct Dropping {
     pub chain: String,
 }
 
-/// The family of a table of nf_tables that sees packets of IPv4.
+/// The family of a table of nf_tables that sees packets of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFamily {
     /// It sees packets of IPv4 alone.
     Ip,
+    /// It sees packets of IPv6 alone.
+    Ip6,
     /// It sees IPv4 and IPv6.
     Inet,
+}
+
+impl PacketFamily {
+    /// Whether packets of this family are seen.
+    pub fn sees(self, family: Family) -> bool {
+        match self {
+            Self::Ip => family == Family::V4,
+            Self::Ip6 => family == Family::V6,
+            Self::Inet => true,
+        }
+    }
 }
 
 impl Dropping {
@@ -35,6 +50,7 @@ impl fmt::Display for Dropping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = match self.family {
             PacketFamily::Ip => "ip",
+            PacketFamily::Ip6 => "ip6",
             PacketFamily::Inet => "inet",
         };
         write!(f, "{family} {} {}", self.table, self.chain)

@@ -6,12 +6,31 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use thiserror::Error;
 
+use crate::family::Family;
+
 /// Why nothing can be set up as wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WantedError {
-    /// IPv6 is not set up yet.
-    #[error("{0} is not of IPv4, the one family that the gateway sets up so far; leave it out")]
+    /// No rule of ours is about such packets.
+    #[error(
+        "{0} is of a family that this node has no pool of; leave it out, or set a pool of that \
+         family too (gateway.pool)"
+    )]
     Family(IpNet),
+    /// Two of one would be taken for each other.
+    #[error("the pools {first} and {second} are of one family; set one of each (gateway.pool)")]
+    SameFamily {
+        /// The one that was said first.
+        first: IpNet,
+        /// The one that was said second.
+        second: IpNet,
+    },
+    /// This machine's kernel does not know such addresses.
+    #[error(
+        "the kernel of this node has no {0}, of which there is a pool; leave that pool out \
+         (gateway.pool), or start the node without ipv6.disable=1"
+    )]
+    Kernel(Family),
     /// Such an address is looked up by no rule of ours.
     #[error("{address} is outside of the pool {pool}; choose it from there (gateway.pool)")]
     Outside {
@@ -69,6 +88,42 @@ pub enum WantedError {
     /// No entry says at which machine it is.
     #[error("{0} is not among the other nodes of the overlay; name it there with its address")]
     UnknownNode(IpAddr),
+    /// What is sent there could be sent to no address of that node.
+    #[error(
+        "the node {node} has no address of the family of {to}, which is behind it; name it among \
+         the other nodes with the same machine"
+    )]
+    OneFamily {
+        /// An address of the node.
+        node: IpAddr,
+        /// What is sent to it.
+        to: IpNet,
+    },
+    /// Frames to one would go to the other.
+    #[error(
+        "the nodes {one} and {other} would be taken for each other: give each a machine of its \
+         own, and, where they have IPv6 alone, an address with other last four bytes"
+    )]
+    Alike {
+        /// An address of one of them.
+        one: IpAddr,
+        /// An address of the other one.
+        other: IpAddr,
+    },
+    /// A device that takes no larger ones has no IPv6.
+    #[error(
+        "packets of {mtu} bytes are too small for IPv6, which needs {least}: raise the MTU of the \
+         network of the nodes, or leave out the pool of IPv6 (gateway.pool)"
+    )]
+    Small {
+        /// The size that was wanted.
+        mtu: u32,
+        /// The smallest that there is.
+        least: u32,
+    },
+    /// It cannot be reached from there.
+    #[error("the machine {0} is of another family than this one's address on the network of nodes")]
+    OtherNetwork(IpAddr),
     /// It is not known where packets for it go.
     #[error("the pod {0} is said to be on this node and on another one")]
     Twice(IpAddr),
@@ -159,11 +214,17 @@ fn advice(error: &io::Error) -> &'static str {
             "; the daemon needs CAP_NET_ADMIN on the node's network: start it as root, or in a pod \
              with hostNetwork: true and securityContext.capabilities.add: [NET_ADMIN]"
         }
+        // Only an address of IPv6 is refused so.
+        Some(libc::EACCES) => {
+            "; IPv6 is off on that device (see sysctl net.ipv6.conf.DEVICE.disable_ipv6, and that \
+             of default): set both to 0, or leave out the pool of IPv6"
+        }
         Some(libc::ENODEV) => "; the gateway's device is gone: it makes it anew when it starts",
         // Also what a kernel says of a module that it does not have.
         Some(libc::ENOENT) => {
             "; somebody has removed it meanwhile, which the next try mends, or the kernel lacks \
-             nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct)"
+             nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct, and for \
+             IPv6 nft_fib_ipv6)"
         }
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
             "; the kernel needs nf_tables, policy routing (CONFIG_IP_MULTIPLE_TABLES), and for \

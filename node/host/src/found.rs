@@ -6,14 +6,16 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::family::Family;
 use crate::overlay::Mac;
 use crate::packets::Table;
 
 /// What was read of this machine. The default is one that has nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Whether packets are forwarded at all (`net.ipv4.ip_forward`).
-    pub forwarding: bool,
+    /// The families that its kernel has, and whether packets of each are forwarded at all
+    /// (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`).
+    pub forwarding: BTreeMap<Family, bool>,
     /// The gateway's device, if it is there.
     pub device: Option<Link>,
     /// Whatever has the name of the overlay's device.
@@ -23,10 +25,10 @@ pub struct Found {
     pub own: BTreeMap<IpAddr, Option<String>>,
     /// Routes with our protocol, in all tables.
     pub routes: BTreeSet<Route>,
-    /// Rules of IPv4 with our protocol.
+    /// Routing rules with our protocol.
     pub rules: BTreeSet<Rule>,
-    /// The nf_tables table with our name.
-    pub packets: Option<Table>,
+    /// The nf_tables tables with our name: there may be one of each family.
+    pub packets: BTreeMap<Family, Table>,
 }
 
 /// A network device of this machine.
@@ -40,7 +42,7 @@ pub struct Link {
     pub mtu: u32,
     /// Its addresses, each with the prefix that it was given with.
     pub addresses: BTreeSet<IpNet>,
-    /// What it does as a device of IPv4.
+    /// What it does as a device of each family that it has.
     pub settings: BTreeMap<DeviceSetting, u32>,
 }
 
@@ -91,7 +93,8 @@ pub struct Endpoint {
     pub machine: Option<IpAddr>,
 }
 
-/// A setting of one device (`net.ipv4.conf.DEVICE`).
+/// A setting of one device (`net.ipv4.conf.DEVICE`, `net.ipv6.conf.DEVICE`). Of IPv6 that is what
+/// netlink sets; forwarding is one setting of the whole machine there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceSetting {
     /// Packets that come from it are forwarded.
@@ -102,6 +105,8 @@ pub enum DeviceSetting {
     SendRedirects,
     /// Sources are looked up: 1 by the device, 2 by any.
     ReversePath,
+    /// Of IPv6, how the kernel makes an address of the link: 1 is not at all.
+    AddressGeneration,
 }
 
 /// A route, as far as we make any.
@@ -141,10 +146,14 @@ pub enum RouteKind {
 /// A routing rule of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
+    /// Of which packets it is asked.
+    pub family: Family,
     /// Smaller ones are asked first.
     pub preference: u32,
     /// Packets to where; to everywhere without.
     pub to: Option<IpNet>,
+    /// Packets from where; from everywhere without.
+    pub from: Option<IpNet>,
     /// Packets that come by this device; by any, and from this machine itself, without.
     pub from_device: Option<String>,
     /// Which table is looked into.
@@ -158,8 +167,8 @@ pub struct Rule {
 /// What is wrong with the machine itself. It is said, and not changed: it is its owner's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// It forwards nothing, so that no pod reaches the device.
-    ForwardingOff,
+    /// It forwards nothing of this family, so that no pod reaches the device.
+    ForwardingOff(Family),
     /// The gateway has made no device, or has ended; on other nodes it makes none.
     NoDevice,
 }
@@ -167,22 +176,29 @@ pub enum Finding {
 impl Found {
     /// What its owner should know.
     pub fn findings(&self) -> Vec<Finding> {
-        let findings = [
-            (!self.forwarding).then_some(Finding::ForwardingOff),
-            self.device.is_none().then_some(Finding::NoDevice),
-        ];
-        findings.into_iter().flatten().collect()
+        let off = self.forwarding.iter().filter(|(_, is_on)| !**is_on);
+        let off = off.map(|(family, _)| Finding::ForwardingOff(*family));
+        off.chain(self.device.is_none().then_some(Finding::NoDevice)).collect()
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ForwardingOff => write!(
-                f,
-                "this node forwards no IPv4 packets, so that its pods reach no other cluster; a \
-                 pod network needs that too: sysctl -w net.ipv4.ip_forward=1"
-            ),
+            Self::ForwardingOff(family) => {
+                let cure = match family {
+                    Family::V4 => "sysctl -w net.ipv4.ip_forward=1",
+                    Family::V6 => {
+                        "sysctl -w net.ipv6.conf.all.forwarding=1, and before it \
+                         net.ipv6.conf.DEVICE.accept_ra=2 where a router tells this node its address"
+                    }
+                };
+                write!(
+                    f,
+                    "this node forwards no {family} packets, so that its pods reach no other \
+                     cluster by it; a pod network needs that too: {cure}"
+                )
+            }
             Self::NoDevice => write!(
                 f,
                 "the gateway's device is not there, so that other clusters' pods are unreachable; \
@@ -194,17 +210,33 @@ impl fmt::Display for Finding {
 
 impl DeviceSetting {
     /// Each of them, in the order in which they are set.
-    pub const ALL: [Self; 4] =
-        [Self::Forwarding, Self::AcceptRedirects, Self::SendRedirects, Self::ReversePath];
+    pub const ALL: [Self; 5] = [
+        Self::Forwarding,
+        Self::AcceptRedirects,
+        Self::SendRedirects,
+        Self::ReversePath,
+        Self::AddressGeneration,
+    ];
 
     /// What it should be on our devices. Packets come by it from sources that other
     /// routes may lead to, so that sources are looked up loosely; of this setting the larger one
-    /// counts, of `all` and of the device.
+    /// counts, of `all` and of the device. Without an address of the link a device asks nobody for
+    /// routers, and tells nobody of better ones.
     pub fn wanted(self) -> u32 {
         match self {
-            Self::Forwarding => 1,
+            Self::Forwarding | Self::AddressGeneration => 1,
             Self::AcceptRedirects | Self::SendRedirects => 0,
             Self::ReversePath => 2,
+        }
+    }
+
+    /// Of packets of which family it is.
+    pub fn family(self) -> Family {
+        match self {
+            Self::Forwarding | Self::AcceptRedirects | Self::SendRedirects | Self::ReversePath => {
+                Family::V4
+            }
+            Self::AddressGeneration => Family::V6,
         }
     }
 }
@@ -216,6 +248,7 @@ impl fmt::Display for DeviceSetting {
             Self::AcceptRedirects => "accept_redirects",
             Self::SendRedirects => "send_redirects",
             Self::ReversePath => "rp_filter",
+            Self::AddressGeneration => "addr_gen_mode",
         })
     }
 }
@@ -243,9 +276,17 @@ impl fmt::Display for Rule {
         if let Some(to) = self.to {
             write!(f, " to {to}")?;
         }
+        if let Some(from) = self.from {
+            write!(f, " from {from}")?;
+        }
         if let Some(device) = &self.from_device {
             write!(f, " iif {device}")?;
         }
-        write!(f, " lookup {}", self.table)
+        write!(f, " lookup {}", self.table)?;
+        match self.to.or(self.from) {
+            // Its network says which it is.
+            Some(_) => Ok(()),
+            None => write!(f, " ({})", self.family),
+        }
     }
 }

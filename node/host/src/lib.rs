@@ -6,12 +6,14 @@
 //! gateway's device itself is the gateway's (`node/tunnel/`), and which pods and nodes there are
 //! is decided elsewhere.
 //!
-//! IPv4 alone is set up so far; types have both families.
+//! Both families are, each where this node has an address of a pool of it; the network between
+//! nodes is of either.
 
 mod apply;
 mod devices;
 mod dropping;
 mod error;
+mod family;
 mod found;
 mod limits;
 mod netlink;
@@ -26,6 +28,7 @@ mod wanted;
 pub use apply::{apply, clean, dropping, mtu_of, networks, read};
 pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};
+pub use family::{Family, Place};
 pub use found::{
     DeviceSetting, Endpoint, Finding, Found, Link, Neighbour, OverlayLink, Route, RouteKind, Rule,
     Vxlan,

@@ -1,4 +1,5 @@
-//! Every bound of this crate. Those without a source are guesses.
+//! Every bound of this crate. Those without a source are guesses; what has addresses is counted in each
+//! family apart.
 
 use std::time::Duration;
 
@@ -11,13 +12,15 @@ pub(crate) const RANGES: usize = 4_096;
 /// With more than this one batch of packet rules would be larger than a socket takes.
 pub(crate) const NODES: usize = 2_000;
 /// Pods of other nodes that are mapped: each is a route at the gateway, and an element of a set.
-pub(crate) const ELSEWHERE: usize = 8_192;
+/// With more than this one batch of those of IPv6 would be larger than a socket takes.
+pub(crate) const ELSEWHERE: usize = 6_144;
 /// Networks of this node that the pool is compared with. A router with the whole Internet's routes
 /// has a million; it runs no pods.
 pub(crate) const NETWORKS: usize = 65_536;
-/// Set elements in one message: an attribute is of 65,535 bytes at most, an element takes 20.
+/// Set elements in one message: an attribute is of 65,535 bytes at most, an element
+/// takes 28 (of IPv4, 20).
 pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
-/// What is sent at once, at most: 20 bytes for each element of all sets, and the rules. The kernel
+/// What is sent at once, at most: 28 bytes for each element of all sets, and the rules. The kernel
 /// gives twice what is asked for, which is as much as it does unless told otherwise
 /// (`net.core.wmem_max`).
 pub(crate) const BATCH_BYTES: usize = 212_992;

@@ -6,13 +6,16 @@
 
 use std::collections::BTreeSet;
 
+use ipnet::IpNet;
+
 use crate::devices::{
     link, missing_entries, own_addresses, stale_addresses, stale_entries, with_overlay,
 };
 use crate::error::WantedError;
+use crate::family::Family;
 use crate::found::{Found, Route, RouteKind};
 use crate::overlay::Way;
-use crate::packets::guard;
+use crate::packets::{Table, guard};
 use crate::routes::{leading, missing, refusing, rules, stale_routes};
 use crate::step::Step;
 use crate::wanted::{Marks, Wanted};
@@ -24,20 +27,24 @@ use crate::wanted::{Marks, Wanted};
 /// When nothing can be as wanted.
 pub fn plan(found: &Found, wanted: &Wanted) -> Result<Vec<Step>, WantedError> {
     wanted.check()?;
+    let families = wanted.places().map(|place| Family::of_net(place.pool));
+    if let Some(family) = { families }.find(|family| !found.forwarding.contains_key(family)) {
+        return Err(WantedError::Kernel(family));
+    }
     let network = network(found, wanted)?;
     let mut steps = packets(found, wanted, network);
-    let refusing = BTreeSet::from([refusing(wanted)]);
+    let refusing = refusing(wanted);
     steps.extend(missing(found, &refusing));
     let rules = rules(wanted);
     steps.extend(rules.difference(&found.rules).cloned().map(Step::AddRule));
     if let (Some(device), Way::Device { .. }) = (&found.device, &wanted.way) {
-        steps.extend(link(device, wanted.mtu, wanted.node));
+        steps.extend(link(device, wanted.mtu, wanted));
     }
     // From here on, with the overlay as it is about to be.
     let (found, made) = with_overlay(found, wanted);
     steps.extend(made);
     if let (Some(there), Some(overlay)) = (&found.overlay, &wanted.overlay) {
-        steps.extend(link(&there.link, overlay.mtu, wanted.node));
+        steps.extend(link(&there.link, overlay.mtu, wanted));
         steps.extend(missing_entries(there, overlay));
     }
     let leading = leading(&found, wanted);
@@ -47,13 +54,15 @@ pub fn plan(found: &Found, wanted: &Wanted) -> Result<Vec<Step>, WantedError> {
     let stale = found.rules.difference(&rules);
     let ours = stale.filter(|rule| rule.protocol == wanted.marks.protocol);
     steps.extend(ours.cloned().map(Step::RemoveRule));
+    let own = wanted.places().map(|place| IpNet::from(place.node)).collect();
     if let Some(device) = &found.device {
-        let kept = matches!(wanted.way, Way::Device { .. }).then_some(wanted.node);
-        steps.extend(stale_addresses(device, kept));
+        let nothing = BTreeSet::new();
+        let is_way = matches!(wanted.way, Way::Device { .. });
+        steps.extend(stale_addresses(device, if is_way { &own } else { &nothing }));
     }
     match (&found.overlay, &wanted.overlay) {
         (Some(there), Some(overlay)) => {
-            steps.extend(stale_addresses(&there.link, Some(wanted.node)));
+            steps.extend(stale_addresses(&there.link, &own));
             steps.extend(stale_entries(there, overlay));
         }
         (Some(there), None) => steps.push(Step::RemoveDevice { device: there.link.index }),
@@ -79,7 +88,7 @@ pub fn clean_plan(found: &Found, marks: &Marks) -> Vec<Step> {
     let rules = found.rules.iter().filter(|rule| rule.protocol == marks.protocol);
     steps.extend(rules.cloned().map(Step::RemoveRule));
     steps.extend(refusing.into_iter().map(Step::RemoveRoute));
-    steps.extend(found.packets.is_some().then_some(Step::RemovePackets));
+    steps.extend(found.packets.keys().map(|family| Step::RemovePackets(*family)));
     steps
 }
 
@@ -91,9 +100,15 @@ fn network<'a>(found: &'a Found, wanted: &Wanted) -> Result<Option<&'a str>, Wan
     Ok(device.as_deref())
 }
 
+/// Of each family that the kernel has, also where this node has none of it.
 fn packets(found: &Found, wanted: &Wanted, network: Option<&str>) -> Vec<Step> {
-    let table = guard(wanted, network);
-    let Some(there) = found.packets.as_ref().filter(|there| there.has_frame_of(&table)) else {
+    let tables = found.forwarding.keys().map(|family| guard(wanted, *family, network));
+    tables.flat_map(|table| packets_of(found, table)).collect()
+}
+
+fn packets_of(found: &Found, table: Table) -> Vec<Step> {
+    let family = table.family;
+    let Some(there) = found.packets.get(&family).filter(|there| there.has_frame_of(&table)) else {
         return vec![Step::ReplacePackets(table)];
     };
     let changes = table.sets.into_iter().filter_map(|(set, wanted)| {
@@ -101,7 +116,7 @@ fn packets(found: &Found, wanted: &Wanted, network: Option<&str>) -> Vec<Step> {
         let add: BTreeSet<_> = wanted.difference(had).copied().collect();
         let remove: BTreeSet<_> = had.difference(&wanted).copied().collect();
         let is_change = !add.is_empty() || !remove.is_empty();
-        is_change.then_some(Step::ChangeSet { set, add, remove })
+        is_change.then_some(Step::ChangeSet { family, set, add, remove })
     });
     changes.collect()
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::family::Family;
 use crate::found::{DeviceSetting, Neighbour, Route, Rule, Vxlan};
 use crate::overlay::Mac;
 use crate::packets::Table;
@@ -15,8 +16,10 @@ use crate::packets::Table;
 pub enum Step {
     /// Puts this table in the place of whatever has its name, at one moment.
     ReplacePackets(Table),
-    /// Changes who is in a set of the table.
+    /// Changes who is in a set of a table.
     ChangeSet {
+        /// The family of the table.
+        family: Family,
         /// What the set is called.
         set: String,
         /// Who comes to be in it.
@@ -24,8 +27,8 @@ pub enum Step {
         /// Who is in it no more.
         remove: BTreeSet<IpAddr>,
     },
-    /// Removes the table with all that is in it.
-    RemovePackets,
+    /// Removes the table of a family, with all that is in it.
+    RemovePackets(Family),
     /// Makes a route, in the place of one with the same network, table and metric.
     AddRoute(Route),
     /// Removes a route of ours.
@@ -85,7 +88,7 @@ pub enum Step {
         /// The largest packet, in bytes.
         mtu: u32,
     },
-    /// Sets what a device does with IPv4.
+    /// Sets what a device does with packets of a family.
     SetDevice {
         /// Which one, by its index.
         device: u32,
@@ -124,12 +127,17 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ReplacePackets(table) => write!(f, "write the nf_tables table ip {}", table.name),
-            Self::ChangeSet { set, add, remove } => {
-                let (more, fewer) = (add.len(), remove.len());
-                write!(f, "change the {set} in nf_tables ({more} more, {fewer} fewer)")
+            Self::ReplacePackets(table) => {
+                let family = table.family.of_packets();
+                write!(f, "write the nf_tables table {family} {}", table.name)
             }
-            Self::RemovePackets => write!(f, "remove the nf_tables table ip {}", Table::NAME),
+            Self::ChangeSet { family, set, add, remove } => {
+                let (more, fewer) = (add.len(), remove.len());
+                write!(f, "change the {set} in nf_tables ({family}, {more} more, {fewer} fewer)")
+            }
+            Self::RemovePackets(family) => {
+                write!(f, "remove the nf_tables table {} {}", family.of_packets(), Table::NAME)
+            }
             Self::AddRoute(route) => write!(f, "add the route {route}"),
             Self::RemoveRoute(route) => write!(f, "remove the route {route}"),
             Self::AddRule(rule) => write!(f, "add the routing rule {rule}"),

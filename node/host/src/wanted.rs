@@ -6,13 +6,14 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::error::WantedError;
+use crate::family::{Family, Place};
 use crate::limits;
-use crate::overlay::{Overlay, Way};
+use crate::overlay::{Mac, Overlay, Way};
 
 /// Bytes that the kernel has for the name of a device, with a zero at the end (`IFNAMSIZ`).
 pub(crate) const NAME_BYTES: usize = 16;
 
-/// A guess: the largest range that is nobody's on the Internet is 10.0.0.0/8.
+/// A guess: the largest ranges that are nobody's on the Internet are 10.0.0.0/8 and fd00::/8.
 const WIDEST_POOL: u8 = 8;
 
 /// By what things of the gateway are known, also after a crash. Whatever carries none of these is
@@ -62,7 +63,9 @@ pub struct Wanted {
     pub pool: IpNet,
     /// The one address of the pool that is this node's.
     pub node: IpAddr,
-    /// What of other clusters is reached, within the pool.
+    /// The same of the other family, in a cluster that has both.
+    pub second: Option<Place>,
+    /// What of other clusters is reached, within the pools.
     pub ranges: BTreeSet<IpNet>,
     /// This node's own pods that are mapped: they keep their source, and are reached from other
     /// clusters.
@@ -84,48 +87,105 @@ impl Wanted {
         let bound = |what, count, most| {
             if count > most { Err(WantedError::Many { what, count, most }) } else { Ok(()) }
         };
-        bound("pods", self.pods.len(), limits::PODS)?;
-        bound("ranges", self.ranges.len(), limits::RANGES)?;
-        bound("pods of other nodes", self.elsewhere().len(), limits::ELSEWHERE)?;
-        self.overlay.as_ref().map_or(Ok(()), |overlay| overlay.check(self.node))?;
+        for family in Family::ALL {
+            let is_here = |address: &IpAddr| Family::of(*address) == family;
+            let pods = self.pods.iter().filter(|pod| is_here(pod)).count();
+            let ranges = self.ranges.iter().filter(|range| is_here(&range.addr())).count();
+            let elsewhere = self.elsewhere().into_keys().filter(is_here).count();
+            let nodes = self.overlay.iter().flat_map(|overlay| overlay.nodes.keys());
+            let nodes = nodes.copied().filter(is_here).count();
+            bound("pods", pods, limits::PODS)?;
+            bound("ranges", ranges, limits::RANGES)?;
+            bound("pods of other nodes", elsewhere, limits::ELSEWHERE)?;
+            bound("nodes", nodes, limits::NODES)?;
+        }
         self.check_addresses()?;
+        let overlay = self.overlay.as_ref().map(|overlay| overlay.mtu);
+        let smallest = overlay.map_or(self.mtu, |mtu| mtu.min(self.mtu));
+        if self.place(Family::V6).is_some() && smallest < Family::LEAST_MTU {
+            return Err(WantedError::Small { mtu: smallest, least: Family::LEAST_MTU });
+        }
+        self.overlay
+            .as_ref()
+            .map_or(Ok(()), |overlay| overlay.check(&self.places().collect::<Vec<_>>()))?;
         self.check_way()
     }
 
-    fn check_addresses(&self) -> Result<(), WantedError> {
-        let overlay = || self.overlay.iter().flat_map(|overlay| &overlay.nodes);
-        let nodes = overlay().map(|(pool, _)| IpNet::from(*pool));
-        let pooled = self.ranges.iter().copied().chain([self.pool, self.node.into()]).chain(nodes);
-        let pods = || self.pods.iter().copied().chain(self.elsewhere().into_keys());
-        let local = self.overlay.iter().map(|overlay| overlay.local);
-        let machines = overlay().map(|(_, machine)| *machine).chain(local);
-        let others = pods().chain(machines).map(IpNet::from);
-        if let Some(other) = pooled.clone().chain(others).find(|net| net.addr().is_ipv6()) {
-            return Err(WantedError::Family(other));
-        }
-        if self.pool.prefix_len() < WIDEST_POOL {
-            return Err(WantedError::Wide(self.pool));
-        }
-        if let Some(address) = pooled.clone().find(|net| !self.pool.contains(net)) {
-            return Err(WantedError::Outside { address, pool: self.pool });
-        }
-        match pods().find(|pod| self.pool.contains(pod)) {
-            Some(pod) => Err(WantedError::PodInPool { pod, pool: self.pool }),
-            None => Ok(()),
-        }
+    /// What this node has of each family that it has.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        [Place { pool: self.pool, node: self.node }].into_iter().chain(self.second)
     }
 
-    /// Whoever is reached by the overlay is a node of it.
+    /// What this node has of a family.
+    pub(crate) fn place(&self, family: Family) -> Option<Place> {
+        self.places().find(|place| Family::of_net(place.pool) == family)
+    }
+
+    /// What this node is called in frames: by its address of IPv4, if it has one.
+    pub(crate) fn mac(&self) -> Mac {
+        let second = self.second.map_or(self.node, |second| second.node);
+        Mac::of(self.node.min(second))
+    }
+
+    /// Each address is of a family that this node has, and in or out of its pool.
+    fn check_addresses(&self) -> Result<(), WantedError> {
+        if let Some(second) = self.second
+            && Family::of_net(second.pool) == Family::of_net(self.pool)
+        {
+            return Err(WantedError::SameFamily { first: self.pool, second: second.pool });
+        }
+        if let Some(wide) = self.places().find(|place| place.pool.prefix_len() < WIDEST_POOL) {
+            return Err(WantedError::Wide(wide.pool));
+        }
+        for Place { pool, node } in self.places() {
+            if !pool.contains(&node) {
+                return Err(WantedError::Outside { address: node.into(), pool });
+            }
+        }
+        let pool = |net: IpNet| {
+            let place = self.place(Family::of_net(net)).ok_or(WantedError::Family(net))?;
+            Ok(place.pool)
+        };
+        let nodes = self.overlay.iter().flat_map(|overlay| overlay.nodes.keys());
+        let nodes = nodes.map(|node| IpNet::from(*node));
+        for address in self.ranges.iter().copied().chain(nodes) {
+            let pool = pool(address)?;
+            if !pool.contains(&address) {
+                return Err(WantedError::Outside { address, pool });
+            }
+        }
+        for pod in self.pods.iter().copied().chain(self.elsewhere().into_keys()) {
+            let pool = pool(pod.into())?;
+            if pool.contains(&pod) {
+                return Err(WantedError::PodInPool { pod, pool });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever is reached by the overlay is a node of it, with an address of the family of what is
+    /// sent there.
     fn check_way(&self) -> Result<(), WantedError> {
-        let known = |node: &IpAddr| {
-            self.overlay.as_ref().is_some_and(|overlay| overlay.nodes.contains_key(node))
+        let overlay = self.overlay.as_ref();
+        let by_family = overlay.map(|overlay| Family::ALL.map(|family| overlay.of_family(family)));
+        let by_family = by_family.unwrap_or_default();
+        let known = |node: IpAddr, to: IpNet| {
+            if !overlay.is_some_and(|overlay| overlay.nodes.contains_key(&node)) {
+                return Err(WantedError::UnknownNode(node));
+            }
+            let [four, six] = &by_family;
+            let of_family = if to.addr().is_ipv4() { four } else { six };
+            let is_known = of_family.contains_key(&node);
+            if is_known { Ok(()) } else { Err(WantedError::OneFamily { node, to }) }
         };
-        let unknown = match &self.way {
-            Way::Through(gateway) => Some(gateway).filter(|gateway| !known(gateway)),
-            Way::Device { elsewhere } => elsewhere.values().find(|node| !known(node)),
-        };
-        if let Some(node) = unknown {
-            return Err(WantedError::UnknownNode(*node));
+        match &self.way {
+            Way::Through(gateway) => {
+                known(*gateway, (*gateway).into())?;
+                self.ranges.iter().try_for_each(|range| known(*gateway, *range))?;
+            }
+            Way::Device { elsewhere } => {
+                elsewhere.iter().try_for_each(|(pod, node)| known(*node, (*pod).into()))?;
+            }
         }
         match self.elsewhere().into_keys().find(|pod| self.pods.contains(pod)) {
             Some(pod) => Err(WantedError::Twice(pod)),

@@ -1,6 +1,6 @@
 //! The gateway of the tunnels, and what keeps packets on this machine from it.
 
-use mercato_host::{Dropping, HostError, Marks};
+use mercato_host::{Dropping, Family, HostError, Marks};
 
 use super::Finding;
 use crate::admin::{CutOff, OwnGateway};
@@ -22,7 +22,11 @@ pub(crate) fn gateway(
             let runs = Finding::ok(CHECK, format!("there is one, at UDP port {port}"));
             let marks = Marks::default();
             let others = match dropping(&marks) {
-                Ok(chains) => chains.iter().map(|chain| dropped(chain, &marks)).collect(),
+                Ok(chains) => {
+                    let family = own.pool.map_or(Family::V4, Family::of_net);
+                    let sees = |chain: &&Dropping| chain.family.sees(family);
+                    chains.iter().filter(sees).map(|chain| dropped(chain, &marks)).collect()
+                }
                 Err(error) => vec![Finding::warn(CHECK, error.to_string())],
             };
             let of_nodes = own.cut_off.iter().map(|CutOff { node, reason }| {

@@ -174,6 +174,7 @@ impl End {
             mtu: limits::TUNNEL_MTU as u32,
             pool: common.pool,
             node,
+            second: None,
             ranges,
             pods: nodes.here(&locals, pods),
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },

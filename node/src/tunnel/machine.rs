@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::IpNet;
 use mercato_discovery::Host;
-use mercato_host::{Finding, Marks, Wanted};
+use mercato_host::{Family, Finding, Marks, Wanted};
 use mercato_net::Net;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
@@ -119,7 +119,8 @@ pub(super) fn probe(settings: &GatewaySettings, marks: &Marks) -> anyhow::Result
     if let Some(overlap) = mercato_host::overlap(settings.pool, &networks) {
         bail!("{overlap}");
     }
-    if let Some(off) = found.findings().iter().find(|it| **it == Finding::ForwardingOff) {
+    let off = Finding::ForwardingOff(Family::of_net(settings.pool));
+    if let Some(off) = found.findings().iter().find(|it| **it == off) {
         bail!("{off}");
     }
     if found.device.is_some() {

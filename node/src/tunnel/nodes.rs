@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_host::Overlay;
+use mercato_host::{Family, Overlay};
 use mercato_protocol::id::Digest;
 use mercato_protocol::node::NodeWay;
 use tokio::sync::watch;
@@ -181,7 +181,8 @@ impl Nodes {
     /// The largest packet that passes on the overlay everywhere.
     fn mtu(&self, common: &Common) -> u32 {
         let known = self.seats.values().map(|seat| seat.mtu()).filter(|mtu| *mtu > 0);
-        known.fold(common.mtu, |least, mtu| least.min(mtu.saturating_sub(Overlay::HEADERS)))
+        let headers = Overlay::headers(self.local().map_or(Family::V4, Family::of));
+        known.fold(common.mtu, |least, mtu| least.min(mtu.saturating_sub(headers)))
     }
 
     /// Of these addresses of pods, those that are on other nodes, each with its node's address.

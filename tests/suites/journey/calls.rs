@@ -119,8 +119,12 @@ pub(crate) async fn left_nothing(cluster: &Cluster) -> Result<()> {
 
 /// It says what is there, and fails if anything is.
 const NOTHING_LEFT: &str = "
-    left=$(ip link show mercato0 2>/dev/null; ip route show table 7475 2>/dev/null
-        ip rule show | grep 7475; nft list table ip mercato 2>/dev/null) || true
+    left=$(ip link show mercato0 2>/dev/null
+        for family in 4 6; do
+            ip -$family route show table 7475 2>/dev/null
+            ip -$family rule show | grep 7475
+        done
+        nft list table ip mercato 2>/dev/null; nft list table ip6 mercato 2>/dev/null) || true
     [ -z \"$left\" ] || { echo \"$left\"; exit 1; }";
 
 /// A second pod has another address, and the two call each other by them; one that gets another over

@@ -4,17 +4,22 @@
 use std::collections::BTreeMap;
 
 use super::conversation::{Change, Conversation, list_flags};
-use super::message::{Attributes, CREATE_ANEW, INET, Message, REQUEST, number, octets, whole};
+use super::message::{
+    Attributes, CREATE_ANEW, INET, INET6, Message, REQUEST, family_number, number, octets, whole,
+};
 use crate::error::KernelError;
+use crate::family::Family;
 use crate::found::{DeviceSetting, Vxlan};
 use crate::overlay::Mac;
 
 const LINK_BYTES: usize = 16;
 
-/// `IFLA_AF_SPEC`, in it a family, in it `IFLA_INET_CONF`: read as numbers in a row, written as
-/// attributes.
+/// `IFLA_AF_SPEC`, in it a family. In that of IPv4 `IFLA_INET_CONF`: read as numbers in a row,
+/// written as attributes. In that of IPv6 `IFLA_INET6_ADDR_GEN_MODE`: of its other settings the
+/// kernel takes none but a token by netlink.
 const FAMILIES: u16 = 26;
 const SETTINGS: u16 = 1;
+const ADDRESS_GENERATION: u16 = 8;
 /// `RTM_GETNETCONF`, `NETCONFA_IFINDEX` and `NETCONFA_FORWARDING`; -1 is all devices.
 const GET_SETTINGS: u16 = 82;
 const OF_DEVICE: u16 = 1;
@@ -30,6 +35,7 @@ const VNI: u16 = 1;
 const GROUP: u16 = 2;
 const LINK: u16 = 3;
 const LOCAL: u16 = 4;
+const LOCAL_V6: u16 = 17;
 const TTL: u16 = 5;
 const LEARNING: u16 = 7;
 const ANSWERS_ARP: u16 = 11;
@@ -38,6 +44,8 @@ const TELLS_L2_MISSES: u16 = 13;
 const TELLS_L3_MISSES: u16 = 14;
 const PORT: u16 = 15;
 const GROUP_V6: u16 = 16;
+const SENDS_NO_CHECKSUMS: u16 = 19;
+const TAKES_NO_CHECKSUMS: u16 = 20;
 const POLICIES: u16 = 23;
 const METADATA: u16 = 25;
 const OTHER_PROTOCOLS: u16 = 27;
@@ -75,9 +83,16 @@ fn device(message: &[u8]) -> Result<Device, KernelError> {
     let families = attributes.within(FAMILIES)?;
     let inet = families.within(INET.into())?;
     let in_a_row = inet.of(SETTINGS).unwrap_or_default();
+    let inet6 = families.within(INET6.into())?;
     let value = |setting: DeviceSetting| {
-        let at = (usize::from(setting_number(setting)) - 1) * 4;
-        Some((setting, number(in_a_row.get(at..)?).map(u32::from_ne_bytes)?))
+        let value = match setting_number(setting) {
+            Some(number_of) => {
+                let at = (usize::from(number_of) - 1) * 4;
+                number(in_a_row.get(at..)?).map(u32::from_ne_bytes)?
+            }
+            None => u32::from(*inet6.of(ADDRESS_GENERATION)?.first()?),
+        };
+        Some((setting, value))
     };
     let about = attributes.within(libc::IFLA_LINKINFO)?;
     let kind = about.text(libc::IFLA_INFO_KIND);
@@ -99,7 +114,16 @@ fn device(message: &[u8]) -> Result<Device, KernelError> {
 
 fn vxlan(attributes: &Attributes<'_>, flags: u32, mac: Mac) -> Option<Vxlan> {
     let byte = |kind| attributes.of(kind).map_or(0, |value| value.first().copied().unwrap_or(0));
-    let off = [LEARNING, ANSWERS_ARP, SHORT_CUTS, TELLS_L2_MISSES, TELLS_L3_MISSES, METADATA];
+    let off = [
+        LEARNING,
+        ANSWERS_ARP,
+        SHORT_CUTS,
+        TELLS_L2_MISSES,
+        TELLS_L3_MISSES,
+        METADATA,
+        SENDS_NO_CHECKSUMS,
+        TAKES_NO_CHECKSUMS,
+    ];
     let is_missing = |kind: &u16| attributes.of(*kind).is_none();
     // A kernel that does not know the last one (before 5.0) says nothing of it.
     let is_plain = off.iter().chain([&INHERITS_TTL]).all(|kind| byte(*kind) == 0)
@@ -111,18 +135,35 @@ fn vxlan(attributes: &Attributes<'_>, flags: u32, mac: Mac) -> Option<Vxlan> {
     Some(Vxlan {
         vni: attributes.u32(VNI)?,
         port: attributes.of(PORT).and_then(number).map(u16::from_be_bytes)?,
-        local: attributes.of(LOCAL).and_then(|bytes| whole(INET, bytes))?,
+        local: attributes
+            .of(LOCAL)
+            .and_then(|bytes| whole(INET, bytes))
+            .or(attributes.of(LOCAL_V6).and_then(|bytes| whole(INET6, bytes)))?,
         mac,
         is_plain,
     })
 }
 
-/// Whether packets of IPv4 are forwarded at all.
-pub(crate) fn read_forwarding(kernel: &mut Conversation) -> Result<bool, KernelError> {
-    let mut request = Message::new(GET_SETTINGS, REQUEST, &[INET, 0, 0, 0]);
-    request.put(OF_DEVICE, &ALL_DEVICES.to_ne_bytes());
-    let answer = kernel.one(request)?;
-    Ok(Attributes::after(4, &answer)?.u32(FORWARDING) == Some(1))
+/// The families that there are, and whether packets of each are forwarded at all.
+pub(crate) fn read_forwarding(
+    kernel: &mut Conversation,
+) -> Result<BTreeMap<Family, bool>, KernelError> {
+    let mut found = BTreeMap::new();
+    for family in Family::ALL {
+        let mut request = Message::new(GET_SETTINGS, REQUEST, &[family_number(family), 0, 0, 0]);
+        request.put(OF_DEVICE, &ALL_DEVICES.to_ne_bytes());
+        match kernel.one(request) {
+            Ok(answer) => {
+                let is_on = Attributes::after(4, &answer)?.u32(FORWARDING) == Some(1);
+                found.insert(family, is_on);
+            }
+            // A kernel without this family has nobody to ask about it.
+            Err(error)
+                if [libc::EOPNOTSUPP, libc::EAFNOSUPPORT].map(|no| error.is(no)) != [false; 2] => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 /// Makes a device of VXLAN, which is not set up yet.
@@ -136,7 +177,8 @@ pub(crate) fn add_vxlan(index: u32, name: &str, mtu: u32, vxlan: &Vxlan) -> Chan
         message.put_text(libc::IFLA_INFO_KIND, VXLAN);
         message.nest(libc::IFLA_INFO_DATA, |message| {
             message.put_u32(VNI, vxlan.vni);
-            message.put(LOCAL, &octets(vxlan.local));
+            let kind = if vxlan.local.is_ipv4() { LOCAL } else { LOCAL_V6 };
+            message.put(kind, &octets(vxlan.local));
             message.put(TTL, &[HOPS]);
             message.put(LEARNING, &[0]);
             message.put(PORT, &vxlan.port.to_be_bytes());
@@ -159,14 +201,14 @@ pub(crate) fn set_mtu(device: u32, mtu: u32) -> Change {
     Change { message, done: None }
 }
 
-/// Sets what a device does with IPv4.
+/// Sets what a device does with packets of a family.
 pub(crate) fn set_device(device: u32, setting: DeviceSetting, value: u32) -> Change {
     let mut message = set(device, 0);
+    let family = family_number(setting.family());
     message.nest(FAMILIES, |message| {
-        message.nest(INET.into(), |message| {
-            message.nest(SETTINGS, |message| {
-                message.put_u32(setting_number(setting), value);
-            });
+        message.nest(family.into(), |message| match setting_number(setting) {
+            Some(number) => message.nest(SETTINGS, |message| message.put_u32(number, value)),
+            None => message.put(ADDRESS_GENERATION, &[value as u8]),
         });
     });
     Change { message, done: None }
@@ -190,12 +232,13 @@ fn header(device: u32, flags: u32, changed: u32) -> [u8; LINK_BYTES] {
     header
 }
 
-/// Which of the device's settings it is (`IPV4_DEVCONF_...`, linux/ip.h).
-fn setting_number(setting: DeviceSetting) -> u16 {
+/// Which of the device's settings of IPv4 it is, if it is one (`IPV4_DEVCONF_...`, linux/ip.h).
+fn setting_number(setting: DeviceSetting) -> Option<u16> {
     match setting {
-        DeviceSetting::Forwarding => 1,
-        DeviceSetting::AcceptRedirects => 4,
-        DeviceSetting::SendRedirects => 6,
-        DeviceSetting::ReversePath => 8,
+        DeviceSetting::Forwarding => Some(1),
+        DeviceSetting::AcceptRedirects => Some(4),
+        DeviceSetting::SendRedirects => Some(6),
+        DeviceSetting::ReversePath => Some(8),
+        DeviceSetting::AddressGeneration => None,
     }
 }

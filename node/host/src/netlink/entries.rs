@@ -5,9 +5,11 @@ use std::net::IpAddr;
 
 use super::conversation::{Change, Conversation, list_flags};
 use super::message::{
-    Attributes, CREATE_OR_REPLACE, INET, Message, REQUEST, family, number, octets, whole,
+    Attributes, CREATE_OR_REPLACE, Message, REQUEST, address, family, family_number, number,
+    octets, whole,
 };
 use crate::error::KernelError;
+use crate::family::Family;
 use crate::found::{Endpoint, Neighbour};
 use crate::overlay::Mac;
 
@@ -22,14 +24,16 @@ const BY_DEVICE: u16 = 8;
 /// By which device a list is asked for.
 const OF_DEVICE: u16 = 8;
 
-/// Neighbours that stay until they are removed, of one device. Those that the kernel has found
-/// out by itself are none of them.
+/// Neighbours of a family that stay until they are removed, of one device. Those that the kernel
+/// has found out by itself are none of them.
 pub(crate) fn read_neighbours(
     kernel: &mut Conversation,
     device: u32,
+    family: Family,
 ) -> Result<Vec<Neighbour>, KernelError> {
+    let header = header(family_number(family), 0, 0, 0);
     let request = || {
-        let mut request = Message::new(libc::RTM_GETNEIGH, list_flags(), &header(INET, 0, 0, 0));
+        let mut request = Message::new(libc::RTM_GETNEIGH, list_flags(), &header);
         request.put_u32(OF_DEVICE, device);
         request
     };
@@ -37,9 +41,9 @@ pub(crate) fn read_neighbours(
     for bytes in kernel.list(request)? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         let state = number(&bytes[8..]).map_or(0, u16::from_ne_bytes);
-        let address = attributes.of(libc::NDA_DST).and_then(|value| whole(bytes[0], value));
+        let own = attributes.of(libc::NDA_DST).and_then(|value| whole(bytes[0], value));
         let mac = attributes.of(libc::NDA_LLADDR).and_then(number).map(Mac);
-        if let (Some(address), Some(mac)) = (address, mac)
+        if let (Some(address), Some(mac)) = (own, mac)
             && is_of(device, &bytes)
             && state & libc::NUD_PERMANENT != 0
         {
@@ -63,7 +67,7 @@ pub(crate) fn read_endpoints(
         };
         if is_of(device, &bytes) {
             let is_more = |kind: &u16| attributes.of(*kind).is_some();
-            let machine = attributes.of(libc::NDA_DST).and_then(|value| whole(INET, value));
+            let machine = attributes.of(libc::NDA_DST).and_then(address);
             let is_plain = ![VLAN, PORT, VNI, BY_DEVICE].iter().any(is_more);
             endpoints.push(Endpoint { mac, machine: machine.filter(|_| is_plain) });
         }

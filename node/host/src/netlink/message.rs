@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::KernelError;
+use crate::family::Family;
 
 /// What is asked, what makes something, and what does so alone where, or although, it is there.
 pub(super) const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
@@ -158,9 +159,17 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The family of an address.
+/// The family of an address, as messages have it.
 pub(super) fn family(address: IpAddr) -> u8 {
-    if address.is_ipv4() { INET } else { INET6 }
+    family_number(Family::of(address))
+}
+
+/// What messages have for a family (`AF_...`).
+pub(super) fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => INET,
+        Family::V6 => INET6,
+    }
 }
 
 /// An address as it stands in a message.
@@ -178,6 +187,11 @@ pub(super) fn whole(family: u8, bytes: &[u8]) -> Option<IpAddr> {
         INET6 => Some(Ipv6Addr::from(number::<16>(bytes)?).into()),
         _ => None,
     }
+}
+
+/// The address that these bytes are, where their number says which family it is of.
+pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
+    whole(if bytes.len() == 4 { INET } else { INET6 }, bytes)
 }
 
 /// The first bytes of some.

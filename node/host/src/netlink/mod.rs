@@ -8,6 +8,7 @@ mod conversation;
 mod devices;
 mod entries;
 mod message;
+mod others;
 mod packets;
 mod routing;
 mod words;
@@ -19,9 +20,8 @@ pub(crate) use self::devices::{
 pub(crate) use self::entries::{
     add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,
 };
-pub(crate) use self::packets::{
-    change_set, read_dropping, read_packets, remove_packets, replace_packets,
-};
+pub(crate) use self::others::read_dropping;
+pub(crate) use self::packets::{change_set, read_packets, remove_packets, replace_packets};
 pub(crate) use self::routing::{
     add_address, add_route, add_rule, all_routes, own_routes, read_addresses, read_rules,
     remove_address, remove_route, remove_rule,

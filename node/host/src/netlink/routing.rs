@@ -4,10 +4,11 @@ use ipnet::IpNet;
 
 use super::conversation::{Change, Conversation, list_flags};
 use super::message::{
-    Attributes, CREATE_ANEW, CREATE_OR_REPLACE, INET, INET6, Message, REQUEST, family, number,
+    Attributes, CREATE_ANEW, CREATE_OR_REPLACE, Message, REQUEST, family, family_number, number,
     octets, whole,
 };
 use crate::error::KernelError;
+use crate::family::Family;
 use crate::found::{Route, RouteKind, Rule};
 
 const ADDRESS_BYTES: usize = 8;
@@ -17,8 +18,13 @@ const ROUTE_BYTES: usize = 12;
 /// The next machine is behind the device, whatever other routes say (`RTNH_F_ONLINK`).
 const ONLINK: u32 = 4;
 
+/// Of IPv6 addresses: nobody is asked whether he has it, so that it may be used at once, and there
+/// is no route to a network around it.
+const SETTLED: u32 = libc::IFA_F_NODAD | libc::IFA_F_NOPREFIXROUTE;
+
 // Of rules (`FRA_...`).
 const RULE_TO: u16 = 1;
+const RULE_FROM: u16 = 2;
 const RULE_FROM_DEVICE: u16 = 3;
 const RULE_PREFERENCE: u16 = 6;
 const RULE_SUPPRESSED_GROUP: u16 = 13;
@@ -53,12 +59,13 @@ fn address(message: &[u8]) -> Result<Option<Address>, KernelError> {
     Ok(net(message[0], message[1], own).map(|net| Address { device, net }))
 }
 
-/// Routes with this protocol, of IPv4.
+/// Routes of a family with this protocol.
 pub(crate) fn own_routes(
     kernel: &mut Conversation,
     protocol: u8,
+    family: Family,
 ) -> Result<Vec<Route>, KernelError> {
-    let mut routes = routes(kernel, INET, protocol)?;
+    let mut routes = routes(kernel, family, protocol)?;
     // An older kernel lists all of them.
     routes.retain(|route| route.protocol == protocol);
     Ok(routes)
@@ -66,12 +73,16 @@ pub(crate) fn own_routes(
 
 /// All routes of both families.
 pub(crate) fn all_routes(kernel: &mut Conversation) -> Result<Vec<Route>, KernelError> {
-    Ok([routes(kernel, INET, 0)?, routes(kernel, INET6, 0)?].concat())
+    Ok([routes(kernel, Family::V4, 0)?, routes(kernel, Family::V6, 0)?].concat())
 }
 
-fn routes(kernel: &mut Conversation, family: u8, protocol: u8) -> Result<Vec<Route>, KernelError> {
+fn routes(
+    kernel: &mut Conversation,
+    family: Family,
+    protocol: u8,
+) -> Result<Vec<Route>, KernelError> {
     let mut header = [0; ROUTE_BYTES];
-    (header[0], header[5]) = (family, protocol);
+    (header[0], header[5]) = (family_number(family), protocol);
     let messages = kernel.list(|| Message::new(libc::RTM_GETROUTE, list_flags(), &header))?;
     messages.iter().map(|message| route(message)).filter_map(Result::transpose).collect()
 }
@@ -82,16 +93,19 @@ fn route(message: &[u8]) -> Result<Option<Route>, KernelError> {
     let to = attributes.of(libc::RTA_DST).unwrap_or(&[0; 16]);
     let Some(net) = net(family, message[1], Some(to)) else { return Ok(None) };
     let one = |kind| attributes.of(kind).and_then(|bytes| whole(family, bytes));
+    let kind = match message[7] {
+        libc::RTN_UNICAST => RouteKind::Unicast,
+        libc::RTN_UNREACHABLE => RouteKind::Unreachable,
+        other => RouteKind::Other(other),
+    };
+    // One of IPv6 that leads nowhere is said to lead to loopback.
+    let device = attributes.u32(libc::RTA_OIF).filter(|_| kind != RouteKind::Unreachable);
     Ok(Some(Route {
         table: attributes.u32(libc::RTA_TABLE).unwrap_or(message[4].into()),
         net,
         metric: attributes.u32(libc::RTA_PRIORITY).unwrap_or(0),
-        kind: match message[7] {
-            libc::RTN_UNICAST => RouteKind::Unicast,
-            libc::RTN_UNREACHABLE => RouteKind::Unreachable,
-            other => RouteKind::Other(other),
-        },
-        device: attributes.u32(libc::RTA_OIF),
+        kind,
+        device,
         gateway: one(libc::RTA_GATEWAY),
         onlink: number(&message[8..]).map_or(0, u32::from_ne_bytes) & ONLINK != 0,
         source: one(libc::RTA_PREFSRC),
@@ -99,18 +113,28 @@ fn route(message: &[u8]) -> Result<Option<Route>, KernelError> {
     }))
 }
 
-/// All routing rules of IPv4.
-pub(crate) fn read_rules(kernel: &mut Conversation) -> Result<Vec<Rule>, KernelError> {
+/// All routing rules of a family.
+pub(crate) fn read_rules(
+    kernel: &mut Conversation,
+    family: Family,
+) -> Result<Vec<Rule>, KernelError> {
     let mut header = [0; ROUTE_BYTES];
-    header[0] = INET;
+    header[0] = family_number(family);
     let messages = kernel.list(|| Message::new(libc::RTM_GETRULE, list_flags(), &header))?;
-    messages.iter().map(|message| rule(message)).collect()
+    messages.iter().map(|message| rule(family, message)).collect()
 }
 
-fn rule(message: &[u8]) -> Result<Rule, KernelError> {
+fn rule(family: Family, message: &[u8]) -> Result<Rule, KernelError> {
     let attributes = Attributes::after(ROUTE_BYTES, message)?;
-    let known =
-        [RULE_TO, RULE_FROM_DEVICE, RULE_PREFERENCE, RULE_TABLE, RULE_PADDING, RULE_PROTOCOL];
+    let known = [
+        RULE_TO,
+        RULE_FROM,
+        RULE_FROM_DEVICE,
+        RULE_PREFERENCE,
+        RULE_TABLE,
+        RULE_PADDING,
+        RULE_PROTOCOL,
+    ];
     // The kernel says these of every rule; all bits set is without.
     let unset = [RULE_SUPPRESSED_GROUP, RULE_SUPPRESSED_PREFIX];
     let is_set = |kind| attributes.u32(kind).is_some_and(|value| value != u32::MAX);
@@ -119,15 +143,17 @@ fn rule(message: &[u8]) -> Result<Rule, KernelError> {
     };
     let flags = number(&message[8..]).map_or(0, u32::from_ne_bytes) & !RULE_WAITS_FOR_DEVICE;
     Ok(Rule {
+        family,
         preference: attributes.u32(RULE_PREFERENCE).unwrap_or(0),
         to: net(message[0], to_bytes, attributes.of(RULE_TO)),
+        from: net(message[0], from_bytes, attributes.of(RULE_FROM)),
         from_device: attributes.text(RULE_FROM_DEVICE),
         table: attributes.u32(RULE_TABLE).unwrap_or(message[4].into()),
         protocol: attributes
             .of(RULE_PROTOCOL)
             .map_or(0, |value| value.first().copied().unwrap_or(0)),
         is_plain: action == RULE_LOOKUP
-            && (from_bytes, tos, flags) == (0, 0, 0)
+            && (tos, flags) == (0, 0)
             && !unset.into_iter().any(is_set)
             && !attributes.has_others(&[&known[..], &unset].concat()),
     })
@@ -200,13 +226,17 @@ fn route_message(kind: u16, flags: u16, route: &Route) -> Message {
 
 fn rule_message(kind: u16, flags: u16, rule: &Rule) -> Message {
     let prefix = rule.to.map_or(0, |to| to.prefix_len());
-    let family = rule.to.map_or(INET, |to| family(to.addr()));
+    let family = family_number(rule.family);
     // What is removed may have any action.
     let action = if kind == libc::RTM_DELRULE { 0 } else { RULE_LOOKUP };
-    let header = [family, prefix, 0, 0, 0, 0, 0, action, 0, 0, 0, 0];
+    let from_prefix = rule.from.map_or(0, |from| from.prefix_len());
+    let header = [family, prefix, from_prefix, 0, 0, 0, 0, action, 0, 0, 0, 0];
     let mut message = Message::new(kind, flags, &header);
     if let Some(to) = rule.to {
         message.put(RULE_TO, &octets(to.addr()));
+    }
+    if let Some(from) = rule.from {
+        message.put(RULE_FROM, &octets(from.addr()));
     }
     if let Some(device) = &rule.from_device {
         message.put_text(RULE_FROM_DEVICE, device);
@@ -224,6 +254,9 @@ fn address_message(kind: u16, flags: u16, device: u32, address: IpNet) -> Messag
     let mut message = Message::new(kind, flags, &header);
     message.put(libc::IFA_LOCAL, &octets(address.addr()));
     message.put(libc::IFA_ADDRESS, &octets(address.addr()));
+    if address.addr().is_ipv6() {
+        message.put_u32(libc::IFA_FLAGS, SETTLED);
+    }
     message
 }
 

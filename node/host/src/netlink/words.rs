@@ -3,6 +3,7 @@
 
 use super::message::{Attributes, Message};
 use crate::error::KernelError;
+use crate::family::Family;
 use crate::packets::{Expression, Verdict};
 
 const NAME: u16 = 1;
@@ -24,6 +25,7 @@ const META_KEY: u16 = 2;
 const MARK: u32 = 3;
 const INPUT_NAME: u32 = 6;
 const OUTPUT_NAME: u32 = 7;
+const PROTOCOL: u32 = 16;
 // Of `ct` (`NFT_CT_...`).
 const CT_TO: u16 = 1;
 const CT_KEY: u16 = 2;
@@ -31,6 +33,7 @@ const CT_DIRECTION: u16 = 3;
 const STATE: u32 = 0;
 const DIRECTION: u32 = 1;
 const DESTINATION_IPV4: u32 = 20;
+const DESTINATION_IPV6: u32 = 22;
 const REPLY: &[u8] = &[1];
 // Of `payload`; the second base is the network's header, the third that of what is in it.
 const PAYLOAD_TO: u16 = 1;
@@ -71,6 +74,13 @@ const NAT_FLAGS: u16 = 7;
 const GIVES_ADDRESS: u32 = 1;
 const SNAT: u32 = 0;
 const IPV4: u32 = 2;
+const IPV6: u32 = 10;
+// Of `fib`: whether there is a device that a source is reached by, and it is that of the packet.
+const FIB_TO: u16 = 1;
+const FIB_RESULT: u16 = 2;
+const FIB_FLAGS: u16 = 3;
+const DEVICE: u32 = 1;
+const OF_SOURCE_BY_INPUT_IS_THERE: u32 = 1 | 1 << 3 | 1 << 5;
 
 /// Writes one word of a rule.
 pub(super) fn write(message: &mut Message, expression: &Expression) {
@@ -84,12 +94,18 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         Expression::InputName => load(message, "meta", META_TO, META_KEY, INPUT_NAME),
         Expression::OutputName => load(message, "meta", META_TO, META_KEY, OUTPUT_NAME),
         Expression::Mark => load(message, "meta", META_TO, META_KEY, MARK),
+        Expression::Protocol => load(message, "meta", META_TO, META_KEY, PROTOCOL),
         Expression::State => load(message, "ct", CT_TO, CT_KEY, STATE),
         Expression::Direction => load(message, "ct", CT_TO, CT_KEY, DIRECTION),
-        Expression::ReplyDestination => word(message, "ct", |message| {
+        Expression::ReplyDestination(family) => word(message, "ct", |message| {
             message.put_be32(CT_TO, REGISTER);
-            message.put_be32(CT_KEY, DESTINATION_IPV4);
+            message.put_be32(CT_KEY, reply_destination(*family));
             message.put(CT_DIRECTION, REPLY);
+        }),
+        Expression::LeadsBack => word(message, "fib", |message| {
+            message.put_be32(FIB_TO, REGISTER);
+            message.put_be32(FIB_RESULT, DEVICE);
+            message.put_be32(FIB_FLAGS, OF_SOURCE_BY_INPUT_IS_THERE);
         }),
         Expression::Header { offset, bytes } => header(message, NETWORK_HEADER, *offset, *bytes),
         Expression::Transport { offset, bytes } => {
@@ -118,9 +134,9 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             message.put_be32(LOOKUP_FLAGS, IS_NOT_IN);
         }),
         Expression::Count => word(message, "counter", |_| {}),
-        Expression::Snat => word(message, "nat", |message| {
+        Expression::Snat(family) => word(message, "nat", |message| {
             message.put_be32(NAT_KIND, SNAT);
-            message.put_be32(NAT_FAMILY, IPV4);
+            message.put_be32(NAT_FAMILY, protocol(*family));
             message.put_be32(NAT_LEAST, REGISTER);
         }),
         Expression::Verdict(verdict) => word(message, "immediate", |message| {
@@ -129,6 +145,20 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         }),
         // The kernel refuses it: a plan has none.
         Expression::Other(name) => word(message, name, |_| {}),
+    }
+}
+
+fn reply_destination(family: Family) -> u32 {
+    match family {
+        Family::V4 => DESTINATION_IPV4,
+        Family::V6 => DESTINATION_IPV6,
+    }
+}
+
+fn protocol(family: Family) -> u32 {
+    match family {
+        Family::V4 => IPV4,
+        Family::V6 => IPV6,
     }
 }
 
@@ -184,6 +214,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
         "lookup" => read_lookup(&attributes),
         "counter" => Some(Expression::Count),
         "nat" => read_nat(&attributes),
+        "fib" => read_fib(&attributes),
         _ => None,
     };
     Ok(known.unwrap_or(Expression::Other(name)))
@@ -197,6 +228,7 @@ fn read_meta(attributes: &Attributes<'_>) -> Option<Expression> {
     is_ours(attributes, META_TO)?;
     match attributes.be32(META_KEY)? {
         MARK => Some(Expression::Mark),
+        PROTOCOL => Some(Expression::Protocol),
         INPUT_NAME => Some(Expression::InputName),
         OUTPUT_NAME => Some(Expression::OutputName),
         _ => None,
@@ -208,7 +240,8 @@ fn read_ct(attributes: &Attributes<'_>) -> Option<Expression> {
     match (attributes.be32(CT_KEY)?, attributes.of(CT_DIRECTION)) {
         (STATE, None) => Some(Expression::State),
         (DIRECTION, None) => Some(Expression::Direction),
-        (DESTINATION_IPV4, Some(REPLY)) => Some(Expression::ReplyDestination),
+        (DESTINATION_IPV4, Some(REPLY)) => Some(Expression::ReplyDestination(Family::V4)),
+        (DESTINATION_IPV6, Some(REPLY)) => Some(Expression::ReplyDestination(Family::V6)),
         _ => None,
     }
 }
@@ -270,11 +303,19 @@ fn read_lookup(attributes: &Attributes<'_>) -> Option<Expression> {
 
 fn read_nat(attributes: &Attributes<'_>) -> Option<Expression> {
     is_ours(attributes, NAT_LEAST)?;
-    let is_plain = (attributes.be32(NAT_KIND)?, attributes.be32(NAT_FAMILY)?) == (SNAT, IPV4)
+    let number = attributes.be32(NAT_FAMILY)?;
+    let family = Family::ALL.into_iter().find(|family| protocol(*family) == number)?;
+    let is_plain = attributes.be32(NAT_KIND)? == SNAT
         && attributes.be32(NAT_MOST).unwrap_or(REGISTER) == REGISTER
         && attributes.be32(NAT_FLAGS).unwrap_or(GIVES_ADDRESS) == GIVES_ADDRESS
         && !attributes.has_others(&[NAT_KIND, NAT_FAMILY, NAT_LEAST, NAT_MOST, NAT_FLAGS]);
-    is_plain.then_some(Expression::Snat)
+    is_plain.then_some(Expression::Snat(family))
+}
+
+fn read_fib(attributes: &Attributes<'_>) -> Option<Expression> {
+    is_ours(attributes, FIB_TO)?;
+    let what = (attributes.be32(FIB_RESULT)?, attributes.be32(FIB_FLAGS)?);
+    (what == (DEVICE, OF_SOURCE_BY_INPUT_IS_THERE)).then_some(Expression::LeadsBack)
 }
 
 #[cfg(test)]
@@ -287,9 +328,12 @@ mod tests {
             Expression::InputName,
             Expression::OutputName,
             Expression::Mark,
+            Expression::Protocol,
             Expression::State,
             Expression::Direction,
-            Expression::ReplyDestination,
+            Expression::ReplyDestination(Family::V4),
+            Expression::ReplyDestination(Family::V6),
+            Expression::LeadsBack,
             Expression::Header { offset: 12, bytes: 4 },
             Expression::Value(vec![10, 200, 0, 1]),
             Expression::Mask(vec![255, 248, 0, 0]),
@@ -299,7 +343,8 @@ mod tests {
             Expression::In("pods".to_owned()),
             Expression::NotIn("nodes".to_owned()),
             Expression::Count,
-            Expression::Snat,
+            Expression::Snat(Family::V4),
+            Expression::Snat(Family::V6),
             Expression::Verdict(Verdict::Accept),
             Expression::Verdict(Verdict::Drop),
             Expression::Verdict(Verdict::Goto("from_device".to_owned())),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::family::Family;
 use crate::wanted::NAME_BYTES;
 
 /// One word of a rule. What loads puts a value into the register, what compares looks at it.
@@ -20,7 +21,11 @@ pub enum Expression {
     /// Loads whether it goes the way of its connection's first packet (0) or back (1).
     Direction,
     /// Loads where replies of its connection go to.
-    ReplyDestination,
+    ReplyDestination(Family),
+    /// Loads whether there is a route to its source by the device that it came by.
+    LeadsBack,
+    /// Loads what the IP packet has in it, such as UDP, behind whatever headers.
+    Protocol,
     /// Loads bytes of the IP header.
     Header {
         /// Where the first one stands.
@@ -50,7 +55,7 @@ pub enum Expression {
     /// Counts those that come so far. What was counted is no part of the rule.
     Count,
     /// Gives the connection the source in the register.
-    Snat,
+    Snat(Family),
     /// Says what becomes of the packet.
     Verdict(Verdict),
     /// Something that we do not use.
@@ -71,24 +76,39 @@ pub enum Verdict {
 /// The bits of `ct state` for replies, and for what belongs to a connection otherwise, such as
 /// errors about it (`NF_CT_STATE_BIT`).
 const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+const RELATED: u32 = 4;
 const REPLY: u8 = 1;
 
-/// Where the source stands in a header of IPv4, and where the destination (RFC 791, section 3.1).
+/// Where the source stands in a header, and where the destination (RFC 791, section 3.1; RFC 8200,
+/// section 3).
 const SOURCE_V4: u32 = 12;
 const DESTINATION_V4: u32 = 16;
 const BYTES_V4: u32 = 4;
-const PROTOCOL_V4: u32 = 9;
+const SOURCE_V6: u32 = 8;
+const DESTINATION_V6: u32 = 24;
+const BYTES_V6: u32 = 16;
 /// Of UDP, where the port stands that it goes to (RFC 768).
 const UDP_DESTINATION: u32 = 2;
 const UDP: u8 = 17;
 
 /// Conditions by the words that people use. Each is a list, to be put together.
-pub(super) fn source() -> Expression {
-    Expression::Header { offset: SOURCE_V4, bytes: BYTES_V4 }
+pub(super) fn source(family: Family) -> Expression {
+    match family {
+        Family::V4 => Expression::Header { offset: SOURCE_V4, bytes: BYTES_V4 },
+        Family::V6 => Expression::Header { offset: SOURCE_V6, bytes: BYTES_V6 },
+    }
 }
 
-pub(super) fn destination() -> Expression {
-    Expression::Header { offset: DESTINATION_V4, bytes: BYTES_V4 }
+pub(super) fn destination(family: Family) -> Expression {
+    match family {
+        Family::V4 => Expression::Header { offset: DESTINATION_V4, bytes: BYTES_V4 },
+        Family::V6 => Expression::Header { offset: DESTINATION_V6, bytes: BYTES_V6 },
+    }
+}
+
+/// Its source is kept by the connection.
+pub(super) fn keep(family: Family) -> [Expression; 2] {
+    [source(family), Expression::Snat(family)]
 }
 
 fn name(device: &str) -> Vec<u8> {
@@ -118,7 +138,7 @@ pub(super) fn outside(net: IpNet) -> [Expression; 2] {
 /// It is a UDP datagram to this port.
 pub(super) fn is_udp_to(port: u16) -> [Expression; 4] {
     [
-        Expression::Header { offset: PROTOCOL_V4, bytes: 1 },
+        Expression::Protocol,
         Expression::Is(vec![UDP]),
         Expression::Transport { offset: UDP_DESTINATION, bytes: 2 },
         Expression::Is(port.to_be_bytes().to_vec()),
@@ -146,8 +166,29 @@ pub(super) fn not_by(device: &str) -> [Expression; 2] {
 }
 
 pub(super) fn is_established_or_related() -> [Expression; 3] {
-    let bits = ESTABLISHED_OR_RELATED.to_ne_bytes().to_vec();
+    is_one_of(ESTABLISHED_OR_RELATED)
+}
+
+/// It is an error about a connection, or belongs to it otherwise.
+pub(super) fn is_related() -> [Expression; 3] {
+    is_one_of(RELATED)
+}
+
+fn is_one_of(states: u32) -> [Expression; 3] {
+    let bits = states.to_ne_bytes().to_vec();
     [Expression::State, Expression::Mask(bits), Expression::IsNot(vec![0; 4])]
+}
+
+/// It goes to whoever listens on the link or beyond (RFC 4291, section 2.7).
+pub(super) fn to_everybody() -> [Expression; 3] {
+    let mut mask = vec![0; BYTES_V6 as usize];
+    mask[0] = 0xff;
+    [destination(Family::V6), Expression::Mask(mask.clone()), Expression::Is(mask)]
+}
+
+/// No route leads to its source by the device that it came by.
+pub(super) fn leads_nowhere_back() -> [Expression; 2] {
+    [Expression::LeadsBack, Expression::Is(vec![0; 4])]
 }
 
 pub(super) fn is_reply() -> [Expression; 2] {

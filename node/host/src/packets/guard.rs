@@ -3,17 +3,20 @@
 //! answers; nothing to another cluster leaves by another device, or comes from one.
 //!
 //! The device to other clusters is the gateway's on its machine, and that of the overlay on other
-//! nodes.
+//! nodes. Each family has a table of its own: the same one, but for what IPv6 does in other ways,
+//! or one that lets nothing through, where this machine has no address of a pool of that family.
 
 use std::collections::BTreeMap;
 
 use super::expression::{
-    Expression, Verdict, address, by, destination, from, has_no_mark, is_established_or_related,
-    is_reply, not_by, not_from, source, within,
+    Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
+    is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
 };
 use super::overlay;
 use super::rule::{drop_of, rule, said};
+use super::scope::Scope;
 use super::table::{Base, Chain, Hook, PacketRule, Table};
+use crate::family::Family;
 use crate::overlay::Way;
 use crate::wanted::Wanted;
 
@@ -29,100 +32,125 @@ const BEFORE_MASQUERADE: i32 = 90;
 const KUBE_PROXY_MARK: u32 = 0x4000;
 /// What the node says to itself.
 const LOOPBACK: &str = "lo";
+// Our chains, by their names.
+const ARRIVING: &str = "arriving";
+const INPUT: &str = "input";
+const FORWARD: &str = "forward";
 const FROM_DEVICE: &str = "from_device";
+const LEAVING: &str = "leaving";
+const SOURCES: &str = "sources";
 
-/// The table that should be in force. Datagrams of the overlay are taken by the device `network`
-/// alone, if there is one.
-pub fn guard(wanted: &Wanted, network: Option<&str>) -> Table {
-    let mut sets = BTreeMap::from([(Table::PODS.to_owned(), wanted.pods.clone())]);
-    if let Some(overlay) = &wanted.overlay {
-        sets.extend(overlay::sets(wanted, overlay));
+/// The table of a family that should be in force. Datagrams of the overlay are taken by the device
+/// `network` alone, if there is one.
+pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
+    let mut sets = BTreeMap::new();
+    let mut rules = match wanted.place(family) {
+        Some(place) => {
+            let scope = Scope { wanted, place, family };
+            let pods = wanted.pods.iter().copied().filter(|pod| Family::of(*pod) == family);
+            sets.insert(Table::PODS.to_owned(), pods.collect());
+            sets.extend(overlay::sets(&scope));
+            with_place(&scope)
+        }
+        None => without_place(wanted, family),
+    };
+    if let Some(overlay) = wanted.overlay.as_ref().filter(|overlay| overlay.family() == family) {
+        sets.insert(Table::MACHINES.to_owned(), overlay.nodes.values().copied().collect());
+        // Before whatever else is asked of a packet there.
+        rules.entry(INPUT).or_default().splice(..0, overlay::input(overlay, network));
+        rules.entry(FORWARD).or_default().splice(..0, [overlay::forward(overlay)]);
     }
-    Table { name: Table::NAME.to_owned(), chains: chains(wanted, network), sets }
+    let chain = |(name, rules): (&str, _)| (name.to_owned(), Chain { base: base(name), rules });
+    let chains = rules.into_iter().map(chain).collect();
+    Table { family, name: Table::NAME.to_owned(), chains, sets }
 }
 
-fn chains(wanted: &Wanted, network: Option<&str>) -> BTreeMap<String, Chain> {
+/// Where packets come into a chain, if they do by itself.
+fn base(chain: &str) -> Option<Base> {
     let filter = |hook, priority| Base { kind: "filter".to_owned(), hook, priority, accepts: true };
-    let nat = Base {
-        kind: "nat".to_owned(),
-        hook: Hook::Postrouting,
-        priority: BEFORE_MASQUERADE,
-        accepts: true,
-    };
-    let chains = [
-        ("arriving", Some(filter(Hook::Prerouting, RAW)), arriving(wanted)),
-        ("input", Some(filter(Hook::Input, BEFORE_FILTERS)), input(wanted, network)),
-        ("forward", Some(filter(Hook::Forward, BEFORE_FILTERS)), forward(wanted)),
-        (FROM_DEVICE, None, from_device(wanted)),
-        ("leaving", Some(filter(Hook::Postrouting, BEFORE_FILTERS)), leaving(wanted)),
-        ("sources", Some(nat), sources(wanted)),
-    ];
-    let from_overlay = (overlay::FROM_OVERLAY, None, overlay::from_overlay(wanted));
-    let at_gateway = is_gateway_of_nodes(wanted).then_some(from_overlay);
-    let named = |(name, base, rules): (&str, Option<Base>, Vec<PacketRule>)| {
-        (name.to_owned(), Chain { base, rules })
-    };
-    chains.into_iter().chain(at_gateway).map(named).collect()
-}
-
-/// The device to other clusters.
-fn way(wanted: &Wanted) -> &str {
-    match wanted.way {
-        Way::Device { .. } => &wanted.marks.device,
-        Way::Through(_) => &wanted.marks.overlay,
+    match chain {
+        ARRIVING => Some(filter(Hook::Prerouting, RAW)),
+        INPUT => Some(filter(Hook::Input, BEFORE_FILTERS)),
+        FORWARD => Some(filter(Hook::Forward, BEFORE_FILTERS)),
+        LEAVING => Some(filter(Hook::Postrouting, BEFORE_FILTERS)),
+        SOURCES => {
+            let kind = "nat".to_owned();
+            let (hook, priority) = (Hook::Postrouting, BEFORE_MASQUERADE);
+            Some(Base { kind, hook, priority, accepts: true })
+        }
+        _ => None,
     }
 }
 
-/// Whether other nodes reach other clusters through this one.
-fn is_gateway_of_nodes(wanted: &Wanted) -> bool {
-    matches!(wanted.way, Way::Device { .. }) && wanted.overlay.is_some()
+fn with_place(scope: &Scope<'_>) -> BTreeMap<&'static str, Vec<PacketRule>> {
+    let chains = [
+        (ARRIVING, arriving(scope)),
+        (INPUT, input(scope)),
+        (FORWARD, forward(scope)),
+        (FROM_DEVICE, from_device(scope)),
+        (LEAVING, leaving(scope)),
+        (SOURCES, sources(scope)),
+    ];
+    let from_overlay = (overlay::FROM_OVERLAY, overlay::from_overlay(scope.wanted));
+    chains.into_iter().chain(scope.is_gateway_of_nodes().then_some(from_overlay)).collect()
 }
 
-/// All devices that packets with addresses of the pool may take.
-fn devices(wanted: &Wanted) -> Vec<&str> {
-    let inward = is_gateway_of_nodes(wanted).then_some(&*wanted.marks.overlay);
-    [way(wanted)].into_iter().chain(inward).collect()
+/// Where this machine has no address of a pool of the family, none of it goes by our devices.
+fn without_place(wanted: &Wanted, family: Family) -> BTreeMap<&'static str, Vec<PacketRule>> {
+    let devices = [&wanted.marks.device, &wanted.marks.overlay];
+    let comment = format!("nobody has {family} here");
+    let arriving = devices.map(|device| drop_of(&comment, from(device)));
+    let leaving = devices.map(|device| drop_of(&comment, by(device)));
+    BTreeMap::from([(ARRIVING, arriving.into()), (LEAVING, leaving.into())])
 }
 
-fn arriving(wanted: &Wanted) -> Vec<PacketRule> {
-    let forged = [source()].into_iter().chain(within(wanted.pool));
-    let ours = devices(wanted).into_iter().chain([LOOPBACK]);
+fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let ours = scope.devices().into_iter().chain([LOOPBACK]);
     let elsewhere = ours.flat_map(not_from);
     // Dropped here and not when it is forwarded: the kernel would have sent a redirect by then.
-    let to_pool = [destination()].into_iter().chain(within(wanted.pool));
-    let not_node = [destination(), Expression::IsNot(address(wanted.node))];
-    let nodes = [destination(), Expression::NotIn(Table::NODES.to_owned())];
-    let not_nodes = is_gateway_of_nodes(wanted).then_some(nodes);
-    let back = from(way(wanted)).into_iter().chain(to_pool).chain(not_node);
+    let nodes = [scope.destination(), Expression::NotIn(Table::NODES.to_owned())];
+    let not_nodes = scope.is_gateway_of_nodes().then_some(nodes);
+    let back = from(scope.way()).into_iter().chain(scope.to_other_of_pool());
     let back = back.chain(not_nodes.into_iter().flatten());
     let mut rules = vec![
-        drop_of("source of another cluster from elsewhere", forged.chain(elsewhere)),
+        drop_of(
+            "source of another cluster from elsewhere",
+            scope.source_of_pool().chain(elsewhere),
+        ),
         drop_of("from another cluster to another cluster", back),
     ];
-    rules.extend(wanted.overlay.is_some().then(|| overlay::arriving(wanted)));
+    rules.extend(scope.wanted.overlay.is_some().then(|| overlay::arriving(scope)));
+    match scope.family {
+        // The kernel looks (`rp_filter`).
+        Family::V4 => {}
+        Family::V6 => {
+            let lost = from(scope.way()).into_iter().chain(leads_nowhere_back());
+            rules.push(drop_of("from where no way leads back", lost));
+        }
+    }
     rules
 }
 
-fn input(wanted: &Wanted, network: Option<&str>) -> Vec<PacketRule> {
-    let datagrams = wanted.overlay.iter().flat_map(|it| overlay::input(it, network));
+/// What IPv6 asks and says of neighbours and routers belongs to no connection, and is dropped with
+/// the rest: who is there is told, and not learned.
+fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
     let called = [
-        (way(wanted), "the node is not called from other clusters"),
-        (&wanted.marks.overlay, "the node is not called by the overlay"),
+        (scope.way(), "the node is not called from other clusters"),
+        (&scope.wanted.marks.overlay, "the node is not called by the overlay"),
     ];
-    let of_pool = called.into_iter().take(devices(wanted).len()).flat_map(|(device, comment)| {
+    let of_pool = called.into_iter().take(scope.devices().len()).flat_map(|(device, comment)| {
         let answers = from(device).into_iter().chain(is_established_or_related());
         let accepted = "answers to the node, and errors about what it sent";
         [rule(accepted, answers, Verdict::Accept), drop_of(comment, from(device))]
     });
-    datagrams.chain(of_pool).collect()
+    of_pool.collect()
 }
 
-fn forward(wanted: &Wanted) -> Vec<PacketRule> {
+fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goto = |chain: &str| Verdict::Goto(chain.to_owned());
-    let mut rules: Vec<PacketRule> = wanted.overlay.iter().map(overlay::forward).collect();
-    rules.push(rule("from other clusters", from(way(wanted)), goto(FROM_DEVICE)));
-    if is_gateway_of_nodes(wanted) {
-        let from_node = from(&wanted.marks.overlay);
+    let mut rules = vec![rule("from other clusters", from(scope.way()), goto(FROM_DEVICE))];
+    if scope.is_gateway_of_nodes() {
+        let from_node = from(&scope.wanted.marks.overlay);
         rules.push(rule("from other nodes", from_node, goto(overlay::FROM_OVERLAY)));
     }
     rules
@@ -130,23 +158,32 @@ fn forward(wanted: &Wanted) -> Vec<PacketRule> {
 
 /// The last rule drops, and each before it accepts, but where a packet goes back: where conntrack
 /// knows nothing of a packet, a condition about connections is not met.
-fn from_device(wanted: &Wanted) -> Vec<PacketRule> {
-    let pods = [destination(), Expression::In(Table::PODS.to_owned())];
+fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let pods = [scope.destination(), Expression::In(Table::PODS.to_owned())];
     // Whoever has called with the node's address: a pod that is not mapped, a client of a NodePort.
-    let node = Expression::Is(address(wanted.node));
-    let answers = is_reply().into_iter().chain([Expression::ReplyDestination, node]);
+    let node = Expression::Is(address(scope.place.node));
+    let answers = is_reply().into_iter().chain([Expression::ReplyDestination(scope.family), node]);
     let mut rules = vec![
-        drop_of("from the device to the device", by(way(wanted))),
+        drop_of("from the device to the device", by(scope.way())),
         rule("answers to what left with the node's address", answers, Verdict::Accept),
     ];
-    match wanted.way {
-        Way::Device { .. } if wanted.overlay.is_some() => {
-            rules.extend(overlay::to_overlay(wanted));
+    match scope.wanted.way {
+        Way::Device { .. } if scope.wanted.overlay.is_some() => {
+            rules.extend(overlay::to_overlay(scope));
         }
         Way::Device { .. } => {}
         // Whose answers and errors are about what left with this node's address.
         Way::Through(_) => {
-            let nodes = [source(), Expression::In(Table::NODES.to_owned())];
+            let nodes = [scope.source(), Expression::In(Table::NODES.to_owned())];
+            match scope.family {
+                // By the network of the nodes.
+                Family::V4 => {}
+                Family::V6 => {
+                    let errors = nodes.iter().chain(&pods).cloned().chain(is_related());
+                    let comment = "errors of the gateway about what mapped pods have sent";
+                    rules.push(rule(comment, errors, Verdict::Accept));
+                }
+            }
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }
@@ -157,29 +194,38 @@ fn from_device(wanted: &Wanted) -> Vec<PacketRule> {
 
 /// After routing, and not in the hooks before it: what kube-proxy gives another destination in the
 /// output hook is still said there to leave by the device of the first one.
-fn leaving(wanted: &Wanted) -> Vec<PacketRule> {
-    let to_pool = [destination()].into_iter().chain(within(wanted.pool));
-    let not_node = [destination(), Expression::IsNot(address(wanted.node))];
-    let elsewhere = devices(wanted).into_iter().flat_map(not_by);
-    let in_clear = to_pool.chain(not_node).chain(elsewhere);
-    vec![drop_of("to another cluster in clear", in_clear)]
+fn leaving(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let elsewhere = scope.devices().into_iter().flat_map(not_by);
+    let in_clear = scope.to_other_of_pool().chain(elsewhere);
+    let mut rules = vec![drop_of("to another cluster in clear", in_clear)];
+    match scope.family {
+        Family::V4 => {}
+        // The kernel tells neighbours that it is there, by each device that it routes for.
+        Family::V6 => rules.extend(scope.devices().into_iter().map(|device| {
+            let to_all = by(device).into_iter().chain(to_everybody());
+            drop_of("to everybody by a device of ours", to_all)
+        })),
+    }
+    rules
 }
 
-fn sources(wanted: &Wanted) -> Vec<PacketRule> {
+fn sources(scope: &Scope<'_>) -> Vec<PacketRule> {
     let pods = || Expression::In(Table::PODS.to_owned());
-    let by = || by(way(wanted)).into_iter();
-    let own = [source(), pods()].into_iter().chain(has_no_mark(KUBE_PROXY_MARK));
-    let others = [Expression::Value(address(wanted.node)), Expression::Snat];
-    let from_pool = [source()].into_iter().chain(within(wanted.pool));
-    let to_pods = [destination(), pods()].into_iter().chain(has_no_mark(KUBE_PROXY_MARK));
+    let by = || by(scope.way()).into_iter();
+    let own = [scope.source(), pods()].into_iter().chain(has_no_mark(KUBE_PROXY_MARK));
+    let others = [Expression::Value(address(scope.place.node)), Expression::Snat(scope.family)];
+    let to_pods = [scope.destination(), pods()].into_iter().chain(has_no_mark(KUBE_PROXY_MARK));
     // An accept would end this chain alone, and the pod network's would masquerade all the same.
-    let keep = || [source(), Expression::Snat];
-    let at_gateway = is_gateway_of_nodes(wanted).then(|| overlay::sources(wanted));
+    let keep = || keep(scope.family);
+    let at_gateway = scope.is_gateway_of_nodes().then(|| overlay::sources(scope));
     let mut rules = at_gateway.unwrap_or_default();
     rules.extend([
         said("pods that are mapped keep their address", by().chain(own).chain(keep())),
         said("everybody else has the node's", by().chain(others)),
-        said("other clusters' pods keep theirs", from_pool.chain(to_pods).chain(keep())),
+        said(
+            "other clusters' pods keep theirs",
+            scope.source_of_pool().chain(to_pods).chain(keep()),
+        ),
     ]);
     rules
 }

@@ -1,4 +1,4 @@
-//! What becomes of packets: one table of nf_tables, as a value.
+//! What becomes of packets: a table of nf_tables for each family, as a value.
 //!
 //! A table is compared with what the kernel has, and so holds what the kernel keeps, and no more.
 //! How it is said to the kernel is `netlink/`'s.
@@ -7,6 +7,7 @@ mod expression;
 mod guard;
 mod overlay;
 mod rule;
+mod scope;
 mod table;
 
 pub(crate) use self::expression::address;

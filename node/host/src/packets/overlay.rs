@@ -6,39 +6,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::expression::{
-    Expression, Verdict, by, destination, from, is_established_or_related, is_udp_to, not_from,
-    outside, source, within,
+    Expression, Verdict, by, destination, from, is_established_or_related, is_udp_to, keep,
+    not_from, outside, source,
 };
 use super::rule::{drop_of, rule, said};
+use super::scope::Scope;
 use super::table::{PacketRule, Table};
+use crate::family::Family;
 use crate::overlay::{Overlay, Way};
 use crate::wanted::Wanted;
 
 pub(super) const FROM_OVERLAY: &str = "from_overlay";
 
-/// Who the other nodes and their pods are.
-pub(super) fn sets(wanted: &Wanted, overlay: &Overlay) -> BTreeMap<String, BTreeSet<IpAddr>> {
-    let mut sets = BTreeMap::from([
-        (Table::NODES.to_owned(), overlay.nodes.keys().copied().collect()),
-        (Table::MACHINES.to_owned(), overlay.nodes.values().copied().collect()),
-    ]);
-    if let Way::Device { elsewhere } = &wanted.way {
-        sets.insert(Table::ELSEWHERE.to_owned(), elsewhere.keys().copied().collect());
+/// Who the other nodes and their pods are, of a family.
+pub(super) fn sets(scope: &Scope<'_>) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    let Some(overlay) = &scope.wanted.overlay else { return BTreeMap::new() };
+    let of_family = |addresses: &BTreeMap<IpAddr, IpAddr>| {
+        let addresses = addresses.keys().copied();
+        addresses.filter(|address| Family::of(*address) == scope.family).collect()
+    };
+    let mut sets = BTreeMap::from([(Table::NODES.to_owned(), of_family(&overlay.nodes))]);
+    if let Way::Device { elsewhere } = &scope.wanted.way {
+        sets.insert(Table::ELSEWHERE.to_owned(), of_family(elsewhere));
     }
     sets
 }
 
 /// What comes by the overlay and cannot have been sent by a node.
-pub(super) fn arriving(wanted: &Wanted) -> PacketRule {
-    let from = from(&wanted.marks.overlay).into_iter();
-    match wanted.way {
+pub(super) fn arriving(scope: &Scope<'_>) -> PacketRule {
+    let from = from(&scope.wanted.marks.overlay).into_iter();
+    match scope.wanted.way {
         Way::Device { .. } => {
             let unknown = [not_in(Table::ELSEWHERE), not_in(Table::NODES)];
-            let sources = unknown.into_iter().flat_map(|set| [source(), set]);
+            let sources = unknown.into_iter().flat_map(|set| [scope.source(), set]);
             drop_of("from a node, of nobody who is mapped", from.chain(sources))
         }
         Way::Through(_) => {
-            let elsewhere = [source()].into_iter().chain(outside(wanted.pool));
+            let elsewhere = [scope.source()].into_iter().chain(outside(scope.place.pool));
             drop_of("from a node, of no other cluster", from.chain(elsewhere))
         }
     }
@@ -47,7 +51,7 @@ pub(super) fn arriving(wanted: &Wanted) -> PacketRule {
 /// Datagrams to this machine. A pod that has a node's address comes by another device.
 pub(super) fn input(overlay: &Overlay, network: Option<&str>) -> Vec<PacketRule> {
     let datagram = || is_udp_to(overlay.port).into_iter();
-    let stranger = [source(), not_in(Table::MACHINES)];
+    let stranger = [source(overlay.family()), not_in(Table::MACHINES)];
     let mut rules = vec![drop_of("overlay from no node", datagram().chain(stranger))];
     rules.extend(network.map(|device| {
         drop_of("overlay by no network of nodes", datagram().chain(not_from(device)))
@@ -58,7 +62,8 @@ pub(super) fn input(overlay: &Overlay, network: Option<&str>) -> Vec<PacketRule>
 /// Datagrams to other nodes: those of this node itself are not forwarded. After kube-proxy, so
 /// that no Service leads there either.
 pub(super) fn forward(overlay: &Overlay) -> PacketRule {
-    let machines = [destination(), Expression::In(Table::MACHINES.to_owned())];
+    let machines = Expression::In(Table::MACHINES.to_owned());
+    let machines = [destination(overlay.family()), machines];
     let datagram = is_udp_to(overlay.port).into_iter();
     drop_of("overlay of somebody who is no node", datagram.chain(machines))
 }
@@ -73,10 +78,10 @@ pub(super) fn from_overlay(wanted: &Wanted) -> Vec<PacketRule> {
 
 /// At the gateway: from other clusters to other nodes. Where the overlay is not there they would
 /// leave by another device.
-pub(super) fn to_overlay(wanted: &Wanted) -> Vec<PacketRule> {
-    let by = || by(&wanted.marks.overlay).into_iter();
-    let pods = [destination(), Expression::In(Table::ELSEWHERE.to_owned())];
-    let nodes = [destination(), Expression::In(Table::NODES.to_owned())];
+pub(super) fn to_overlay(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let by = || by(&scope.wanted.marks.overlay).into_iter();
+    let pods = [scope.destination(), Expression::In(Table::ELSEWHERE.to_owned())];
+    let nodes = [scope.destination(), Expression::In(Table::NODES.to_owned())];
     let answers = by().chain(nodes).chain(is_established_or_related());
     vec![
         rule("to pods of other nodes that are mapped", by().chain(pods), Verdict::Accept),
@@ -85,12 +90,11 @@ pub(super) fn to_overlay(wanted: &Wanted) -> Vec<PacketRule> {
 }
 
 /// At the gateway: each source was given by the node that it came from, or by another cluster.
-pub(super) fn sources(wanted: &Wanted) -> Vec<PacketRule> {
-    let keep = || [source(), Expression::Snat];
-    let Wanted { marks, pool, .. } = wanted;
+pub(super) fn sources(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let keep = || keep(scope.family);
+    let marks = &scope.wanted.marks;
     let from_node = by(&marks.device).into_iter().chain(from(&marks.overlay));
-    let from_pool = [source()].into_iter().chain(within(*pool));
-    let to_node = by(&marks.overlay).into_iter().chain(from_pool);
+    let to_node = by(&marks.overlay).into_iter().chain(scope.source_of_pool());
     vec![
         said("other nodes have given a source", from_node.chain(keep())),
         said("other clusters' pods keep theirs on the way to nodes", to_node.chain(keep())),

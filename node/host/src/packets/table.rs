@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::expression::{Expression, Verdict};
+use crate::family::Family;
 
-/// A table of nf_tables, of the family `ip`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A table of nf_tables, which sees packets of one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
+    /// Which packets it sees, and what its sets have in them.
+    pub family: Family,
     /// What the table is called.
     pub name: String,
     /// Its chains, by their names.
@@ -100,7 +103,7 @@ impl Table {
 
     /// Whether only elements of sets differ.
     pub fn has_frame_of(&self, other: &Self) -> bool {
-        self.name == other.name
+        (self.family, &self.name) == (other.family, &other.name)
             && self.chains == other.chains
             && self.sets.keys().eq(other.sets.keys())
     }

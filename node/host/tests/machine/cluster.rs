@@ -64,6 +64,7 @@ pub(crate) fn wanted() -> Wanted {
         mtu: 1_380,
         pool: "10.200.0.0/13".parse().expect("a network"),
         node: NODE.into(),
+        second: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         pods: [MAPPED.into()].into(),
         way: Way::default(),
@@ -143,6 +144,18 @@ impl Cluster {
     }
 }
 
+/// A namespace with loopback, and with IPv6, whose addresses are there as soon as a device is.
+pub(crate) fn empty_of_both() -> Result<Namespace> {
+    let namespace = Namespace::new()?;
+    for part in ["all", "default"] {
+        sysctl(&namespace, &format!("net.ipv6.conf.{part}.accept_dad=0"))?;
+        sysctl(&namespace, &format!("net.ipv6.conf.{part}.router_solicitations=0"))?;
+        sysctl(&namespace, &format!("net.ipv4.conf.{part}.rp_filter=0"))?;
+    }
+    namespace.ip("link set lo up")?;
+    Ok(namespace)
+}
+
 /// A namespace with loopback, and without IPv6, whose addresses come when they like.
 pub(crate) fn empty() -> Result<Namespace> {
     let namespace = Namespace::new()?;
@@ -189,7 +202,12 @@ pub(crate) fn sysctl(namespace: &Namespace, setting: &str) -> Result<()> {
 }
 
 pub(crate) fn counted(namespace: &Namespace, chain: &str, comment: &str) -> Result<u64> {
-    let listed = said(namespace, &format!("nft -j list chain ip {chain}"))?;
+    counted_of(namespace, &format!("ip {chain}"), comment)
+}
+
+/// The same of a table of whichever family.
+pub(crate) fn counted_of(namespace: &Namespace, chain: &str, comment: &str) -> Result<u64> {
+    let listed = said(namespace, &format!("nft -j list chain {chain}"))?;
     let listed: Value = serde_json::from_str(&listed)?;
     let rules = listed["nftables"].as_array().context("no list")?;
     let rule = rules.iter().map(|row| &row["rule"]).find(|rule| rule["comment"] == comment);

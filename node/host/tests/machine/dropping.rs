@@ -26,7 +26,10 @@ pub(crate) fn chains_are_named() -> Result<()> {
     nft(&node, FIREWALLS)?;
     let found = listed()??;
     let names: Vec<_> = found.iter().map(ToString::to_string).collect();
-    ensure!(names == ["ip filter FORWARD", "inet firewalld forward"], "{names:?}");
+    ensure!(
+        names == ["ip filter FORWARD", "inet firewalld forward", "ip6 filter FORWARD"],
+        "{names:?}"
+    );
     // One direction is not enough.
     said(&node, &found[0].cures(DEVICE)[0])?;
     ensure!(listed()?? == found);

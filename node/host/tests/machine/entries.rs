@@ -244,7 +244,7 @@ pub(crate) fn many_of_all() -> Result<()> {
     overlay.nodes = (0..2_000)
         .map(|n| (number([10, 202, 0, 0], n).into(), number([172, 16, 0, 0], n).into()))
         .collect();
-    let elsewhere = (0..8_192)
+    let elsewhere = (0..6_144)
         .map(|n| (number([10, 43, 0, 0], n).into(), number([10, 202, 0, 0], n % 2_000).into()));
     many.way = Way::Device { elsewhere: elsewhere.collect() };
     let node = machine(&of_gateway())?;

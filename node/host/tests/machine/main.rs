@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a deadline ends a test that hangs")]
 
+mod both;
 mod cluster;
 mod dropping;
 mod entries;
@@ -12,6 +13,8 @@ mod namespace;
 mod nodes;
 mod overlay;
 mod packets;
+mod six;
+mod six_packets;
 mod state;
 
 use std::process::ExitCode;
@@ -61,6 +64,22 @@ fn main() -> ExitCode {
         trial("what_others_break_at_the_overlay_is_mended", entries::broken_is_mended),
         trial("a_taken_port_is_said", entries::a_taken_port_is_said),
         trial("many_nodes_and_their_pods_are_set_up", entries::many_of_all),
+        trial("what_is_there_of_ipv6_is_what_was_wanted", six::wanted_is_there),
+        trial("a_stop_at_any_step_for_both_families_is_mended", six::stops_are_mended),
+        trial("nothing_of_ipv6_is_left_after_cleaning", six::nothing_is_left),
+        trial("a_second_family_comes_and_goes", six::a_second_family_comes_and_goes),
+        trial("what_others_break_of_ipv6_is_mended", six::broken_is_mended),
+        trial("ipv6_that_is_off_is_said", six::what_is_off_is_said),
+        trial("as_many_of_ipv6_are_set_up", six::many_of_all),
+        trial("both_families_keep_their_addresses", six_packets::sources_are_right),
+        trial("pods_of_ipv6_are_reached", six_packets::mapped_pods_alone_are_reached),
+        trial("connections_and_echoes_of_ipv6", six_packets::all_kinds_cross),
+        trial("both_families_cross_a_network_of_ipv6", six_packets::by_a_network_of_ipv6),
+        trial("no_ipv6_leaves_in_clear", six_packets::nothing_leaves_in_clear),
+        trial("forged_ipv6_is_dropped", six_packets::what_is_forged_is_dropped),
+        trial("nobody_says_that_he_is_a_router", six_packets::neighbours_are_not_believed),
+        trial("a_large_packet_of_ipv6_is_refused", six_packets::large_packets_are_refused),
+        trial("no_ipv6_goes_where_nobody_has_it", six_packets::without_a_pool_nothing_goes),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

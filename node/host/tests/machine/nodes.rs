@@ -85,6 +85,7 @@ pub(crate) fn of_gateway() -> Wanted {
         mtu: 1_420,
         pool: "10.200.0.0/13".parse().expect("a network"),
         node: GATEWAY.into(),
+        second: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         pods: [GATEWAYS_POD.into()].into(),
         way: Way::Device { elsewhere: [(POD.into(), NODE.into())].into() },
@@ -105,6 +106,11 @@ pub(crate) fn of_node() -> Wanted {
 
 impl Nodes {
     pub(crate) fn new() -> Result<Self> {
+        Self::of(empty)
+    }
+
+    /// Of namespaces that are made so.
+    pub(crate) fn of(empty: fn() -> Result<Namespace>) -> Result<Self> {
         let [gateway, node, gateways_pod] = [empty()?, empty()?, empty()?];
         let [pod, guest, stranger, wire] = [empty()?, empty()?, empty()?, empty()?];
         wire.ip("link add bridge0 type bridge")?;

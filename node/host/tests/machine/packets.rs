@@ -1,7 +1,7 @@
 //! What becomes of packets. Nothing is waited for but a packet, or a counter of dropped ones.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -18,24 +18,23 @@ pub(crate) const MARKED_PORT: u16 = 7_000;
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 pub(crate) const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-pub(crate) fn socket(at: &Namespace, address: Ipv4Addr, port: u16) -> Result<UdpSocket> {
+pub(crate) fn socket(at: &Namespace, address: impl Into<IpAddr>, port: u16) -> Result<UdpSocket> {
+    let address = address.into();
     let socket = at.within(move || UdpSocket::bind((address, port)))??;
     socket.set_read_timeout(Some(PATIENCE))?;
     Ok(socket)
 }
 
 /// Sends a datagram that must arrive, and be answered; says whom it came from.
-pub(crate) fn exchange(from: &UdpSocket, to: &UdpSocket, at: Ipv4Addr) -> Result<Ipv4Addr> {
+pub(crate) fn exchange(from: &UdpSocket, to: &UdpSocket, at: impl Into<IpAddr>) -> Result<IpAddr> {
+    let at = at.into();
     let port = to.local_addr()?.port();
     from.send_to(b"?", (at, port)).context("sending")?;
     let (_, source) = to.recv_from(&mut [0; 1]).context("it did not arrive")?;
     to.send_to(b"!", source)?;
     let (_, answered) = from.recv_from(&mut [0; 1]).context("the answer did not arrive")?;
     ensure!(answered.ip() == at, "the answer came from {answered}");
-    match source.ip() {
-        std::net::IpAddr::V4(source) => Ok(source),
-        std::net::IpAddr::V6(source) => bail!("it came from {source}"),
-    }
+    Ok(source.ip())
 }
 
 /// Waits for a counter to rise above what it was.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Context as _, Result, ensure};
 use ipnet::{IpNet, Ipv4Net};
 use mercato_host::{
-    Finding, Marks, NetworkKind, Step, Table, Wanted, apply, clean, networks, overlap,
+    Family, Finding, Marks, NetworkKind, Step, Table, Wanted, apply, clean, networks, overlap,
 };
 
 use crate::cluster::{
@@ -203,7 +203,12 @@ pub(crate) fn refusals_say_why() -> Result<()> {
         ensure!(said.contains(part), "{said}");
     }
     let remove = [MAPPED_BY_NOBODY.into()].into();
-    let said = refused(Step::ChangeSet { set: Table::PODS.to_owned(), add: [].into(), remove })?;
+    let said = refused(Step::ChangeSet {
+        family: Family::V4,
+        set: Table::PODS.to_owned(),
+        add: [].into(),
+        remove,
+    })?;
     ensure!(said.contains("change the pods in nf_tables"), "{said}");
     let rest = steps(&node, &wanted())?;
     ensure!(rest.is_empty(), "what was refused was done in part: {rest:#?}");
@@ -229,6 +234,6 @@ pub(crate) fn networks_of_others() -> Result<()> {
     let overlap = overlap(wanted().pool, &found_then).context("it is not seen")?;
     let said = overlap.to_string();
     ensure!(said.contains("10.203.0.0/16") && said.contains("out0"), "{said}");
-    ensure!(found(&empty()?)?.findings().contains(&Finding::ForwardingOff));
+    ensure!(found(&empty()?)?.findings().contains(&Finding::ForwardingOff(Family::V4)));
     Ok(())
 }

@@ -4,11 +4,12 @@
 
 mod model;
 mod overlay;
+mod six;
 
 use ipnet::IpNet;
 use mercato_host::{
-    Finding, Found, Link, Marks, RouteKind, Rule, Step, Wanted, WantedError, clean_plan, guard,
-    plan,
+    Family, Finding, Found, Link, Marks, RouteKind, Rule, Step, Wanted, WantedError, clean_plan,
+    guard, plan,
 };
 
 use crate::model::{after, nets, new_machine, wanted};
@@ -52,7 +53,7 @@ fn changed_pods_are_changed_elements() {
     let remove = ["10.42.0.5".parse().unwrap()].into();
     assert_eq!(
         plan(&set_up(), &wanted),
-        Ok(vec![Step::ChangeSet { set: "pods".to_owned(), add, remove }])
+        Ok(vec![Step::ChangeSet { family: Family::V4, set: "pods".to_owned(), add, remove }])
     );
 }
 
@@ -100,7 +101,7 @@ fn a_range_as_large_as_the_pool_comes_before_the_refusal() {
 fn without_the_device_what_protects_is_there() {
     let gone = Found { device: None, ..new_machine() };
     let found = after(gone.clone(), &plan(&gone, &wanted()).unwrap());
-    assert!(found.packets.is_some());
+    assert_eq!(found.packets.len(), 1);
     assert_eq!((found.routes.len(), found.rules.len()), (1, 1));
     assert_eq!(found.findings(), [Finding::NoDevice]);
     assert_eq!(plan(&found, &wanted()), Ok(vec![]));
@@ -119,20 +120,20 @@ fn a_device_made_anew_gets_its_routes_again() {
 #[test]
 fn whatever_somebody_changed_in_our_table_is_mended() {
     let mut found = set_up();
-    let table = found.packets.as_mut().unwrap();
+    let table = found.packets.get_mut(&Family::V4).unwrap();
     table.chains.get_mut("sources").unwrap().rules.pop();
     let steps = plan(&found, &wanted()).unwrap();
-    assert_eq!(steps, [Step::ReplacePackets(guard(&wanted(), None))]);
+    assert_eq!(steps, [Step::ReplacePackets(guard(&wanted(), Family::V4, None))]);
 }
 
 #[test]
 fn nothing_is_left_but_the_device() {
     let found = set_up();
     let steps = clean_plan(&found, &Marks::default());
-    assert_eq!(steps.last(), Some(&Step::RemovePackets));
+    assert_eq!(steps.last(), Some(&Step::RemovePackets(Family::V4)));
     let found = after(found, &steps);
     assert_eq!((found.routes.len(), found.rules.len()), (0, 0));
-    assert_eq!(found.packets, None);
+    assert!(found.packets.is_empty());
     assert!(found.device.unwrap().addresses.is_empty());
 }
 
@@ -193,9 +194,9 @@ fn what_cannot_be_is_said_before_anything_is_touched() {
 
 #[test]
 fn a_machine_that_forwards_nothing_is_told_what_to_do() {
-    let found = Found { forwarding: false, ..new_machine() };
+    let found = Found { forwarding: [(Family::V4, false)].into(), ..new_machine() };
     let findings = found.findings();
-    assert_eq!(findings, [Finding::ForwardingOff]);
+    assert_eq!(findings, [Finding::ForwardingOff(Family::V4)]);
     assert!(findings[0].to_string().contains("sysctl -w net.ipv4.ip_forward=1"));
 }
 

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_host::{
-    DeviceSetting, Endpoint, Found, Link, Marks, OverlayLink, Route, Step, Vxlan, Wanted, Way,
+    DeviceSetting, Endpoint, Family, Found, Link, Marks, OverlayLink, Route, Step, Vxlan, Wanted,
+    Way,
 };
 
 pub(crate) fn nets(nets: &[&str]) -> BTreeSet<IpNet> {
@@ -18,6 +19,7 @@ pub(crate) fn wanted() -> Wanted {
         mtu: 1_380,
         pool: "10.200.0.0/13".parse().unwrap(),
         node: "10.201.0.1".parse().unwrap(),
+        second: None,
         ranges: nets(&["10.201.4.0/24", "10.203.0.0/26"]),
         pods: ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().unwrap()).into(),
         way: Way::default(),
@@ -29,7 +31,12 @@ pub(crate) fn wanted() -> Wanted {
 pub(crate) fn new_machine() -> Found {
     let settings = DeviceSetting::ALL.map(|setting| (setting, 1)).into();
     let device = Link { index: 7, up: false, mtu: 1_500, addresses: BTreeSet::new(), settings };
-    Found { forwarding: true, device: Some(device), ..Found::default() }
+    Found { forwarding: [(Family::V4, true)].into(), device: Some(device), ..Found::default() }
+}
+
+/// One whose kernel has both families.
+pub(crate) fn with_both(found: Found) -> Found {
+    Found { forwarding: Family::ALL.map(|family| (family, true)).into(), ..found }
 }
 
 /// What a machine is after steps, as its kernel would have it.
@@ -48,31 +55,28 @@ fn device(found: &mut Found, index: u32) -> &mut Link {
 
 fn perform(found: &mut Found, step: &Step) {
     match step {
-        Step::ReplacePackets(table) => found.packets = Some(table.clone()),
-        Step::ChangeSet { set, add, remove } => {
-            let set = found.packets.as_mut().unwrap().sets.get_mut(set).unwrap();
+        Step::ReplacePackets(table) => {
+            found.packets.insert(table.family, table.clone());
+        }
+        Step::ChangeSet { family, set, add, remove } => {
+            let set = found.packets.get_mut(family).unwrap().sets.get_mut(set).unwrap();
             assert!(remove.is_subset(set) && add.is_disjoint(set), "the kernel refuses that");
             set.retain(|member| !remove.contains(member));
             set.extend(add);
         }
-        Step::RemovePackets => found.packets = None,
-        Step::AddRoute(route) => {
-            let key = |route: &Route| (route.table, route.net, route.metric);
-            let source = route.source;
-            if let Some(index) = route.device {
-                let link = device(found, index);
-                let has_source = |source: IpAddr| link.addresses.contains(&source.into());
-                assert!(link.up && source.is_none_or(has_source), "the kernel refuses that");
-            }
-            found.routes.retain(|other| key(other) != key(route));
-            found.routes.insert(route.clone());
-        }
+        Step::RemovePackets(family) => drop(found.packets.remove(family).unwrap()),
+        Step::AddRoute(route) => add_route(found, route),
         Step::RemoveRoute(route) => assert!(found.routes.remove(route)),
-        Step::AddRule(rule) => assert!(found.rules.insert(rule.clone())),
+        Step::AddRule(rule) => {
+            assert!(found.forwarding.contains_key(&rule.family), "the kernel has none");
+            assert!(found.rules.insert(rule.clone()));
+        }
         Step::RemoveRule(rule) => assert!(found.rules.remove(rule)),
-        Step::SetMtu { device: index, mtu } => device(found, *index).mtu = *mtu,
+        Step::SetMtu { device: index, mtu } => set_mtu(found, *index, *mtu),
         Step::SetDevice { device: index, setting, value } => {
-            device(found, *index).settings.insert(*setting, *value);
+            let link = device(found, *index);
+            assert!(setting.family() == Family::V4 || link.mtu >= 1_280, "it has no IPv6");
+            link.settings.insert(*setting, *value);
         }
         Step::SetUp { device: index } => device(found, *index).up = true,
         Step::AddAddress { device: index, address } => {
@@ -99,13 +103,42 @@ fn perform(found: &mut Found, step: &Step) {
             assert!(overlay(found).neighbours.remove(neighbour));
         }
         Step::AddEndpoint { mac, machine, .. } => {
-            let endpoints = &mut overlay(found).endpoints;
+            let there = overlay(found);
+            let endpoints = &mut there.endpoints;
             assert!(endpoints.iter().all(|other| other.mac != *mac), "there would be two");
+            let local = there.vxlan.as_ref().unwrap().local;
+            assert_eq!(local.is_ipv4(), machine.is_ipv4(), "the kernel refuses that");
             endpoints.insert(Endpoint { mac: *mac, machine: Some(*machine) });
         }
         Step::RemoveEndpoint { mac, .. } => {
             overlay(found).endpoints.retain(|endpoint| endpoint.mac != *mac);
         }
+    }
+}
+
+fn add_route(found: &mut Found, route: &Route) {
+    let has_metric = route.net.addr().is_ipv4() || route.metric != 0;
+    assert!(has_metric, "the kernel gives it another one");
+    let key = |route: &Route| (route.table, route.net, route.metric);
+    let source = route.source;
+    if let Some(index) = route.device {
+        let link = device(found, index);
+        let has_source = |source: IpAddr| link.addresses.contains(&source.into());
+        assert!(link.up && source.is_none_or(has_source), "the kernel refuses that");
+    }
+    found.routes.retain(|other| key(other) != key(route));
+    found.routes.insert(route.clone());
+}
+
+/// With its size a device gets IPv6, or loses it.
+fn set_mtu(found: &mut Found, index: u32, mtu: u32) {
+    let has_six = found.forwarding.contains_key(&Family::V6) && mtu >= 1_280;
+    let link = device(found, index);
+    link.mtu = mtu;
+    if has_six {
+        link.settings.entry(DeviceSetting::AddressGeneration).or_insert(0);
+    } else {
+        link.settings.remove(&DeviceSetting::AddressGeneration);
     }
 }
 
@@ -115,8 +148,10 @@ fn overlay(found: &mut Found) -> &mut OverlayLink {
 
 fn add_overlay(found: &mut Found, mtu: u32, vxlan: &Vxlan) {
     assert!(found.overlay.is_none(), "the kernel refuses that");
+    let has_six = found.forwarding.contains_key(&Family::V6) && mtu >= 1_280;
+    let settings = has_six.then_some((DeviceSetting::AddressGeneration, 0)).into_iter().collect();
     found.overlay = Some(OverlayLink {
-        link: Link { index: Step::OVERLAY, mtu, ..new_device() },
+        link: Link { index: Step::OVERLAY, mtu, settings, ..new_device() },
         vxlan: Some(vxlan.clone()),
         neighbours: BTreeSet::new(),
         endpoints: BTreeSet::new(),

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mercato_host::{
-    Endpoint, Found, Mac, Marks, Neighbour, Overlay, RouteKind, Step, Wanted, WantedError, Way,
-    clean_plan, plan,
+    Endpoint, Family, Found, Mac, Marks, Neighbour, Overlay, RouteKind, Step, Wanted, WantedError,
+    Way, clean_plan, plan,
 };
 
 use crate::model::{after, new_machine, wanted};
 
-fn address(text: &str) -> IpAddr {
+pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn addresses(pairs: &[[&str; 2]]) -> BTreeMap<IpAddr, IpAddr> {
+pub(crate) fn addresses(pairs: &[[&str; 2]]) -> BTreeMap<IpAddr, IpAddr> {
     pairs.iter().map(|[key, value]| (address(key), address(value))).collect()
 }
 
-fn overlay(local: &str, nodes: &[[&str; 2]]) -> Overlay {
+pub(crate) fn overlay(local: &str, nodes: &[[&str; 2]]) -> Overlay {
     Overlay {
         vni: Overlay::VNI,
         port: Overlay::PORT,
@@ -29,7 +29,7 @@ fn overlay(local: &str, nodes: &[[&str; 2]]) -> Overlay {
 }
 
 /// The gateway's machine, of a cluster with two other nodes.
-fn gateway() -> Wanted {
+pub(crate) fn gateway() -> Wanted {
     let elsewhere = addresses(&[["10.42.1.5", "10.201.0.2"], ["10.42.2.5", "10.201.0.3"]]);
     let nodes = [["10.201.0.2", "192.0.2.11"], ["10.201.0.3", "192.0.2.12"]];
     Wanted {
@@ -40,7 +40,7 @@ fn gateway() -> Wanted {
 }
 
 /// One of the others.
-fn other() -> Wanted {
+pub(crate) fn other() -> Wanted {
     Wanted {
         node: address("10.201.0.2"),
         way: Way::Through(address("10.201.0.1")),
@@ -49,16 +49,16 @@ fn other() -> Wanted {
     }
 }
 
-fn machine() -> Found {
+pub(crate) fn machine() -> Found {
     let own = [(address("192.0.2.1"), Some("eth0".to_owned()))].into();
     Found { own, ..new_machine() }
 }
 
-fn other_machine() -> Found {
+pub(crate) fn other_machine() -> Found {
     Found { device: None, ..machine() }
 }
 
-fn brought_to(found: Found, wanted: &Wanted) -> Found {
+pub(crate) fn brought_to(found: Found, wanted: &Wanted) -> Found {
     let steps = plan(&found, wanted).unwrap();
     let found = after(found, &steps);
     assert_eq!(plan(&found, wanted), Ok(vec![]));
@@ -108,7 +108,10 @@ fn other_nodes_lead_to_the_gateway_and_the_gateway_to_their_pods() {
     let expected = ["10.42.1.5/32 via 10.201.0.2", "10.42.2.5/32 via 10.201.0.3"];
     assert_eq!(said, expected.map(|route| format!("{route} metric 0 table 7477")));
     let rules: Vec<_> = found.rules.iter().map(ToString::to_string).collect();
-    assert_eq!(rules, ["500: iif mercato0 lookup 7477", "500: to 10.200.0.0/13 lookup 7475"]);
+    assert_eq!(
+        rules,
+        ["500: iif mercato0 lookup 7477 (IPv4)", "500: to 10.200.0.0/13 lookup 7475"]
+    );
 }
 
 #[test]
@@ -123,7 +126,7 @@ fn a_node_that_goes_leaves_no_entry() {
     let is_left = |address| Some(address) == Some(left);
     assert!(!found.routes.iter().any(|route| is_left(route.net.addr())));
     assert!(!found.routes.iter().any(|route| route.gateway.is_some_and(is_left)));
-    let sets = found.packets.unwrap().sets;
+    let sets = &found.packets[&Family::V4].sets;
     let sizes = ["elsewhere", "machines", "nodes"].map(|set| sets[set].len());
     assert_eq!(sizes, [1, 1, 1]);
 }
@@ -202,7 +205,7 @@ fn nothing_is_left_but_the_gateways_device() {
         let steps = clean_plan(&found, &Marks::default());
         let found = after(found, &steps);
         assert_eq!((found.routes.len(), found.rules.len()), (0, 0));
-        assert_eq!((found.packets, found.overlay), (None, None));
+        assert_eq!((found.packets.len(), found.overlay), (0, None));
     }
 }
 

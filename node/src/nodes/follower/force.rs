@@ -153,6 +153,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         mtu: way.mtu,
         pool: way.pool,
         node: way.address,
+        second: None,
         ranges,
         pods,
         way: Way::Through(way.gateway),

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mercato_host::{Finding, Found, HostError, Marks, Wanted, WantedError};
+use mercato_host::{Family, Finding, Found, HostError, Marks, Wanted, WantedError};
 use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
@@ -64,7 +64,8 @@ impl Machine for Host {
             return Err(Trouble::Gateway(wanted.marks.device.clone()));
         }
         mercato_host::apply(&mercato_host::plan(&found, wanted)?)?;
-        match found.findings().into_iter().find(|it| *it == Finding::ForwardingOff) {
+        let off = Finding::ForwardingOff(Family::of_net(wanted.pool));
+        match found.findings().into_iter().find(|it| *it == off) {
             Some(off) => Err(Trouble::Found(off)),
             None => Ok(()),
         }
@@ -129,8 +130,10 @@ mod tests {
     #[test]
     fn what_a_gateway_has_set_up_is_not_a_nodes() {
         let rule = |from_device: Option<&str>| Rule {
+            family: Family::V4,
             preference: 500,
             to: None,
+            from: None,
             from_device: from_device.map(str::to_owned),
             table: 7_475,
             protocol: 174,
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!((Host.mtu_of(local).unwrap(), Host.address().unwrap()), (Some(1_490), None));
         // Whether a new namespace forwards packets is the machine's own affair.
         let is_in_force = |done: Result<(), Trouble>| {
-            let off = Trouble::Found(Finding::ForwardingOff).to_string();
+            let off = Trouble::Found(Finding::ForwardingOff(Family::V4)).to_string();
             assert!(done.is_ok() || done.is_err_and(|it| it.to_string() == off));
         };
         is_in_force(Host.set_up(&wanted));
