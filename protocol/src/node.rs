@@ -101,8 +101,8 @@ pub struct NodeLease {
     pub pods: Vec<IpAddr>,
 }
 
-/// An IPv6 packet of the least size that each network carries has room for something (RFC 8200).
-const LEAST_MTU: u32 = 576;
+/// The smallest overlay, in bytes: what each IPv4 host takes (RFC 791).
+pub const LEAST_MTU: u32 = 576;
 /// 24 bits (RFC 7348, section 5).
 const LARGEST_VNI: u32 = (1 << 24) - 1;
 

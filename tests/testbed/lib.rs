@@ -31,6 +31,7 @@ pub mod supervisor;
 mod testbed;
 pub mod toolchain;
 pub mod trend;
+pub mod tunnel;
 pub mod user;
 pub mod wait;
 

@@ -1,16 +1,20 @@
 //! The gateway of the tunnels, and what keeps packets on this machine from it.
 
-use mercato_host::{Dropping, Family, HostError, Marks};
+use mercato_host::{Dropping, Family, HostError, Marks, Network};
 
 use super::Finding;
 use crate::admin::{CutOff, OwnGateway};
 
 const CHECK: &str = "gateway";
 
+/// What kube-proxy makes in IPVS mode, with the addresses of all Services on it.
+const IPVS: &str = "kube-ipvs0";
+
 /// How it is about the gateway, and about what is read of the machine where there is one.
 pub(crate) fn gateway(
     own: &OwnGateway,
     dropping: impl FnOnce(&Marks) -> Result<Vec<Dropping>, HostError>,
+    networks: impl FnOnce(&Marks) -> Result<Vec<Network>, HostError>,
 ) -> Vec<Finding> {
     match (own.enabled, &own.reason, own.port) {
         (false, Some(why), _) => vec![Finding::fail(CHECK, why)],
@@ -29,6 +33,11 @@ pub(crate) fn gateway(
                 }
                 Err(error) => vec![Finding::warn(CHECK, error.to_string())],
             };
+            let proxy = match networks(&marks) {
+                Ok(all) => all.iter().any(has_ipvs).then(ipvs),
+                Err(error) => Some(Finding::warn(CHECK, error.to_string())),
+            };
+            let others = others.into_iter().chain(proxy).collect();
             let of_nodes = own.cut_off.iter().map(|CutOff { node, reason }| {
                 let what = format!("pods on {node} reach no other cluster: {reason}");
                 Finding::warn(CHECK, what)
@@ -36,6 +45,18 @@ pub(crate) fn gateway(
             [vec![runs], others, of_nodes.collect()].concat()
         }
     }
+}
+
+fn has_ipvs(network: &Network) -> bool {
+    network.device.as_deref() == Some(IPVS)
+}
+
+fn ipvs() -> Finding {
+    let what = format!(
+        "kube-proxy is in IPVS mode (device {IPVS}): what goes to Services is not seen by rules about \
+         forwarded packets, and tunnels were never tried with it"
+    );
+    Finding::warn(CHECK, what).todo("set kube-proxy's --proxy-mode to nftables, or to iptables")
 }
 
 fn dropped(chain: &Dropping, marks: &Marks) -> Finding {
@@ -48,7 +69,7 @@ fn dropped(chain: &Dropping, marks: &Marks) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use mercato_host::PacketFamily;
+    use mercato_host::{NetworkKind, PacketFamily};
 
     use super::super::Verdict;
     use super::*;
@@ -60,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_chain_that_drops_is_named_where_there_is_a_gateway() {
-        let look = |own: &OwnGateway| gateway(own, |_| Ok(vec![chain()]));
+        let look = |own: &OwnGateway| gateway(own, |_| Ok(vec![chain()]), |_| Ok(vec![]));
         let verdicts = |own: &OwnGateway| -> Vec<Verdict> {
             look(own).into_iter().map(|finding| finding.verdict).collect()
         };
@@ -77,5 +98,17 @@ mod tests {
         let named = &look(&runs)[1];
         assert!(named.what.contains("ip filter FORWARD"), "{named:?}");
         assert_eq!(named.todo[0], "nft insert rule ip filter FORWARD iifname mercato0 accept");
+    }
+    #[test]
+    fn a_proxy_that_passes_by_our_rules_is_named() {
+        let runs = OwnGateway { enabled: true, port: Some(7475), ..OwnGateway::default() };
+        let net = "10.43.0.1/32".parse().unwrap();
+        let by = |device: &str| Network {
+            net,
+            kind: NetworkKind::Address,
+            device: Some(device.to_owned()),
+        };
+        let said = |device: &str| gateway(&runs, |_| Ok(vec![]), |_| Ok(vec![by(device)])).len();
+        assert_eq!((said("eth0"), said("kube-ipvs0")), (1, 2));
     }
 }

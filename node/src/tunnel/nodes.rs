@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use mercato_host::{Family, Overlay};
 use mercato_protocol::id::Digest;
-use mercato_protocol::node::NodeWay;
+use mercato_protocol::node::{LEAST_MTU, NodeWay};
 use tokio::sync::watch;
 
 use self::seat::Seat;
@@ -27,6 +27,8 @@ pub(super) struct Nodes {
     gathers: bool,
     /// The node that the daemon is on, if it is on one.
     own: Option<String>,
+    /// The largest packet of the network of the nodes on this machine; zero: not known.
+    own_mtu: u32,
     /// Connections, by the name of the node.
     present: BTreeMap<String, Present>,
     /// Nodes that have an address of the pool.
@@ -65,6 +67,19 @@ pub(super) enum Place {
 
 /// On which node each pod is, by the pod's own address.
 pub(super) type PodNodes = BTreeMap<IpAddr, String>;
+
+/// How this machine stands to the nodes of the cluster.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Which nodes there are is not known yet.
+    Unknown,
+    /// It is the one node; or there is none, in a model of a cluster.
+    Alone,
+    /// It is one of several.
+    Among,
+    /// It is none of them.
+    Apart,
+}
 
 /// What all nodes have in common.
 pub(super) struct Common {
@@ -113,7 +128,7 @@ impl Nodes {
 
     /// This node's address on the network of the nodes, where there are others.
     pub(super) fn local(&self) -> Option<IpAddr> {
-        let machines = self.machines.as_ref().filter(|machines| machines.len() > 1)?;
+        let machines = self.machines.as_ref().filter(|_| self.standing() == Standing::Among)?;
         machines.get(self.own.as_ref()?).map(|machine| machine.address)
     }
 
@@ -180,9 +195,16 @@ impl Nodes {
 
     /// The largest packet that passes on the overlay everywhere.
     fn mtu(&self, common: &Common) -> u32 {
-        let known = self.seats.values().map(|seat| seat.mtu()).filter(|mtu| *mtu > 0);
         let headers = Overlay::headers(self.local().map_or(Family::V4, Family::of));
-        known.fold(common.mtu, |least, mtu| least.min(mtu.saturating_sub(headers)))
+        let all = self.seats.values().map(Seat::mtu).chain([self.own_mtu]);
+        // One that says nonsense, or nothing yet, is no reason to cut off the others.
+        let rooms = all.filter_map(|mtu| mtu.checked_sub(headers)).filter(|it| *it >= LEAST_MTU);
+        rooms.fold(common.mtu, u32::min)
+    }
+
+    /// The network of the nodes takes packets of so many bytes on this machine.
+    pub(super) fn measure(&mut self, mtu: u32) {
+        self.own_mtu = mtu;
     }
 
     /// Of these addresses of pods, those that are on other nodes, each with its node's address.
@@ -248,8 +270,11 @@ impl Nodes {
 
     /// Where a pod is, by its own address.
     pub(super) fn place(&self, pod: IpAddr, pods: &PodNodes) -> Place {
-        if self.local().is_none() {
-            return Place::Here;
+        match self.standing() {
+            Standing::Unknown => return Place::Unknown,
+            Standing::Alone => return Place::Here,
+            Standing::Apart => return Place::Nowhere,
+            Standing::Among => {}
         }
         let Some(node) = pods.get(&pod) else { return Place::Unknown };
         if self.own.as_ref() == Some(node) {
@@ -267,8 +292,11 @@ impl Nodes {
     /// Whether all nodes reach this range by now; none: not yet. On a node that nobody has told
     /// anything, what is sent there would go wherever its routes lead.
     pub(super) fn reach(&self, range: &IpNet) -> Option<bool> {
-        if self.local().is_none() {
-            return Some(true);
+        match self.standing() {
+            Standing::Unknown => return None,
+            Standing::Alone => return Some(true),
+            Standing::Apart => return Some(false),
+            Standing::Among => {}
         }
         let mut all = Some(true);
         for (name, _) in self.others().filter(|(_, machine)| machine.ready) {
@@ -285,8 +313,20 @@ impl Nodes {
 
     /// Nodes of the cluster from whose pods nothing reaches other clusters, and why.
     pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
-        let others = self.others().filter(|_| self.local().is_some() && !self.gathers);
-        others.filter_map(|(name, _)| Some((name.clone(), self.trouble(name)?))).collect()
+        let is_apart = self.standing() == Standing::Apart;
+        let others = self.others().filter(|_| is_apart || !self.gathers);
+        let why = |name: &str| if is_apart { Some(APART.to_owned()) } else { self.trouble(name) };
+        others.filter_map(|(name, _)| Some((name.clone(), why(name)?))).collect()
+    }
+
+    fn standing(&self) -> Standing {
+        match (&self.machines, &self.own) {
+            (None, _) => Standing::Unknown,
+            (Some(machines), None) if machines.is_empty() => Standing::Alone,
+            (Some(_), None) => Standing::Apart,
+            (Some(machines), Some(_)) if machines.len() > 1 => Standing::Among,
+            (Some(_), Some(_)) => Standing::Alone,
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = (&String, &Machine)> {
@@ -302,6 +342,9 @@ impl Nodes {
     }
 }
 
+/// Why all nodes are cut off from a daemon that is on none of them.
+const APART: &str = "the daemon is on no node of the cluster, where no pod's packets come by: run it \
+                     on a node, on the host's network";
 /// Why a node is cut off that says nothing.
 const NOBODY: &str = "nothing of Mercato answers there: kubectl -n mercato-nodes get pods -o wide";
 

@@ -8,6 +8,7 @@ use mercato_tests::capture::Capture;
 use mercato_tests::cluster::Cluster;
 use mercato_tests::courier::{self, Carried, Sender};
 use mercato_tests::daemon::{Daemon, PART};
+use mercato_tests::tunnel::has_no_tunnel;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
@@ -96,7 +97,7 @@ pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<
     let sent = near.udp(far, DATAGRAMS, MARKER).await;
     let seen = capture.end()?;
     home.cleans_the_gateway().await?;
-    left_nothing(home.cluster).await?;
+    has_no_tunnel(home.cluster, 1).await?;
     home.cluster.restart(PART)?;
     home.answers().await?;
     ensure!(sent.is_err(), "somebody has answered: {sent:?}");
@@ -106,26 +107,6 @@ pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<
     wait::until("the guest answers again", PATIENCE, || async { Ok(near.ping(far, 1).await? == 1) })
         .await
 }
-
-/// Of all that the tunnel had set up nothing is left on the machine.
-pub(crate) async fn left_nothing(cluster: &Cluster) -> Result<()> {
-    let what = format!("nothing of the tunnel is left in {}", cluster.name());
-    wait::until(&what, PATIENCE, || async {
-        cluster.on_machine(NOTHING_LEFT).await?;
-        Ok(true)
-    })
-    .await
-}
-
-/// It says what is there, and fails if anything is.
-const NOTHING_LEFT: &str = "
-    left=$(ip link show mercato0 2>/dev/null
-        for family in 4 6; do
-            ip -$family route show table 7475 2>/dev/null
-            ip -$family rule show | grep 7475
-        done
-        nft list table ip mercato 2>/dev/null; nft list table ip6 mercato 2>/dev/null) || true
-    [ -z \"$left\" ] || { echo \"$left\"; exit 1; }";
 
 /// A second pod has another address, and the two call each other by them; one that gets another over
 /// there keeps its own at home, and one that is deleted answers no more.

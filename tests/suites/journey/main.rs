@@ -16,6 +16,7 @@ use mercato_tests::cluster::{Cidrs, ClusterSpec};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::tunnel::has_no_tunnel;
 
 fn main() -> ExitCode {
     // As of two clusters that one installer made: no address tells whose a pod is.
@@ -80,8 +81,8 @@ async fn journey(stage: &Stage) -> Result<()> {
     timer.step("extended and resized twenty times");
     ending::cancel(&home, &provider, &contract).await.context("cancel")?;
     changes::ready(&home, &provider).await.context("ready after the contract")?;
-    calls::left_nothing(rome).await.context("of the tunnel, in rome")?;
-    calls::left_nothing(turin).await.context("of the tunnel, in turin")?;
+    has_no_tunnel(rome, 1).await?;
+    has_no_tunnel(turin, 1).await?;
     timer.step("cancelled, drained");
     pods::clean_up(rome).await?;
     timer.step("the test has tidied up after itself");

@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_tests::courier::Sender;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::nodes::Nodes;
+use mercato_tests::tunnel::loses_the_tunnel;
+use mercato_tests::wait;
 
 use super::calls::{Calls, FAR, MARKER, NEAR};
 
@@ -51,7 +53,15 @@ pub(crate) async fn outlived(
         let what = format!("the daemon of {} killed", daemon.cluster.name());
         goes_on(calls, guests[1], daemon.kill()).await.context(what)?;
     }
-    calls.meet().await.context("afterwards").map(drop)
+    calls.meet().await.context("afterwards")?;
+    loses_the_tunnel(calls.home, 2).await?;
+    let lost = Instant::now();
+    near.killed(2).await?;
+    let from = Sender::Pod(calls.user, NEAR[1]);
+    let answers = || async { Ok(from.ping(guests[1], 1).await? == 1) };
+    wait::until("a node that has lost everything has it again", OUTAGE, answers).await?;
+    println!("a node that lost everything has it again after {:.1?}", lost.elapsed());
+    Ok(())
 }
 
 async fn goes_on(

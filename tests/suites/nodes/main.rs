@@ -14,6 +14,7 @@ use mercato_tests::daemon::{Daemon, deploy};
 use mercato_tests::nodes::Nodes;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::tunnel::has_no_tunnel;
 
 use calls::{Calls, NAMESPACE};
 
@@ -58,8 +59,23 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     timer.step("all have called each other");
     faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;
     timer.step("a connection has outlived programs and daemons");
+    over(&home, &provider).await?;
+    timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+/// Rome cancels, and its pods there end: what was set up for them goes everywhere.
+async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
+    home.cluster.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await?.ok()?;
+    let contracts = home.json(&["contracts", "list"]).await?;
+    let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
+    let cancel = ["contracts", "cancel", id, "--reason", "done", "--yes"];
+    home.mercato(&cancel).await?.ok()?;
+    for cluster in [home.cluster, provider.cluster] {
+        futures::try_join!(has_no_tunnel(cluster, 1), has_no_tunnel(cluster, 2))?;
+    }
+    Ok(())
 }
 
 /// No pod of theirs is for the virtual node that is there now, and the owner is not warned of any.

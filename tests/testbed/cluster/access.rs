@@ -109,7 +109,10 @@ impl Cluster {
     }
 
     /// The same on one of its machines, counted from 1.
-    pub(super) async fn on_nth_machine(&self, number: u8, script: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn on_nth_machine(&self, number: u8, script: &str) -> Result<()> {
         let process = machine::process(&self.place, self.name(), number)?;
         let mounts = self.place.from_outside(format!("/proc/{process}/ns/mnt").as_ref());
         let mounts = format!("--mount={}", mounts.display());

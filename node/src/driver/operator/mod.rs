@@ -281,7 +281,7 @@ impl OperatorService {
         findings.extend(machine::names(listed, self.driver.net().names()).await);
         findings.push(machine::offloads());
         let own = self.about.tunnels.own();
-        let looked = || gateway::gateway(&own, mercato_host::dropping);
+        let looked = || gateway::gateway(&own, mercato_host::dropping, mercato_host::networks);
         findings.extend(tokio::task::block_in_place(looked));
         match &self.kubernetes {
             Some(kubernetes) => findings.extend(kubernetes.examine().await),

@@ -35,7 +35,12 @@ impl Keeper {
 
     pub(super) fn on_machines(&mut self, machines: &[NodeMachine]) {
         match block_in_place(|| machine::addresses(self.end.marks())) {
-            Ok(own) => self.nodes.learn(machines, &own),
+            Ok(own) => {
+                self.nodes.learn(machines, &own);
+                let of = |local| block_in_place(|| mercato_host::mtu_of(local));
+                let mtu = self.nodes.local().and_then(|local| of(local).ok().flatten());
+                self.nodes.measure(mtu.unwrap_or_default());
+            }
             // The kernel does not answer, which the gateway says as well.
             Err(error) => tracing::debug!("this machine's addresses are not known: {error:#}"),
         }

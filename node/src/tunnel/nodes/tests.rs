@@ -205,10 +205,30 @@ fn the_smallest_network_decides_for_all() {
     let mut nodes = three();
     let order = join(&mut nodes, "n2", 1, None);
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_420);
+    nodes.measure(1_460);
+    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
+    let nonsense = NodeState { version: 0, mtu: 7, trouble: None };
+    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: nonsense });
+    nodes.settle(range());
+    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
     let small = NodeState { version: 0, mtu: 1_400, trouble: None };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: small });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_350);
     nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
     assert_eq!(wish(&order).way.as_ref().unwrap().mtu, 1_350);
+}
+
+#[test]
+fn a_daemon_on_no_node_serves_no_pod() {
+    let (mut nodes, range) = (Nodes::default(), lease(&[]).ranges[0]);
+    let pod = address("10.42.1.5");
+    assert_eq!((nodes.place(pod, &PodNodes::new()), nodes.reach(&range)), (Place::Unknown, None));
+    nodes.learn(&machines(&[("n1", "192.0.2.1")]), &[address("192.0.2.9")].into());
+    assert_eq!(nodes.place(pod, &PodNodes::new()), Place::Nowhere);
+    assert_eq!(nodes.reach(&range), Some(false));
+    assert!(nodes.cut_off()["n1"].contains("on no node"));
+    // A model of a cluster has none.
+    nodes.learn(&[], &[address("192.0.2.9")].into());
+    assert_eq!(nodes.reach(&range), Some(true));
 }
