@@ -24,7 +24,7 @@ use super::door::Door;
 use super::end::End;
 use super::event::Event;
 use super::ground::Ground;
-use super::machine::GatewaySettings;
+use super::machine::{self, GatewaySettings};
 use super::nodes::{Nodes, PodNodes};
 use super::peers::Peers;
 use super::secrets::Secrets;
@@ -53,6 +53,7 @@ pub(crate) struct Keeper {
     end: End,
     pods: Vec<PodPlace>,
     pod_nodes: PodNodes,
+    knows_pods: bool,
     watches_pods: bool,
     nodes: Nodes,
     /// When this run of the daemon began.
@@ -155,6 +156,7 @@ impl Before {
             end: End::new(Marks::default(), links),
             pods: Vec::new(),
             pod_nodes: PodNodes::new(),
+            knows_pods: false,
             watches_pods: false,
             nodes: Nodes::default(),
             begun: Instant::now(),
@@ -207,6 +209,11 @@ impl Keeper {
             }
             self.watch_pods();
             self.watch_machines();
+            match block_in_place(|| machine::nodes(self.end.marks())) {
+                Ok(before) => self.nodes.remember(before),
+                // What the gateway needs of the kernel fails likewise, and is said then.
+                Err(error) => tracing::debug!("the way to nodes is not known: {error:#}"),
+            }
         }
         self.ask_ranges();
     }
@@ -224,6 +231,7 @@ impl Keeper {
                 let at = pods.iter().filter_map(|pod| Some((pod.address?, pod.node.clone())));
                 self.pod_nodes = at.collect();
                 self.pods = pods;
+                self.knows_pods = true;
             }
             Event::Machines(machines) => self.on_machines(&machines),
             Event::Told(told) => self.door.on_told(told),

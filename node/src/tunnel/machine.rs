@@ -1,7 +1,7 @@
 //! The gateway of this machine: it runs while a lease needs it, and the machine has what it needs
 //! for as long.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::SyncSender;
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::IpNet;
 use mercato_discovery::Host;
-use mercato_host::{Family, Finding, Marks, Wanted};
+use mercato_host::{Family, Finding, Mac, Marks, Wanted};
 use mercato_net::Net;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
@@ -150,6 +150,20 @@ fn open(port: u16, shards: u8) -> anyhow::Result<(Vec<Device>, Vec<DatagramSocke
 /// These say all by themselves: told with their sources they would say it again.
 fn whole(error: impl Error) -> anyhow::Error {
     anyhow!("{error}")
+}
+
+/// The nodes that this machine has a way to: by their addresses on their own network, those of the
+/// pool.
+pub(super) fn nodes(marks: &Marks) -> anyhow::Result<BTreeMap<IpAddr, IpAddr>> {
+    let Some(overlay) = mercato_host::read(marks).map_err(whole)?.overlay else {
+        return Ok(BTreeMap::new());
+    };
+    let machine = |mac: Mac| {
+        let mut behind = overlay.endpoints.iter().filter(|endpoint| endpoint.mac == mac);
+        behind.find_map(|endpoint| endpoint.machine)
+    };
+    let known = overlay.neighbours.iter();
+    Ok(known.filter_map(|it| Some((machine(it.mac)?, it.address))).collect())
 }
 
 /// The addresses of this machine.

@@ -25,6 +25,9 @@ pub(super) struct Nodes {
     machines: Option<BTreeMap<String, Machine>>,
     /// Nodes may still come that have been there all the time.
     gathers: bool,
+    /// The addresses of the pool that an earlier run of the daemon has left in force, by those of
+    /// the nodes' machines.
+    before: BTreeMap<IpAddr, IpAddr>,
     /// The node that the daemon is on, if it is on one.
     own: Option<String>,
     /// The largest packet of the network of the nodes on this machine; zero: not known.
@@ -103,6 +106,17 @@ impl Nodes {
         self.machines = Some(machines.iter().filter_map(address).collect());
     }
 
+    /// This machine has a way to nodes from an earlier run, by the addresses of their machines: it
+    /// stays, with the addresses of the pool that they have.
+    pub(super) fn remember(&mut self, before: BTreeMap<IpAddr, IpAddr>) {
+        self.before = before;
+    }
+
+    /// Whether an earlier run has had other nodes, and it is not known yet which there are now.
+    pub(super) fn waits(&self) -> bool {
+        self.standing() == Standing::Unknown && !self.before.is_empty()
+    }
+
     pub(super) fn on_event(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Joined { node, connection, held, orders } => {
@@ -147,6 +161,16 @@ impl Nodes {
                 && machines.get(name).map(|machine| machine.address) == Some(seat.machine)
         };
         self.seats.retain(|name, seat| stays(name, seat));
+        if range.is_some() {
+            let before = std::mem::take(&mut self.before);
+            for (name, machine) in machines {
+                let Some(address) = before.get(&machine.address) else { continue };
+                let seat = Seat::new(*address, machine.address);
+                if stays(name, &seat) && !self.seats.contains_key(name) {
+                    self.seats.insert(name.clone(), seat);
+                }
+            }
+        }
         for (name, present) in &self.present {
             let order = match (machines.get(name), range) {
                 _ if self.own.as_ref() == Some(name) => Order::Own,

@@ -86,7 +86,9 @@ impl Keeper {
     /// What leases reach by the tunnel is reached by the machine, and by the other nodes.
     pub(super) fn mind_machines(&mut self, said: &Said) {
         let Some(common) = self.common() else { return };
-        let Some(range) = said.own.nodes else { return };
+        // What an earlier run has set up stays until all is known that it follows from.
+        let is_known = !self.nodes.waits() && (self.knows_pods || self.nodes.local().is_none());
+        let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
         let node = range.network();
         let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
         let ranges: BTreeSet<_> = ranges.map(|range| range.local).collect();

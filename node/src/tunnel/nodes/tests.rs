@@ -232,3 +232,23 @@ fn a_daemon_on_no_node_serves_no_pod() {
     nodes.learn(&[], &[address("192.0.2.9")].into());
     assert_eq!(nodes.reach(&range), Some(true));
 }
+
+#[test]
+fn a_daemon_that_starts_again_keeps_the_way_to_its_nodes() {
+    let mut nodes = Nodes::default();
+    let before = [("192.0.2.2", "10.203.7.77"), ("192.0.2.9", "10.203.7.78")];
+    nodes.remember(before.map(|(machine, of)| (address(machine), address(of))).into());
+    nodes.settle(range());
+    assert!(nodes.waits() && nodes.overlay(&COMMON).is_none());
+    let all = machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2"), ("n3", "192.0.2.3")]);
+    nodes.learn(&all, &[address("192.0.2.1")].into());
+    nodes.settle(None);
+    nodes.settle(range());
+    assert!(!nodes.waits());
+    let overlay = nodes.overlay(&COMMON).unwrap();
+    assert_eq!(overlay.nodes, [(address("10.203.7.77"), address("192.0.2.2"))].into());
+    // It comes, and has what it had.
+    let order = join(&mut nodes, "n2", 1, Some("10.203.7.77"));
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
+    assert_eq!(wish(&order).way.as_ref().unwrap().address, address("10.203.7.77"));
+}
