@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork};
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork, ProxyMode};
 use mercato_tests::toolchain::Toolchain;
 use mercato_tests::{Testbed, requirements, runtime};
 
@@ -42,6 +42,9 @@ pub(crate) struct Up {
     /// How packets of pods find their way
     #[arg(long, value_enum, default_value_t = PodNetwork::Routed)]
     pod_network: PodNetwork,
+    /// With what kube-proxy makes its rules
+    #[arg(long, value_enum, default_value_t = ProxyMode::Nftables)]
+    proxy_mode: ProxyMode,
 }
 
 impl Up {
@@ -55,6 +58,7 @@ impl Up {
             verify_kubelets: self.verify_kubelets,
             metrics: self.metrics,
             pod_network: self.pod_network,
+            proxy_mode: self.proxy_mode,
             ..ClusterSpec::named(name)
         }
     }

@@ -195,11 +195,13 @@ fn base(busybox: &[u8]) -> Result<Vec<u8>> {
     layer(&files, &links, &dirs)
 }
 
-/// agnhost, with the certificate for `localhost` that specs of lifecycle hooks expect.
+/// agnhost, with the certificate for `localhost` and the `curl` that specs of lifecycle hooks expect:
+/// given a URL alone, busybox's wget does the same.
 fn agnhost(toolchain: &Toolchain) -> Result<Vec<u8>> {
     let localhost = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let (certificate, key) = (localhost.cert.pem(), localhost.signing_key.serialize_pem());
-    let files: [(&str, &[u8]); 3] = [
+    let files: [(&str, &[u8]); 4] = [
+        ("bin/curl", b"#!/bin/sh\nexec wget -q -O - \"$@\"\n"),
         ("agnhost", &fs::read(toolchain.dir().join("agnhost"))?),
         ("localhost.crt", certificate.as_bytes()),
         ("localhost.key", key.as_bytes()),

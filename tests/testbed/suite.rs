@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use clap::ValueEnum;
 use futures::future::{BoxFuture, try_join_all};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -32,6 +33,22 @@ pub fn level() -> Level {
         Ok("full") => Level::Full,
         _ => Level::Ci,
     }
+}
+
+/// What this run was asked for by an environment variable, such as `MERCATO_POD_NETWORK`; none, if it
+/// is not set.
+///
+/// # Errors
+/// When it says something else than a value's name.
+pub fn asked<T: ValueEnum>(variable: &str) -> Result<Option<T>> {
+    let Some(said) = std::env::var_os(variable) else { return Ok(None) };
+    let said = said.to_string_lossy();
+    let value = T::from_str(&said, false).map_err(|_| {
+        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<_> = values.map(|value| value.get_name().to_owned()).collect();
+        anyhow!("{variable} is {said}: it may be {}", names.join(", "))
+    })?;
+    Ok(Some(value))
 }
 
 /// What a test is given: the bed's clusters, up.

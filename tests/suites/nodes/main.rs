@@ -9,7 +9,7 @@ mod faults;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork};
+use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork, ProxyMode};
 use mercato_tests::daemon::{Daemon, deploy};
 use mercato_tests::nodes::Nodes;
 use mercato_tests::step_timer::StepTimer;
@@ -22,13 +22,23 @@ const GATEWAY: &str = "gateway:\n  enabled: on";
 const PODS: usize = 8;
 
 fn main() -> ExitCode {
-    let same = |name| {
-        let (cidrs, pod_network) = (Some(Cidrs::same()), PodNetwork::Routed);
-        ClusterSpec { nodes: 2, cidrs, pod_network, ..ClusterSpec::named(name) }
+    let clusters = match ["rome", "turin"].into_iter().map(cluster).collect() {
+        Ok(clusters) => clusters,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
     };
-    let clusters = vec![same("rome"), same("turin")];
     let tests = vec![Test::ci("pods_of_all_nodes_call_each_other", |s| Box::pin(all_nodes(s)))];
     suite::run("nodes", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+/// As it is asked for, or as it is hardest.
+fn cluster(name: &str) -> Result<ClusterSpec> {
+    let (nodes, cidrs) = (2, Some(Cidrs::same()));
+    let pod_network = suite::asked("MERCATO_POD_NETWORK")?.unwrap_or(PodNetwork::Routed);
+    let proxy_mode = suite::asked("MERCATO_PROXY_MODE")?.unwrap_or(ProxyMode::Nftables);
+    Ok(ClusterSpec { nodes, cidrs, pod_network, proxy_mode, ..ClusterSpec::named(name) })
 }
 
 async fn all_nodes(stage: &Stage) -> Result<()> {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::control_plane::flags;
-use super::spec::{Layout, PodNetwork};
+use super::spec::{Layout, PodNetwork, ProxyMode};
 use super::{Cluster, machine};
 use crate::image;
 
@@ -77,9 +77,13 @@ pub(super) fn start_kubelet(cluster: &Cluster, number: u8) -> Result<()> {
         ("node-ip", address),
     ]);
     cluster.start(number, &format!("kubelet-{number}"), "kubelet", &kubelet)?;
+    let proxy_mode = match cluster.spec.proxy_mode {
+        ProxyMode::Nftables => "nftables",
+        ProxyMode::Iptables => "iptables",
+    };
     let proxy = flags(&[
         ("kubeconfig", cluster.file("proxy.kubeconfig")),
-        ("proxy-mode", "nftables".into()),
+        ("proxy-mode", proxy_mode.into()),
         ("cluster-cidr", Layout::joined(&cluster.layout.pods)),
         ("hostname-override", name),
         // These belong to the host, which the bed must not touch.

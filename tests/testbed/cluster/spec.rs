@@ -20,6 +20,8 @@ pub struct ClusterSpec {
     pub cidrs: Option<Cidrs>,
     /// How packets of pods find their way.
     pub pod_network: PodNetwork,
+    /// With what kube-proxy makes its rules.
+    pub proxy_mode: ProxyMode,
     /// IPv6 beside IPv4, where `cidrs` does not say.
     pub dual_stack: bool,
     /// The API server verifies the kubelets' certificates, which come by request.
@@ -44,6 +46,15 @@ pub enum PodNetwork {
     Bridged,
 }
 
+/// With what kube-proxy makes its rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum ProxyMode {
+    /// In tables of its own.
+    Nftables,
+    /// In the chains that it shares with everybody, and with marks of packets.
+    Iptables,
+}
+
 /// Ranges of a cluster: one of each family at most.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cidrs {
@@ -64,6 +75,7 @@ impl ClusterSpec {
             gpu_nodes: 0,
             cidrs: None,
             pod_network: PodNetwork::Routed,
+            proxy_mode: ProxyMode::Nftables,
             dual_stack: false,
             verify_kubelets: false,
             metrics: false,
