@@ -1,6 +1,7 @@
 //! The other nodes of this cluster: which address of the pool each has, what each is told, and what
 //! of it is in force there. What it was told before stays with a node that does not answer.
 
+mod address;
 mod seat;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,13 +9,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_host::{Family, Overlay};
-use mercato_protocol::id::Digest;
 use mercato_protocol::node::{LEAST_MTU, NodeWay};
 use tokio::sync::watch;
 
+use self::address::address_of;
 use self::seat::Seat;
 use crate::kubernetes::NodeMachine;
-use crate::limits;
 use crate::nodes::control::{NodeEvent, NodeState, Order, WishLease};
 
 /// All other nodes, as far as packets from and to them are concerned.
@@ -378,33 +378,6 @@ fn say(orders: &watch::Sender<Order>, order: Order) {
         *said = order;
         differs
     });
-}
-
-/// The one that is in force at the node if nobody has it, else one that follows from the node's name,
-/// so that it has the same again; never the first one.
-fn address_of(
-    node: &str,
-    range: IpNet,
-    held: Option<IpAddr>,
-    is_free: impl Fn(&IpAddr) -> bool,
-) -> Option<IpAddr> {
-    let held = held.filter(|held| range.contains(held) && *held != range.network());
-    if let Some(held) = held.filter(&is_free) {
-        return Some(held);
-    }
-    let bits = u32::from(range.max_prefix_len() - range.prefix_len()).min(limits::NODE_BITS);
-    let count = (1_u128 << bits).checked_sub(1).filter(|count| *count > 0)?;
-    let lot = Digest::of(node.as_bytes()).0;
-    let lot = u128::from(u64::from_be_bytes(*lot.first_chunk()?));
-    let mut turn = (0..count).map(|step| nth(range, 1 + (lot + step) % count));
-    turn.find(is_free)
-}
-
-fn nth(range: IpNet, n: u128) -> IpAddr {
-    match range.network() {
-        IpAddr::V4(first) => IpAddr::V4((u32::from(first) + n as u32).into()),
-        IpAddr::V6(first) => IpAddr::V6((u128::from(first) + n).into()),
-    }
 }
 
 #[cfg(test)]

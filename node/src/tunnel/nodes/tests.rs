@@ -180,27 +180,6 @@ fn the_daemons_own_node_is_left_alone_and_a_stranger_goes() {
 }
 
 #[test]
-fn addresses_are_kept_by_who_has_them_and_drawn_by_name() {
-    let any = |_: &IpAddr| true;
-    let range = range().unwrap();
-    let drawn = address_of("n2", range, None, any).unwrap();
-    assert_eq!(address_of("n2", range, None, any), Some(drawn));
-    assert_ne!(address_of("n2", range, None, |it| *it != drawn), Some(drawn));
-    assert_ne!(address_of("n3", range, None, any), Some(drawn));
-    assert_eq!(
-        address_of("n2", range, Some(address("10.203.7.9")), any),
-        Some(address("10.203.7.9"))
-    );
-    for held in [GATEWAY, "10.204.7.9"] {
-        assert_eq!(address_of("n2", range, Some(address(held)), any), Some(drawn), "{held}");
-    }
-    assert_eq!(address_of("n2", range, None, |_| false), None);
-    let small: IpNet = "10.203.7.8/31".parse().unwrap();
-    assert_eq!(address_of("n2", small, None, any), Some(address("10.203.7.9")));
-    assert_eq!(address_of("n2", "10.203.7.8/32".parse().unwrap(), None, any), None);
-}
-
-#[test]
 fn the_smallest_network_decides_for_all() {
     let mut nodes = three();
     let order = join(&mut nodes, "n2", 1, None);
