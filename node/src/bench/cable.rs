@@ -1,16 +1,17 @@
 //! A virtual cable between two network namespaces.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use super::ground::Ends;
 use super::namespace::Namespace;
 
 /// What its two ends are called.
 pub(super) const CABLE: &str = "cable";
 /// The largest packet of Ethernet, in bytes.
 pub(super) const MTU: usize = 1_500;
+const LINK: Duration = Duration::from_secs(10);
 
 /// How packets go over the cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub(crate) enum Wire {
     /// Cut before they go, and put together where they arrive.
     Gro,
 }
+
+/// The namespaces in which a load begins and ends.
+pub(super) type Ends<'a> = [&'a Namespace; 2];
 
 /// Two namespaces, joined by a cable.
 pub(super) struct Cable {
@@ -86,4 +90,20 @@ pub(super) fn join(
         namespace.ip(&format!("link set {name} mtu {mtu} up"))?;
     }
     Ok(())
+}
+
+/// Waits until a datagram has come from one address of the first end to one of the second.
+pub(super) fn wait_for_link(ends: Ends<'_>, from: IpAddr, to: IpAddr) -> Result<()> {
+    let here = ends[0].within(move || UdpSocket::bind((from, 0)))??;
+    let there = ends[1].within(move || UdpSocket::bind((to, 0)))??;
+    there.set_read_timeout(Some(Duration::from_millis(100)))?;
+    let port = there.local_addr()?.port();
+    let until = Instant::now() + LINK;
+    while Instant::now() < until {
+        here.send_to(b"?", (to, port))?;
+        if there.recv(&mut [0; 1]).is_ok() {
+            return Ok(());
+        }
+    }
+    bail!("no datagram from {from} came to {to} in {LINK:?}")
 }

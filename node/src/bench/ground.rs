@@ -2,19 +2,17 @@
 //! with pods, as the daemons set both machines up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, Ipv4Addr};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use ipnet::{IpNet, Ipv4Net};
 use mercato_host::{Marks, Overlay, Wanted, Way};
 
 use super::MANY;
-use super::cable::{self, Cable, Wire};
-use super::mercato::{OVERHEAD, pod};
+use super::cable::{self, Cable, Ends, Wire, wait_for_link};
+use super::mercato::{DEVICE, OVERHEAD, Settings, Tunnel, pod};
 use super::namespace::Namespace;
 
-const LINK: Duration = Duration::from_secs(10);
 /// What the device of a node's pods is called, and of the pods.
 const PODS: &str = "pods";
 /// What the device is called that a gateway and its other node have on the network of nodes.
@@ -29,9 +27,6 @@ pub(crate) enum Through {
     Nodes,
 }
 
-/// Where the load begins and ends.
-pub(super) type Ends<'a> = [&'a Namespace; 2];
-
 /// The machines of a tunnel.
 pub(super) struct Ground {
     pub(super) cable: Cable,
@@ -45,6 +40,7 @@ struct Behind {
 }
 
 impl Ground {
+    /// Makes them, in new network namespaces.
     pub(super) fn lay(wire: Wire, mtu: usize, through: Through) -> Result<Self> {
         let cable = Cable::lay(wire, mtu)?;
         let behind = match through {
@@ -68,6 +64,17 @@ impl Ground {
             [one, other] => [&one.pods, &other.pods],
             _ => self.cable.ends(),
         }
+    }
+
+    /// Starts our own tunnel, and waits until its ends reach each other.
+    pub(super) fn begin(&self, settings: Settings) -> Result<Tunnel> {
+        if !self.has_nodes() {
+            return Tunnel::begin(&self.cable, settings);
+        }
+        let stand = |end| self.stand(end, DEVICE, settings.mtu - OVERHEAD);
+        let tunnel = Tunnel::start(&self.cable, settings, stand)?;
+        wait_for_link(self.ends(), pod(0, 0), pod(1, 0))?;
+        Ok(tunnel)
     }
 
     /// Brings the machines of one end to what the daemons want of them, where there are nodes: the
@@ -170,22 +177,6 @@ fn set_up(at: &Namespace, wanted: Wanted) -> Result<()> {
         let steps = mercato_host::plan(&found, &wanted)?;
         Ok(mercato_host::apply(&steps)?)
     })?
-}
-
-/// Waits until a datagram has come from one address of the first end to one of the second.
-pub(super) fn wait_for_link(ends: Ends<'_>, from: IpAddr, to: IpAddr) -> Result<()> {
-    let here = ends[0].within(move || UdpSocket::bind((from, 0)))??;
-    let there = ends[1].within(move || UdpSocket::bind((to, 0)))??;
-    there.set_read_timeout(Some(Duration::from_millis(100)))?;
-    let port = there.local_addr()?.port();
-    let until = Instant::now() + LINK;
-    while Instant::now() < until {
-        here.send_to(b"?", (to, port))?;
-        if there.recv(&mut [0; 1]).is_ok() {
-            return Ok(());
-        }
-    }
-    bail!("no datagram from {from} came to {to} in {LINK:?}")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendmmsg, setsockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::ground::Ends;
+use super::cable::Ends;
 
 const WRITE_BYTES: usize = 128 << 10;
 /// Linux's own default, whatever this machine has made of it.

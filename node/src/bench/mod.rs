@@ -21,12 +21,13 @@ use anyhow::{Context as _, Result};
 use mercato_tunnel::Offloads;
 use nix::unistd::Pid;
 
+use self::cable::Ends;
 pub(crate) use self::cable::Wire;
 use self::case::Sample;
 pub(crate) use self::case::{Case, Figures};
 use self::flood::Flood;
+use self::ground::Ground;
 pub(crate) use self::ground::Through;
-use self::ground::{Ends, Ground};
 use self::load::Pair;
 use self::mercato::{PORT, Settings, Tunnel, pod};
 pub(crate) use self::wireguard::Rival;
@@ -96,7 +97,7 @@ fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<F
     let ground = Ground::lay(wire, cable::MTU, through)?;
     let cable = &ground.cable;
     let settings = Settings { shards, offloads, leases: MANY, mtu: cable::MTU, is_outer_v6: false };
-    let tunnel = Tunnel::begin(&ground, settings).context("our own tunnel")?;
+    let tunnel = ground.begin(settings).context("our own tunnel")?;
     let mut beside = plan.beside.clone();
     if Rival::is_kernel_ready(cable) {
         beside.push(Rival::Kernel);

@@ -13,8 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
-use super::cable::{self, Cable};
-use super::ground::{self, Ground, wait_for_link};
+use super::cable::{self, Cable, wait_for_link};
+use super::ground::{self, Ground};
 use super::mercato::{OVERHEAD, pod};
 
 /// Where programs in user space listen for their settings.
