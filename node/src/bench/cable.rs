@@ -22,6 +22,9 @@ pub(crate) enum Wire {
     Gro,
 }
 
+/// The namespaces in which a load begins and ends.
+pub(super) type Ends<'a> = [&'a Namespace; 2];
+
 /// Two namespaces, joined by a cable.
 pub(super) struct Cable {
     namespaces: [Namespace; 2],
@@ -50,18 +53,11 @@ impl Cable {
     /// Joins two new network namespaces by a cable.
     pub(super) fn lay(wire: Wire, mtu: usize) -> Result<Self> {
         let namespaces = [Namespace::new()?, Namespace::new()?];
-        let other = namespaces[1].id();
-        namespaces[0].ip(&format!("link add {CABLE} type veth peer name {CABLE} netns {other}"))?;
+        join(&namespaces[0], &namespaces[1], CABLE, wire, mtu)?;
         for (end, namespace) in namespaces.iter().enumerate() {
             namespace.ip("link set lo up")?;
             namespace.ip(&format!("address add {}/24 dev {CABLE}", outer(end)))?;
             namespace.ip(&format!("address add {}/64 dev {CABLE} nodad", outer_v6(end)))?;
-            if wire == Wire::Gro {
-                let cut = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
-                let words = ["-K", CABLE].into_iter().chain(cut);
-                namespace.run("ethtool", words.map(str::to_owned).collect())?;
-            }
-            namespace.ip(&format!("link set {CABLE} mtu {mtu} up"))?;
         }
         Ok(Self { namespaces })
     }
@@ -70,19 +66,44 @@ impl Cable {
         &self.namespaces[end]
     }
 
-    /// Waits until a datagram has come from one address of the first end to one of the second.
-    pub(super) fn wait_for_link(&self, from: IpAddr, to: IpAddr) -> Result<()> {
-        let here = self.namespace(0).within(move || UdpSocket::bind((from, 0)))??;
-        let there = self.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
-        there.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let port = there.local_addr()?.port();
-        let until = Instant::now() + LINK;
-        while Instant::now() < until {
-            here.send_to(b"?", (to, port))?;
-            if there.recv(&mut [0; 1]).is_ok() {
-                return Ok(());
-            }
-        }
-        bail!("no datagram from {from} came to {to} in {LINK:?}")
+    pub(super) fn ends(&self) -> Ends<'_> {
+        self.namespaces.each_ref()
     }
+}
+
+/// Joins two namespaces by a cable, each end of which is called so.
+pub(super) fn join(
+    one: &Namespace,
+    other: &Namespace,
+    name: &str,
+    wire: Wire,
+    mtu: usize,
+) -> Result<()> {
+    let id = other.id();
+    one.ip(&format!("link add {name} type veth peer name {name} netns {id}"))?;
+    for namespace in [one, other] {
+        if wire == Wire::Gro {
+            let cut = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
+            let words = ["-K", name].into_iter().chain(cut);
+            namespace.run("ethtool", words.map(str::to_owned).collect())?;
+        }
+        namespace.ip(&format!("link set {name} mtu {mtu} up"))?;
+    }
+    Ok(())
+}
+
+/// Waits until a datagram has come from one address of the first end to one of the second.
+pub(super) fn wait_for_link(ends: Ends<'_>, from: IpAddr, to: IpAddr) -> Result<()> {
+    let here = ends[0].within(move || UdpSocket::bind((from, 0)))??;
+    let there = ends[1].within(move || UdpSocket::bind((to, 0)))??;
+    there.set_read_timeout(Some(Duration::from_millis(100)))?;
+    let port = there.local_addr()?.port();
+    let until = Instant::now() + LINK;
+    while Instant::now() < until {
+        here.send_to(b"?", (to, port))?;
+        if there.recv(&mut [0; 1]).is_ok() {
+            return Ok(());
+        }
+    }
+    bail!("no datagram from {from} came to {to} in {LINK:?}")
 }

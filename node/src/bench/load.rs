@@ -1,4 +1,4 @@
-//! Load from the first end of the cable to the second, the same for whatever lies between.
+//! Load from the first end to the second, the same for whatever lies between.
 
 use std::ffi::OsString;
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
@@ -14,7 +14,7 @@ use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendmmsg, setsockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::cable::Cable;
+use super::cable::Ends;
 
 const WRITE_BYTES: usize = 128 << 10;
 /// Linux's own default, whatever this machine has made of it.
@@ -41,14 +41,14 @@ pub(super) struct Pair {
 
 /// Carries bytes by TCP from the first address of each pair to the second, all pairs at once, as
 /// fast as it goes. Gives bytes and time.
-pub(super) fn streams(cable: &Cable, pairs: &[Pair], time: Duration) -> Result<(u64, Duration)> {
+pub(super) fn streams(ends: Ends<'_>, pairs: &[Pair], time: Duration) -> Result<(u64, Duration)> {
     let mut readers = Vec::new();
     let mut writers = Vec::new();
     for Pair { from, to } in pairs.iter().copied() {
-        let listener = cable.namespace(1).within(move || TcpListener::bind((to, 0)))??;
+        let listener = ends[1].within(move || TcpListener::bind((to, 0)))??;
         let at = listener.local_addr()?;
         readers.push(std::thread::spawn(move || read_all(&listener)));
-        writers.push(cable.namespace(0).within(move || connect(from, at))??);
+        writers.push(ends[0].within(move || connect(from, at))??);
     }
     let began = Instant::now();
     let writers: Vec<JoinHandle<_>> = writers
@@ -96,12 +96,12 @@ fn read_all(listener: &TcpListener) -> std::io::Result<u64> {
 
 /// Carries small packets of UDP, as fast as they arrive. Gives how many arrived, and the time.
 pub(super) fn small_packets(
-    cable: &Cable,
+    ends: Ends<'_>,
     Pair { from, to }: Pair,
     time: Duration,
 ) -> Result<(u64, Duration)> {
-    let there = cable.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
-    let here = cable.namespace(0).within(move || UdpSocket::bind((from, 0)))??;
+    let there = ends[1].within(move || UdpSocket::bind((to, 0)))??;
+    let here = ends[0].within(move || UdpSocket::bind((from, 0)))??;
     here.connect(there.local_addr()?)?;
     setsockopt(&there, RcvBufForce, &SMALL_BUFFER_BYTES)?;
     there.set_read_timeout(Some(Duration::from_millis(100)))?;
@@ -162,11 +162,11 @@ fn receive_small(socket: &UdpSocket) -> u64 {
 }
 
 /// The median time from a question of one byte to its answer, by TCP.
-pub(super) fn round_trip(cable: &Cable, Pair { from, to }: Pair) -> Result<Duration> {
-    let listener = cable.namespace(1).within(move || TcpListener::bind((to, 0)))??;
+pub(super) fn round_trip(ends: Ends<'_>, Pair { from, to }: Pair) -> Result<Duration> {
+    let listener = ends[1].within(move || TcpListener::bind((to, 0)))??;
     let at = listener.local_addr()?;
     let answerer = std::thread::spawn(move || answer_all(&listener));
-    let mut stream = cable.namespace(0).within(move || connect(from, at))??;
+    let mut stream = ends[0].within(move || connect(from, at))??;
     stream.set_nodelay(true)?;
     let mut times = Vec::with_capacity(QUESTIONS);
     for _ in 0..QUESTIONS {

@@ -15,7 +15,7 @@ use mercato_tunnel::{
 };
 use zeroize::Zeroizing;
 
-use super::cable::{self, Cable};
+use super::cable::{self, Cable, wait_for_link};
 
 /// What the tunnel's device is called, at each end.
 pub(super) const DEVICE: &str = "mercato0";
@@ -87,14 +87,33 @@ pub(super) fn contract(lease: u8) -> ContractId {
 }
 
 impl Tunnel {
-    /// Starts the gateways of both ends, and waits until they reach each other.
+    /// Starts the gateways of both ends, whose pods are there as well, and waits until they reach
+    /// each other.
     pub(super) fn begin(cable: &Cable, settings: Settings) -> Result<Self> {
+        let tunnel = Self::start(cable, settings, |end| {
+            let namespace = cable.namespace(end);
+            for lease in 0..settings.leases {
+                namespace.ip(&format!("address add {}/32 dev {DEVICE}", pod(end, lease)))?;
+            }
+            namespace.ip(&format!("link set {DEVICE} mtu {} up", settings.mtu - OVERHEAD))?;
+            let others = format!("10.{}.0.0/24", 201 - end);
+            namespace.ip(&format!("route add {others} dev {DEVICE} src {}", pod(end, 0)))
+        })?;
+        wait_for_link(cable.ends(), pod(0, 0), pod(1, 0))?;
+        Ok(tunnel)
+    }
+
+    /// Starts the gateways of both ends; `stand` brings the machine of an end to what its device
+    /// needs.
+    pub(super) fn start(
+        cable: &Cable,
+        settings: Settings,
+        stand: impl Fn(usize) -> Result<()>,
+    ) -> Result<Self> {
         let [one, other, shared] = std::array::from_fn(|_| Zeroizing::new(rand::random()));
         let secrets = Secrets { ends: [one, other], shared };
-        let begin = |end| End::begin(cable, end, &secrets, settings);
-        let tunnel = Self { ends: [begin(0)?, begin(1)?] };
-        cable.wait_for_link(pod(0, 0), pod(1, 0))?;
-        Ok(tunnel)
+        let begin = |end| End::begin(cable, end, &secrets, settings, &stand);
+        Ok(Self { ends: [begin(0)?, begin(1)?] })
     }
 
     /// Ends both. Gives what each has carried.
@@ -105,17 +124,18 @@ impl Tunnel {
 }
 
 impl End {
-    fn begin(cable: &Cable, end: usize, secrets: &Secrets, settings: Settings) -> Result<Self> {
+    fn begin(
+        cable: &Cable,
+        end: usize,
+        secrets: &Secrets,
+        settings: Settings,
+        stand: impl Fn(usize) -> Result<()>,
+    ) -> Result<Self> {
         let keys = KeyPair::from_secret(&secrets.ends[end]);
         let key = keys.public();
         let namespace = cable.namespace(end);
         let (gateway, handle) = namespace.within(move || gateway(keys, settings))??;
-        for lease in 0..settings.leases {
-            namespace.ip(&format!("address add {}/32 dev {DEVICE}", pod(end, lease)))?;
-        }
-        namespace.ip(&format!("link set {DEVICE} mtu {} up", settings.mtu - OVERHEAD))?;
-        let others = format!("10.{}.0.0/24", 201 - end);
-        namespace.ip(&format!("route add {others} dev {DEVICE} src {}", pod(end, 0)))?;
+        stand(end)?;
         let named = std::thread::Builder::new().name("tunnel-0".to_owned());
         let thread = named.spawn(|| gateway.run()).context("cannot start a thread")?;
         let (peer, changes) = known(end, secrets, settings);

@@ -6,6 +6,7 @@
 mod cable;
 mod case;
 mod flood;
+mod ground;
 mod load;
 mod memory;
 mod mercato;
@@ -20,11 +21,13 @@ use anyhow::{Context as _, Result};
 use mercato_tunnel::Offloads;
 use nix::unistd::Pid;
 
-use self::cable::Cable;
+use self::cable::Ends;
 pub(crate) use self::cable::Wire;
 use self::case::Sample;
 pub(crate) use self::case::{Case, Figures};
 use self::flood::Flood;
+use self::ground::Ground;
+pub(crate) use self::ground::Through;
 use self::load::Pair;
 use self::mercato::{PORT, Settings, Tunnel, pod};
 pub(crate) use self::wireguard::Rival;
@@ -48,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) cases: Vec<Case>,
     /// How packets go over the cable, one after the other.
     pub(crate) wires: Vec<Wire>,
+    /// Where the load of each tunnel begins and ends.
+    pub(crate) through: Through,
     /// Other tunnels, in turn with ours.
     pub(crate) beside: Vec<Rival>,
     /// Shards of each of our gateways.
@@ -56,9 +61,10 @@ pub(crate) struct Plan {
     pub(crate) offloads: Offloads,
 }
 
-/// A way from the first end of the cable to the second.
-struct Path {
+/// A way from the first end of the load to the second.
+struct Path<'a> {
     name: String,
+    ends: Ends<'a>,
     pairs: Vec<Pair>,
     processes: Vec<Pid>,
 }
@@ -87,42 +93,55 @@ pub(crate) fn tunnel(plan: &Plan, mut told: impl FnMut(&str)) -> Result<Vec<Figu
 }
 
 fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<Figures>> {
-    let cable = Cable::lay(wire, cable::MTU)?;
-    let Plan { shards, offloads, .. } = *plan;
+    let Plan { shards, offloads, through, .. } = *plan;
+    let ground = Ground::lay(wire, cable::MTU, through)?;
+    let cable = &ground.cable;
     let settings = Settings { shards, offloads, leases: MANY, mtu: cable::MTU, is_outer_v6: false };
-    let tunnel = Tunnel::begin(&cable, settings).context("our own tunnel")?;
+    let tunnel = ground.begin(settings).context("our own tunnel")?;
     let mut beside = plan.beside.clone();
-    if Rival::is_kernel_ready(&cable) {
+    if Rival::is_kernel_ready(cable) {
         beside.push(Rival::Kernel);
     }
+    // A machine has one gateway and one overlay: with nodes, each tunnel has machines of its own.
+    let mut own = Vec::new();
+    if through == Through::Nodes {
+        for _ in &beside {
+            own.push(Ground::lay(wire, cable::MTU, through)?);
+        }
+    }
+    let grounds: Vec<&Ground> =
+        own.iter().chain(std::iter::repeat(&ground)).take(beside.len()).collect();
     let mut rivals = Vec::new();
     for (number, rival) in beside.iter().enumerate() {
-        let begun = RivalTunnel::begin(&cable, rival, number as u8, cable::MTU);
+        let begun = RivalTunnel::begin(grounds[number], rival, number as u8, cable::MTU);
         rivals.push(begun.with_context(|| format!("the tunnel of {}", rival.name()))?);
     }
     let mut paths = vec![
         Path {
             name: "cable".to_owned(),
+            ends: cable.ends(),
             pairs: vec![Pair { from: cable::outer(0).into(), to: cable::outer(1).into() }],
             processes: Vec::new(),
         },
         Path {
             name: OURS.to_owned(),
+            ends: ground.ends(),
             pairs: (0..MANY).map(|lease| Pair { from: pod(0, lease), to: pod(1, lease) }).collect(),
             processes: Vec::new(),
         },
     ];
-    paths.extend(beside.iter().zip(&rivals).map(|(rival, tunnel)| Path {
+    paths.extend(beside.iter().zip(&rivals).zip(&grounds).map(|((rival, tunnel), ground)| Path {
         name: rival.name().to_owned(),
+        ends: ground.ends(),
         pairs: vec![Pair { from: tunnel.address(0), to: tunnel.address(1) }],
         processes: tunnel.processes(),
     }));
     let mut samples = Samples::new();
     for round in 0..plan.rounds {
         told(&format!("{}, round {} of {}", wire.name(), round + 1, plan.rounds));
-        measure(&cable, plan, &paths, round, &mut samples)?;
+        measure(plan, &paths, round, &mut samples)?;
         if plan.cases.contains(&Case::FloodedStream) {
-            flooded(&cable, plan, &paths[1], &tunnel, &mut samples)?;
+            flooded(cable, plan, &paths[1], &tunnel, &mut samples)?;
         }
     }
     tunnel.stop()?;
@@ -130,20 +149,14 @@ fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<F
 }
 
 /// One round: each load on each path, whose turns move from round to round.
-fn measure(
-    cable: &Cable,
-    plan: &Plan,
-    paths: &[Path],
-    round: usize,
-    samples: &mut Samples,
-) -> Result<()> {
+fn measure(plan: &Plan, paths: &[Path<'_>], round: usize, samples: &mut Samples) -> Result<()> {
     let on_all =
         |case: &&Case| !matches!(case, Case::ManyStreams | Case::FloodedStream | Case::IdlePeer);
     for case in plan.cases.iter().filter(on_all).copied() {
         for turn in 0..paths.len() {
             let nth = (turn + round) % paths.len();
             let path = &paths[nth];
-            let sample = path.measure(cable, case, &path.pairs[..1], plan.each);
+            let sample = path.measure(case, &path.pairs[..1], plan.each);
             let sample = sample.with_context(|| format!("{} over {}", case.name(), path.name))?;
             samples.entry((case, nth)).or_default().push(sample);
         }
@@ -153,8 +166,8 @@ fn measure(
     }
     // Our own tunnel again: all streams of one lease, and each of its own.
     let ours = &paths[1];
-    let one = ours.measure(cable, Case::ManyStreams, &ours.pairs[..1], plan.each)?;
-    let many = ours.measure(cable, Case::ManyStreams, &ours.pairs, plan.each)?;
+    let one = ours.measure(Case::ManyStreams, &ours.pairs[..1], plan.each)?;
+    let many = ours.measure(Case::ManyStreams, &ours.pairs, plan.each)?;
     samples.entry((Case::ManyStreams, 0)).or_default().push(one);
     samples.entry((Case::ManyStreams, 1)).or_default().push(many);
     Ok(())
@@ -162,27 +175,27 @@ fn measure(
 
 /// A stream through our own tunnel beside a flood that nobody reads, and beside one to a gateway.
 fn flooded(
-    cable: &Cable,
+    cable: &cable::Cable,
     plan: &Plan,
-    ours: &Path,
+    ours: &Path<'_>,
     tunnel: &Tunnel,
     samples: &mut Samples,
 ) -> Result<()> {
     for (nth, port) in [None, Some(PORT)].into_iter().enumerate() {
         let flood = Flood::begin(cable, tunnel.ends[1].key, port, FLOOD_PER_MS)?;
-        let sample = ours.measure(cable, Case::FloodedStream, &ours.pairs[..1], plan.each);
+        let sample = ours.measure(Case::FloodedStream, &ours.pairs[..1], plan.each);
         flood.stop()?;
         samples.entry((Case::FloodedStream, nth)).or_default().push(sample?);
     }
     Ok(())
 }
 
-impl Path {
-    fn measure(&self, cable: &Cable, case: Case, pairs: &[Pair], time: Duration) -> Result<Sample> {
+impl Path<'_> {
+    fn measure(&self, case: Case, pairs: &[Pair], time: Duration) -> Result<Sample> {
         let streams = |count: usize| -> Result<Sample> {
             let pairs: Vec<Pair> = pairs.iter().copied().cycle().take(count).collect();
             let before = processes::processor_time(&self.processes)?;
-            let (bytes, took) = load::streams(cable, &pairs, time)?;
+            let (bytes, took) = load::streams(self.ends, &pairs, time)?;
             let cpu = processes::processor_time(&self.processes)?.saturating_sub(before);
             Ok(Sample::of_bytes(bytes, took, cpu))
         };
@@ -191,11 +204,11 @@ impl Path {
             Case::FourStreams => streams(4),
             Case::ManyStreams => streams(MANY.into()),
             Case::SmallPackets => {
-                let (packets, took) = load::small_packets(cable, pairs[0], time)?;
+                let (packets, took) = load::small_packets(self.ends, pairs[0], time)?;
                 Ok(Sample::of_packets(packets, took))
             }
             Case::RoundTrip => {
-                let took = load::round_trip(cable, pairs[0])?;
+                let took = load::round_trip(self.ends, pairs[0])?;
                 Ok(Sample::plain(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)))
             }
             Case::IdlePeer => Ok(Sample::plain(memory::idle_peer(1)?)),
@@ -203,7 +216,7 @@ impl Path {
     }
 }
 
-fn figures(wire: Wire, paths: &[Path], samples: &Samples) -> Vec<Figures> {
+fn figures(wire: Wire, paths: &[Path<'_>], samples: &Samples) -> Vec<Figures> {
     let of = |((case, nth), samples_of): (&(Case, usize), &Vec<Sample>)| {
         let name = match (case, nth) {
             (Case::ManyStreams, 0) => format!("{OURS}, one lease"),

@@ -13,8 +13,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
-use super::cable::{self, Cable};
-use super::mercato::OVERHEAD;
+use super::cable::{self, Cable, wait_for_link};
+use super::ground::{self, Ground};
+use super::mercato::{OVERHEAD, pod};
 
 /// Where programs in user space listen for their settings.
 const SOCKETS: &str = "/var/run/wireguard";
@@ -34,7 +35,7 @@ pub(crate) enum Rival {
 
 /// Both ends of a tunnel by a rival.
 pub(super) struct RivalTunnel {
-    number: u8,
+    addresses: [IpAddr; 2],
     ends: Vec<RivalEnd>,
 }
 
@@ -97,10 +98,15 @@ fn on_path(name: &str) -> Option<PathBuf> {
 
 impl RivalTunnel {
     /// Starts both ends of the tunnel of this number, and waits until they reach each other.
-    pub(super) fn begin(cable: &Cable, rival: &Rival, number: u8, mtu: usize) -> Result<Self> {
+    pub(super) fn begin(ground: &Ground, rival: &Rival, number: u8, mtu: usize) -> Result<Self> {
         let secrets: [Zeroizing<[u8; 32]>; 2] =
             std::array::from_fn(|_| Zeroizing::new(rand::random()));
-        let mut tunnel = Self { number, ends: Vec::new() };
+        let cable = &ground.cable;
+        let address = |end| match ground.has_nodes() {
+            true => pod(end, 0),
+            false => Ipv4Addr::new(10, 210 + number, end as u8, 0).into(),
+        };
+        let mut tunnel = Self { addresses: [address(0), address(1)], ends: Vec::new() };
         for end in 0..2 {
             let device = format!("wg{}-{number}-{end}", std::process::id());
             let program = start(cable, rival, end, &device)?;
@@ -108,7 +114,10 @@ impl RivalTunnel {
             let other = KeyPair::from_secret(&secrets[1 - end]).public();
             let port = PORT + u16::from(number);
             let at = format!("{}:{port}", cable::outer(1 - end));
-            let may_send = format!("{}/24", tunnel.address(1 - end));
+            let may_send = match ground.has_nodes() {
+                true => ground::network(1 - end).to_string(),
+                false => format!("{}/24", tunnel.address(1 - end)),
+            };
             if *rival == Rival::Kernel {
                 set_kernel(cable, end, &device, &secrets[end], other.as_bytes(), port, &at)?;
             } else {
@@ -122,19 +131,23 @@ impl RivalTunnel {
                     ),
                 )?;
             }
+            if ground.has_nodes() {
+                ground.stand(end, &device, mtu - OVERHEAD)?;
+                continue;
+            }
             let namespace = cable.namespace(end);
             namespace.ip(&format!("address add {}/32 dev {device}", tunnel.address(end)))?;
             namespace.ip(&format!("link set {device} mtu {} up", mtu - OVERHEAD))?;
             let source = tunnel.address(end);
             namespace.ip(&format!("route add {may_send} dev {device} src {source}"))?;
         }
-        cable.wait_for_link(tunnel.address(0), tunnel.address(1))?;
+        wait_for_link(ground.ends(), tunnel.address(0), tunnel.address(1))?;
         Ok(tunnel)
     }
 
     /// Of an end, inside the tunnel.
     pub(super) fn address(&self, end: usize) -> IpAddr {
-        Ipv4Addr::new(10, 210 + self.number, end as u8, 0).into()
+        self.addresses[end]
     }
 
     /// Of its programs, if it has any.

@@ -9,7 +9,7 @@ use mercato_tunnel::{Offload, Offloads, default_shards};
 use super::screen::Screen;
 use super::table::Table;
 use crate::admin::Problem;
-use crate::bench::{self, Case, Figures, Plan, Rival, Wire};
+use crate::bench::{self, Case, Figures, Plan, Rival, Through, Wire};
 use crate::present::text::text;
 
 #[derive(Args, Debug)]
@@ -26,6 +26,7 @@ enum What {
     /// Bring up two ends of a tunnel on this machine, and load them
     #[command(after_help = "Examples:
   mercato bench tunnel --wire segments,gro --beside wireguard-go,boringtun
+  mercato bench tunnel --through nodes --beside wireguard-go
   mercato bench tunnel --shards 1 --without udp-gso,udp-gro -o json
 
 Needs root and the program ip. It works in network namespaces of its own, which
@@ -50,6 +51,10 @@ struct Tunnel {
     /// and put together behind it
     #[arg(long, value_name = "WIRE", value_delimiter = ',', default_value = "segments")]
     wire: Vec<WireName>,
+    /// Where the load of each tunnel begins and ends: at its gateways, or in pods of other
+    /// nodes, with the overlay between nodes on both sides
+    #[arg(long, value_name = "WAY", default_value = "gateways")]
+    through: ThroughName,
     /// Other tunnels that take turns with ours: wireguard-go, boringtun; NAME=FILE says
     /// where a program is that is not on PATH
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -69,6 +74,12 @@ enum WireName {
     Gro,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ThroughName {
+    Gateways,
+    Nodes,
+}
+
 impl Bench {
     pub(crate) async fn perform(self, screen: &Screen) -> Result<String, Problem> {
         let What::Tunnel(tunnel) = self.what;
@@ -84,7 +95,7 @@ impl Bench {
 
 impl Tunnel {
     fn plan(self) -> Result<Plan, Problem> {
-        let Self { rounds, each, load, wire, beside, shards, without } = self;
+        let Self { rounds, each, load, wire, through, beside, shards, without } = self;
         let wires = wire.into_iter().map(|wire| match wire {
             WireName::Segments => Wire::Segments,
             WireName::Gro => Wire::Gro,
@@ -95,6 +106,10 @@ impl Tunnel {
             cases: if load.is_empty() { Case::ALL.to_vec() } else { load },
             each: Duration::from_secs(each.0),
             wires: wires.collect(),
+            through: match through {
+                ThroughName::Gateways => Through::Gateways,
+                ThroughName::Nodes => Through::Nodes,
+            },
             beside: beside
                 .collect::<Result<_, _>>()
                 .map_err(|error| Problem::failed(format!("{error:#}")))?,

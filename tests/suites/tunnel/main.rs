@@ -72,22 +72,24 @@ async fn carried(stage: &Stage) -> Result<()> {
     let before = devices()?;
     // Not a flood of 100,000 initiations a second: without optimisation one takes milliseconds.
     let loads = "one-stream,four-streams,100-streams,64-byte-packets,round-trip,idle-peer";
-    let words = ["bench", "tunnel", "--rounds", "1", "--each", "1s", "--load", loads];
-    let words = [&words[..], &["-o", "json"]].concat();
-    let output = Command::new(program).args(words).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "bench tunnel: {said}");
-    let figures: Value = serde_json::from_slice(&output.stdout)?;
-    let all = figures.as_array().context("no list of figures")?;
-    for path in ["cable", "mercato"] {
-        for case in ["one-stream", "four-streams", "64-byte-packets", "round-trip"] {
-            let of = all.iter().find(|of| of["path"] == path && of["case"] == case);
-            let of = of.with_context(|| format!("no {case} by the {path}: {figures}"))?;
-            ensure!(of["median"].as_u64() > Some(0), "nothing came by the {path}: {case}");
+    for through in ["gateways", "nodes"] {
+        let words = ["bench", "tunnel", "--rounds", "1", "--each", "1s", "--load", loads];
+        let words = [&words[..], &["--through", through, "-o", "json"]].concat();
+        let output = Command::new(&program).args(words).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "bench tunnel --through {through}: {said}");
+        let figures: Value = serde_json::from_slice(&output.stdout)?;
+        let all = figures.as_array().context("no list of figures")?;
+        for path in ["cable", "mercato"] {
+            for case in ["one-stream", "four-streams", "64-byte-packets", "round-trip"] {
+                let of = all.iter().find(|of| of["path"] == path && of["case"] == case);
+                let of = of.with_context(|| format!("no {case} by the {path}: {figures}"))?;
+                ensure!(of["median"].as_u64() > Some(0), "nothing came by the {path}: {case}");
+            }
         }
+        let idle = all.iter().find(|of| of["case"] == "idle-peer").context("no idle peer")?;
+        ensure!(idle["median"].as_u64() < Some(300 << 10), "an idle peer takes {idle}");
     }
-    let idle = all.iter().find(|of| of["case"] == "idle-peer").context("no idle peer")?;
-    ensure!(idle["median"].as_u64() < Some(300 << 10), "an idle peer takes {idle}");
     ensure!(devices()? == before, "devices of the machine were changed");
     Ok(())
 }
