@@ -5,6 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Error, Result};
 use serde::Serialize;
 
+/// Leases of our tunnel, and streams of the case with many.
+pub(super) const MANY: u8 = 100;
+
 /// One load, or one thing that is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Case {

@@ -2,14 +2,16 @@
 //! with pods, as the daemons set both machines up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result};
 use ipnet::{IpNet, Ipv4Net};
 use mercato_host::{Marks, Overlay, Wanted, Way};
 
-use super::MANY;
 use super::cable::{self, Cable, Ends, Wire, wait_for_link};
+use super::case::MANY;
 use super::mercato::{DEVICE, OVERHEAD, Settings, Tunnel, pod};
 use super::namespace::Namespace;
 
@@ -21,7 +23,7 @@ const NODES: &str = "nodes";
 /// Which way the load goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// From gateway to gateway.
+    /// From one gateway to the other.
     Gateways,
     /// From a pod of another node to such a pod: by the overlay on both sides.
     Nodes,
@@ -108,7 +110,7 @@ impl Behind {
         node.ip(&format!("route add {} via {at_pods}", network(end)))?;
         pods.ip(&format!("route add default via {at_node} src {}", pod(end, 0)))?;
         for namespace in [gateway, &node] {
-            namespace.within(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))??;
+            namespace.within(forward)??;
         }
         Ok(Self { node, pods })
     }
@@ -169,6 +171,12 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
 fn others(end: usize) -> IpNet {
     let address = Ipv4Addr::new(10, 201 - end as u8, 0, 0);
     IpNet::V4(Ipv4Net::new_assert(address, 24))
+}
+
+/// Lets the namespace of this thread forward packets.
+fn forward() -> io::Result<()> {
+    let mut setting = File::options().write(true).open("/proc/sys/net/ipv4/ip_forward")?;
+    setting.write_all(b"1")
 }
 
 fn set_up(at: &Namespace, wanted: Wanted) -> Result<()> {

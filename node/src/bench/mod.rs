@@ -23,6 +23,7 @@ use nix::unistd::Pid;
 
 use self::cable::Ends;
 pub(crate) use self::cable::Wire;
+use self::case::MANY;
 use self::case::Sample;
 pub(crate) use self::case::{Case, Figures};
 use self::flood::Flood;
@@ -33,8 +34,6 @@ use self::mercato::{PORT, Settings, Tunnel, pod};
 pub(crate) use self::wireguard::Rival;
 use self::wireguard::RivalTunnel;
 
-/// Leases of our tunnel, and streams of the case with many.
-const MANY: u8 = 100;
 /// Initiations of a flood in each ms.
 const FLOOD_PER_MS: u64 = 100;
 /// How our tunnel is called in a table.
