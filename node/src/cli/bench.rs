@@ -26,8 +26,7 @@ enum What {
     /// Bring up two ends of a tunnel on this machine, and load them
     #[command(after_help = "Examples:
   mercato bench tunnel --wire segments,gro --beside wireguard-go,boringtun
-  mercato bench tunnel --through nodes --beside wireguard-go
-  mercato bench tunnel --shards 1 --without udp-gso,udp-gro -o json
+  mercato bench tunnel --through nodes --shards 1 --without udp-gso -o json
 
 Needs root and the program ip. It works in network namespaces of its own, which
 end with it. --wire gro needs ethtool. Kernel WireGuard takes part where there
