@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::anyhow;
 use tokio::sync::mpsc;
@@ -20,6 +21,8 @@ pub(super) struct Door {
     tell: mpsc::Sender<Event>,
     tell_node: mpsc::Sender<NodeEvent>,
     open: Option<Open>,
+    /// How many connections there were, of all times that it listened.
+    connections: Arc<AtomicU64>,
     /// Why no node finds the daemon, if so.
     trouble: Option<String>,
 }
@@ -38,31 +41,41 @@ impl Door {
         tell: mpsc::Sender<Event>,
         tell_node: mpsc::Sender<NodeEvent>,
     ) -> Self {
-        Self { kubernetes, secrets, tell, tell_node, open: None, trouble: None }
+        Self {
+            kubernetes,
+            secrets,
+            tell,
+            tell_node,
+            open: None,
+            connections: Arc::default(),
+            trouble: None,
+        }
     }
 
-    /// It is listened for nodes there from now on, or nowhere.
-    pub(super) async fn stand(&mut self, at: Option<SocketAddr>) {
+    /// It is listened for nodes there from now on, or nowhere; whether connections have ended for it.
+    pub(super) async fn stand(&mut self, at: Option<SocketAddr>) -> bool {
         let is_so = match &mut self.open {
             Some(open) => Some(open.at) == at && !open.control.has_ended(),
             None => at.is_none(),
         };
         if is_so {
-            return;
+            return false;
         }
-        self.open = None;
-        let Some(at) = at else { return };
+        let had_some = self.open.take().is_some();
+        let Some(at) = at else { return had_some };
         match self.open(at).await {
             Ok(open) => self.open = Some(open),
             Err(error) => self.set(Some(format!("nodes cannot reach the daemon: {error:#}"))),
         }
+        had_some
     }
 
     async fn open(&self, at: SocketAddr) -> anyhow::Result<Open> {
         let certificate = block_in_place(|| self.secrets.certificate())?;
         let (kubernetes, tell) = (self.kubernetes.clone(), self.tell_node.clone());
+        let connections = self.connections.clone();
         let review: Review = Arc::new(move |token| kubernetes.node_of(token));
-        let control = Control::start(at, &certificate, review, tell).await.map_err(|error| {
+        let control = Control::start(at, &certificate, review, tell, connections).await.map_err(|error| {
             anyhow!(
                 "TCP {at} cannot be had: {error}; end who has it (ss -ltnp sport = :{}), or set \
                  another port (gateway.nodes.port) and start the daemon again",

@@ -185,12 +185,21 @@ impl Keeper {
                     (true, None) => limits::TUNNEL_PROBE,
                     (true, Some(_)) => limits::TUNNEL_IDLE,
                 };
+            self.rest(Instant::now() + pause).await;
+        }
+    }
+
+    /// Takes what happens until there is something to do, or until then.
+    async fn rest(&mut self, until: Instant) {
+        loop {
             tokio::select! {
-                () = self.heard.more() => {}
-                Some(asked) = self.heard.asks.recv() => self.peers.on_asked(asked, &said),
-                Some(event) = self.events.recv() => self.on_event(event),
-                Some(event) = self.node_events.recv() => self.on_node(event),
-                () = tokio::time::sleep(pause) => {}
+                () = self.heard.more() => return,
+                Some(asked) = self.heard.asks.recv() => {
+                    return self.peers.on_asked(asked, &self.heard.now());
+                }
+                Some(event) = self.events.recv() => return self.on_event(event),
+                Some(event) = self.node_events.recv() => if self.on_node(event) { return },
+                () = tokio::time::sleep_until(until.into()) => return,
             }
         }
     }

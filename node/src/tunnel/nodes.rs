@@ -2,6 +2,7 @@
 //! of it is in force there. What it was told before stays with a node that does not answer.
 
 mod address;
+mod machines;
 mod seat;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use mercato_protocol::node::{LEAST_MTU, NodeWay};
 use tokio::sync::watch;
 
 use self::address::address_of;
+use self::machines::{Machine, Machines};
 use self::seat::Seat;
 use crate::kubernetes::NodeMachine;
 use crate::nodes::control::{NodeEvent, NodeState, Order, WishLease};
@@ -20,16 +22,13 @@ use crate::nodes::control::{NodeEvent, NodeState, Order, WishLease};
 /// All other nodes, as far as packets from and to them are concerned.
 #[derive(Default)]
 pub(super) struct Nodes {
-    /// The nodes of the cluster with their addresses on their own network; none until all are
-    /// known.
-    machines: Option<BTreeMap<String, Machine>>,
+    /// The nodes of the cluster; none until all are known.
+    machines: Option<Machines>,
     /// Nodes may still come that have been there all the time.
     gathers: bool,
     /// The addresses of the pool that an earlier run of the daemon has left in force, by those of
     /// the nodes' machines.
     before: BTreeMap<IpAddr, IpAddr>,
-    /// The node that the daemon is on, if it is on one.
-    own: Option<String>,
     /// The largest packet of the network of the nodes on this machine; zero: not known.
     own_mtu: u32,
     /// Connections, by the name of the node.
@@ -38,13 +37,6 @@ pub(super) struct Nodes {
     seats: BTreeMap<String, Seat>,
     /// Of the latest wish of all.
     version: u64,
-}
-
-/// A node, as the cluster knows it.
-#[derive(Clone, Copy)]
-struct Machine {
-    address: IpAddr,
-    ready: bool,
 }
 
 /// A connection of a node.
@@ -97,13 +89,7 @@ pub(super) struct Common {
 impl Nodes {
     /// The cluster has these nodes from now on; this machine has these addresses.
     pub(super) fn learn(&mut self, machines: &[NodeMachine], own: &BTreeSet<IpAddr>) {
-        let is_own = |it: &&NodeMachine| it.addresses.iter().any(|address| own.contains(address));
-        self.own = machines.iter().find(is_own).map(|it| it.name.clone());
-        let address = |it: &NodeMachine| {
-            let address = it.addresses.iter().find(|address| address.is_ipv4());
-            Some((it.name.clone(), Machine { address: *address?, ready: it.ready }))
-        };
-        self.machines = Some(machines.iter().filter_map(address).collect());
+        self.machines = Some(Machines::read(machines, own));
     }
 
     /// This machine has a way to nodes from an earlier run, by the addresses of their machines: it
@@ -117,21 +103,23 @@ impl Nodes {
         self.standing() == Standing::Unknown && !self.before.is_empty()
     }
 
-    pub(super) fn on_event(&mut self, event: NodeEvent) {
+    /// Takes what a connection tells; whether that is something new.
+    pub(super) fn on_event(&mut self, event: NodeEvent) -> bool {
         match event {
             NodeEvent::Joined { node, connection, held, orders } => {
                 let state = NodeState::default();
                 self.present.insert(node, Present { connection, held, orders, state });
+                true
             }
             NodeEvent::State { node, connection, state } => {
-                if let Some(present) = self.of(&node, connection) {
+                let present = self.of(&node, connection).filter(|it| it.state != state);
+                present.is_some_and(|present| {
                     present.state = state;
-                }
+                    true
+                })
             }
             NodeEvent::Left { node, connection } => {
-                if self.of(&node, connection).is_some() {
-                    self.present.remove(&node);
-                }
+                self.of(&node, connection).is_some() && self.present.remove(&node).is_some()
             }
         }
     }
@@ -143,7 +131,7 @@ impl Nodes {
     /// This node's address on the network of the nodes, where there are others.
     pub(super) fn local(&self) -> Option<IpAddr> {
         let machines = self.machines.as_ref().filter(|_| self.standing() == Standing::Among)?;
-        machines.get(self.own.as_ref()?).map(|machine| machine.address)
+        machines.address(machines.own()?)
     }
 
     /// Whether nodes may still come that have been there all the time: the daemon has just started.
@@ -156,27 +144,31 @@ impl Nodes {
     pub(super) fn settle(&mut self, range: Option<IpNet>) {
         let Some(machines) = &self.machines else { return };
         let stays = |name: &str, seat: &Seat| {
-            range.is_some_and(|range| range.contains(&seat.address))
-                && self.own.as_deref() != Some(name)
-                && machines.get(name).map(|machine| machine.address) == Some(seat.machine)
+            // The first one is the gateway's, also where this node was led by another one before.
+            let is_of =
+                |range: IpNet| range.contains(&seat.address) && seat.address != range.network();
+            range.is_some_and(is_of)
+                && !machines.is_own(name)
+                && machines.address(name) == Some(seat.machine)
         };
         self.seats.retain(|name, seat| stays(name, seat));
         if range.is_some() {
             let before = std::mem::take(&mut self.before);
-            for (name, machine) in machines {
-                let Some(address) = before.get(&machine.address) else { continue };
-                let seat = Seat::new(*address, machine.address);
+            for (name, machine) in machines.others() {
+                let Some(machine) = machine.address else { continue };
+                let Some(address) = before.get(&machine) else { continue };
+                let seat = Seat::new(*address, machine);
                 if stays(name, &seat) && !self.seats.contains_key(name) {
                     self.seats.insert(name.clone(), seat);
                 }
             }
         }
         for (name, present) in &self.present {
-            let order = match (machines.get(name), range) {
-                _ if self.own.as_ref() == Some(name) => Order::Own,
-                (None, _) => Order::Refuse(format!(
-                    "the cluster has no node {name} with an IPv4 address of its own network"
-                )),
+            let order = match (machines.address(name), range) {
+                _ if machines.is_own(name) => Order::Own,
+                (None, _) => {
+                    Order::Refuse(format!("the cluster has no node {name} {WITH_ADDRESS}"))
+                }
                 (Some(_), None) => Order::Wait,
                 (Some(machine), Some(range)) => {
                     if let Some(seat) = self.seats.get_mut(name) {
@@ -188,7 +180,7 @@ impl Nodes {
                     };
                     match address_of(name, range, present.held, free) {
                         Some(address) => {
-                            self.seats.insert(name.clone(), Seat::new(address, machine.address));
+                            self.seats.insert(name.clone(), Seat::new(address, machine));
                             continue;
                         }
                         None => Order::Refuse(format!(
@@ -243,8 +235,8 @@ impl Nodes {
 
     /// Of these addresses of pods, those that are on this node: all, where there is no other.
     pub(super) fn here(&self, locals: &BTreeSet<IpAddr>, pods: &PodNodes) -> BTreeSet<IpAddr> {
-        let own = self.own.as_ref().filter(|_| self.local().is_some());
-        let is_here = |pod: &&IpAddr| own.is_none() || pods.get(pod) == own;
+        let own = self.own().filter(|_| self.local().is_some());
+        let is_here = |pod: &&IpAddr| own.is_none() || pods.get(*pod) == own;
         locals.iter().filter(is_here).copied().collect()
     }
 
@@ -301,7 +293,7 @@ impl Nodes {
             Standing::Among => {}
         }
         let Some(node) = pods.get(&pod) else { return Place::Unknown };
-        if self.own.as_ref() == Some(node) {
+        if self.own() == Some(node) {
             return Place::Here;
         }
         let answers = self.present.get(node).is_some_and(|it| it.state.trouble.is_none());
@@ -344,28 +336,42 @@ impl Nodes {
     }
 
     fn standing(&self) -> Standing {
-        match (&self.machines, &self.own) {
-            (None, _) => Standing::Unknown,
-            (Some(machines), None) if machines.is_empty() => Standing::Alone,
-            (Some(_), None) => Standing::Apart,
-            (Some(machines), Some(_)) if machines.len() > 1 => Standing::Among,
-            (Some(_), Some(_)) => Standing::Alone,
+        let Some(machines) = &self.machines else { return Standing::Unknown };
+        match machines.own() {
+            None if machines.is_empty() => Standing::Alone,
+            None => Standing::Apart,
+            Some(_) if machines.others().next().is_some() => Standing::Among,
+            Some(_) => Standing::Alone,
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = (&String, &Machine)> {
-        let all = self.machines.iter().flatten();
-        all.filter(|(name, _)| self.own.as_ref() != Some(*name))
+    fn own(&self) -> Option<&String> {
+        self.machines.as_ref()?.own()
+    }
+
+    fn others(&self) -> impl Iterator<Item = (&String, Machine)> {
+        self.machines.iter().flat_map(Machines::others)
     }
 
     fn trouble(&self, node: &str) -> Option<String> {
+        let has_address = self.machines.as_ref().is_some_and(|it| it.address(node).is_some());
         match self.present.get(node) {
+            _ if !has_address => {
+                Some(format!("the cluster tells of no node {node} {WITH_ADDRESS}"))
+            }
             None => Some(NOBODY.to_owned()),
             Some(present) => present.state.trouble.clone(),
         }
     }
+
+    /// All connections of nodes have ended.
+    pub(super) fn on_closed(&mut self) {
+        self.present.clear();
+    }
 }
 
+/// What a node has to have.
+const WITH_ADDRESS: &str = "with an InternalIP of IPv4 that no other node has";
 /// Why all nodes are cut off from a daemon that is on none of them.
 const APART: &str = "the daemon is on no node of the cluster, where no pod's packets come by: run it \
                      on a node, on the host's network";

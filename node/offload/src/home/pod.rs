@@ -207,7 +207,8 @@ impl Pod {
         let same = self.address.is_some() && self.address == seen.pod_ip;
         match (tunnel, self.in_force) {
             (Tunnel::Off, _) | (Tunnel::Agreed(_), Some(None)) => Reach::Not,
-            (Tunnel::Agreed(_), _) if self.carried == Some(None) => Reach::Not,
+            // What is shown since earlier stays, though a node of home's has not come back yet.
+            (Tunnel::Agreed(_), _) if self.carried == Some(None) && !same => Reach::Not,
             (Tunnel::Agreed(_), Some(address)) if Some(address) == self.carried => {
                 address.map_or(Reach::Not, Reach::At)
             }

@@ -46,11 +46,12 @@ struct Shared {
     tell: mpsc::Sender<NodeEvent>,
     /// The API server is asked about so many tokens at once.
     reviews: Semaphore,
-    connections: AtomicU64,
+    /// How many there were: each has a number of its own.
+    connections: Arc<AtomicU64>,
 }
 
 impl Control {
-    /// Listens there from now on.
+    /// Listens there from now on, and numbers connections from there on.
     ///
     /// # Errors
     /// When it cannot listen there.
@@ -59,15 +60,12 @@ impl Control {
         certificate: &Certificate,
         review: Review,
         tell: mpsc::Sender<NodeEvent>,
+        connections: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let acceptor = TlsAcceptor::from(certificate.config.clone());
-        let shared = Shared {
-            review,
-            tell,
-            reviews: Semaphore::new(limits::NODE_REVIEWS),
-            connections: AtomicU64::new(0),
-        };
+        let shared =
+            Shared { review, tell, reviews: Semaphore::new(limits::NODE_REVIEWS), connections };
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, acceptor, Arc::new(shared)));
         Ok(Self { tasks })

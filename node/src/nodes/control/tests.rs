@@ -33,7 +33,7 @@ impl Daemon {
             std::future::ready(named).boxed()
         });
         let (tell, events) = mpsc::channel(64);
-        let control = Control::start(at, &certificate, review, tell).await.unwrap();
+        let control = Control::start(at, &certificate, review, tell, Arc::default()).await.unwrap();
         Self { _control: control, at, certificate, events }
     }
 

@@ -217,7 +217,8 @@ async fn a_node_and_a_daemon_understand_each_other() {
         std::future::ready(named).boxed()
     });
     let (tell, mut events) = mpsc::channel(64);
-    let _daemon = control::Control::start(at, &certificate, review, tell).await.unwrap();
+    let _daemon =
+        control::Control::start(at, &certificate, review, tell, Arc::default()).await.unwrap();
     fs::write(stand.dir.path().join("certificate"), &certificate.pem).unwrap();
     fs::write(stand.dir.path().join("address"), at.to_string()).unwrap();
     let Some(NodeEvent::Joined { node, held, orders, .. }) = events.recv().await else { panic!() };

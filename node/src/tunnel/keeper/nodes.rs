@@ -46,13 +46,14 @@ impl Keeper {
         }
     }
 
-    pub(super) fn on_node(&mut self, event: NodeEvent) {
+    /// Whether that is something new: a node says every few seconds how it is.
+    pub(super) fn on_node(&mut self, event: NodeEvent) -> bool {
         match &event {
             NodeEvent::Joined { node, .. } => tracing::debug!(node, "a node is there"),
             NodeEvent::Left { node, .. } => tracing::debug!(node, "a node has gone"),
             NodeEvent::State { .. } => {}
         }
-        self.nodes.on_event(event);
+        self.nodes.on_event(event)
     }
 
     /// It is listened for nodes as long as there is a pool and another node.
@@ -62,7 +63,9 @@ impl Keeper {
         self.nodes.settle(range);
         let port = self.ground.gateway().ok().map(|settings| settings.nodes.port);
         let at = port.and_then(|port| Some(SocketAddr::new(self.nodes.local()?, port)));
-        self.door.stand(at).await;
+        if self.door.stand(at).await {
+            self.nodes.on_closed();
+        }
     }
 
     /// Nodes whose pods reach no other cluster, and why.

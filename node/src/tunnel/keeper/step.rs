@@ -251,12 +251,16 @@ impl Keeper {
                     of.get(&local) == Some(&pod.of.address)
                 });
                 let by_nodes = self.by_nodes(side, local, pod.of.address, said, id);
+                let key = (*id, uid.clone());
+                // A node that comes later takes nothing from whom the others reach already.
+                let was_done = self.mapped.get(&key) == Some(&(pod.said, true));
+                let by_nodes =
+                    if was_done && side == Side::Consumer { Some(true) } else { by_nodes };
                 let answers = known && by_nodes.is_some();
                 if !answers && !is_off {
                     continue;
                 }
                 let done = known && by_nodes == Some(true) && !self.end.refuses(*id, local);
-                let key = (*id, uid.clone());
                 if self.mapped.get(&key) != Some(&(pod.said, done)) {
                     self.mapped.insert(key, (pod.said, done));
                     told.push(answer(*id, side, pod.of.clone(), done));

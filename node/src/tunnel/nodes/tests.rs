@@ -231,3 +231,46 @@ fn a_daemon_that_starts_again_keeps_the_way_to_its_nodes() {
     nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
     assert_eq!(wish(&order).way.as_ref().unwrap().address, address("10.203.7.77"));
 }
+
+#[test]
+fn a_daemon_that_has_moved_here_takes_its_former_machine_as_a_node() {
+    let mut nodes = Nodes::default();
+    // This node was led by the one that is n2, whose address was the gateway's.
+    nodes.remember([(address("192.0.2.2"), address(GATEWAY))].into());
+    nodes.learn(
+        &machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2")]),
+        &[address("192.0.2.1")].into(),
+    );
+    nodes.settle(range());
+    assert!(nodes.overlay(&COMMON).is_none());
+    join(&mut nodes, "n2", 1, Some(GATEWAY));
+    let overlay = nodes.overlay(&COMMON).unwrap();
+    assert!(!overlay.nodes.contains_key(&address(GATEWAY)), "{overlay:?}");
+}
+
+#[test]
+fn a_node_without_ipv4_is_waited_for_and_named() {
+    let mut nodes = Nodes::default();
+    let mut all = machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2")]);
+    all[1].addresses = vec![address("2001:db8::2")];
+    nodes.learn(&all, &[address("192.0.2.1")].into());
+    let order = join(&mut nodes, "n2", 1, None);
+    assert!(matches!(&*order.borrow(), Order::Refuse(why) if why.contains("IPv4")));
+    assert_eq!(nodes.reach(&lease(&[]).ranges[0]), Some(false));
+    assert!(nodes.cut_off()["n2"].contains("InternalIP of IPv4"));
+}
+
+#[test]
+fn what_is_said_again_is_nothing_new() {
+    let mut nodes = three();
+    let _order = join(&mut nodes, "n2", 1, None);
+    let said = |connection| NodeEvent::State {
+        node: "n2".to_owned(),
+        connection,
+        state: NodeState { version: 0, mtu: 1_500, trouble: None },
+    };
+    assert!(nodes.on_event(said(1)));
+    assert!(!nodes.on_event(said(1)) && !nodes.on_event(said(9)));
+    nodes.on_closed();
+    assert!(nodes.cut_off().contains_key("n2"), "the connection went with the others");
+}
