@@ -48,10 +48,20 @@ impl Certificate {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
             .context("the key is not that of the certificate")?;
-        let end = both.find("-----BEGIN PRIVATE KEY").unwrap_or(both.len());
-        Ok(Self { pem: both[..end].to_owned(), config: Arc::new(config) })
+        let pem = certificate_of(both).context("there is no certificate in it")?;
+        Ok(Self { pem: pem.to_owned(), config: Arc::new(config) })
     }
 }
+
+/// The first certificate of some text, and nothing else of it: there are keys in it, too.
+fn certificate_of(text: &str) -> Option<&str> {
+    let begin = text.find(BEGIN)?;
+    let length = text[begin..].find(END)? + END.len();
+    Some(&text[begin..begin + length])
+}
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----\n";
 
 #[cfg(test)]
 mod tests {
@@ -66,6 +76,9 @@ mod tests {
         assert!(certificate.pem.starts_with("-----BEGIN CERTIFICATE"));
         assert!(CertificateDer::from_pem_slice(certificate.pem.as_bytes()).is_ok());
         let key = &both[certificate.pem.len()..];
+        // As somebody else may have written it.
+        let turned = Certificate::read(&format!("{key}{}", certificate.pem)).unwrap();
+        assert_eq!(turned.pem, certificate.pem);
         for broken in ["", &*certificate.pem, key] {
             assert!(Certificate::read(broken).is_err(), "{broken}");
         }
