@@ -13,7 +13,7 @@ use mercato_offload::message::{
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Deadline;
 
-use told::{Asked, Lied, NOW, pod, put, refusal};
+use told::{Asked, Lied, NOW, at_home, pod, put, refusal};
 
 #[test]
 fn what_was_never_sent_cannot_be_refused() {
@@ -294,4 +294,23 @@ fn a_pod_for_which_nobody_carries_packets_gets_ready_without_an_address() {
         };
         assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
     }
+}
+
+/// A node of home's may come later, or be late after a start: what is shown has been in force.
+#[test]
+fn an_address_that_is_shown_stays_though_one_node_does_not_carry_it() {
+    let mut lied = Lied::to();
+    lied.takes(home::Input::Tunnel(Tunnel::Agreed("10.200.0.0/24".parse().unwrap())));
+    lied.says(vec![ToHome::HaveEnd]);
+    let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
+    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
+    let address = [10, 200, 0, 1].into();
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    lied.says(vec![ToHome::InForce { pod: pod("u1", "web"), address: Some(address) }]);
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    let shown = home::HomePod { pod_ip: Some(address), ..at_home() };
+    lied.takes(home::Input::Pod(shown));
+    lied.effects.clear();
+    lied.takes(home::Input::Carried(pod("u1", "web"), address, false));
+    assert_eq!(lied.effects, [], "nothing else is written");
 }

@@ -52,22 +52,21 @@ impl Door {
         }
     }
 
-    /// It is listened for nodes there from now on, or nowhere; whether connections have ended for it.
-    pub(super) async fn stand(&mut self, at: Option<SocketAddr>) -> bool {
+    /// It is listened for nodes there from now on, or nowhere.
+    pub(super) async fn stand(&mut self, at: Option<SocketAddr>) {
         let is_so = match &mut self.open {
             Some(open) => Some(open.at) == at && !open.control.has_ended(),
             None => at.is_none(),
         };
         if is_so {
-            return false;
+            return;
         }
-        let had_some = self.open.take().is_some();
-        let Some(at) = at else { return had_some };
+        self.open = None;
+        let Some(at) = at else { return };
         match self.open(at).await {
             Ok(open) => self.open = Some(open),
             Err(error) => self.set(Some(format!("nodes cannot reach the daemon: {error:#}"))),
         }
-        had_some
     }
 
     async fn open(&self, at: SocketAddr) -> anyhow::Result<Open> {
@@ -75,7 +74,8 @@ impl Door {
         let (kubernetes, tell) = (self.kubernetes.clone(), self.tell_node.clone());
         let connections = self.connections.clone();
         let review: Review = Arc::new(move |token| kubernetes.node_of(token));
-        let control = Control::start(at, &certificate, review, tell, connections).await.map_err(|error| {
+        let started = Control::start(at, &certificate, review, tell, connections).await;
+        let control = started.map_err(|error| {
             anyhow!(
                 "TCP {at} cannot be had: {error}; end who has it (ss -ltnp sport = :{}), or set \
                  another port (gateway.nodes.port) and start the daemon again",

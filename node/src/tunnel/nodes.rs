@@ -142,6 +142,8 @@ impl Nodes {
     /// Gives each node that is there an address of this range, whose first one is the gateway's, and
     /// forgets those that the cluster no longer has.
     pub(super) fn settle(&mut self, range: Option<IpNet>) {
+        // The end of one that ended with all others is not told.
+        self.present.retain(|_, present| !present.orders.is_closed());
         let Some(machines) = &self.machines else { return };
         let stays = |name: &str, seat: &Seat| {
             // The first one is the gateway's, also where this node was led by another one before.
@@ -362,11 +364,6 @@ impl Nodes {
             None => Some(NOBODY.to_owned()),
             Some(present) => present.state.trouble.clone(),
         }
-    }
-
-    /// All connections of nodes have ended.
-    pub(super) fn on_closed(&mut self) {
-        self.present.clear();
     }
 }
 

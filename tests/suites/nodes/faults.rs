@@ -9,9 +9,12 @@ use mercato_tests::daemon::Daemon;
 use mercato_tests::nodes::Nodes;
 use mercato_tests::tunnel::loses_the_tunnel;
 use mercato_tests::wait;
+use serde_json::json;
 
 use super::calls::{Calls, FAR, MARKER, NEAR};
 
+/// A node of home's that is no machine.
+const JOINS: &str = "rome-joins";
 /// Some seconds' worth through the tunnel of a test build,
 const MANY_BYTES: u64 = 300_000_000;
 /// when something is done to it,
@@ -36,6 +39,35 @@ pub(crate) async fn without_the_second(calls: &Calls<'_>, home: &Daemon<'_>) -> 
         ensure!(names, "{command} does not name {node}: {said}");
     }
     Ok(())
+}
+
+/// A node that joins home, and on which no program runs yet, takes no guest's address. It is said
+/// which node.
+pub(crate) async fn joined(
+    calls: &Calls<'_>,
+    home: &Daemon<'_>,
+    guests: [IpAddr; 2],
+) -> Result<()> {
+    let manifest = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": JOINS } });
+    calls.home.apply(&manifest.to_string()).await?;
+    let status = json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "10.77.250.250" }],
+        "conditions": [{ "type": "Ready", "status": "True", "reason": "Tried", "message": "" }],
+    } });
+    let patch = ["patch", "node", JOINS, "--subresource=status", "-p", &status.to_string()];
+    calls.home.kubectl(&patch).await?.ok()?;
+    wait::until("the node is named", AGAIN, || async {
+        Ok(home.mercato(&["status"]).await?.stdout.contains(JOINS))
+    })
+    .await?;
+    // It would be told within a second, and shown in another one.
+    tokio::time::sleep(AGAIN).await;
+    for (name, guest) in FAR.into_iter().zip(guests) {
+        let of = ["get", "pod", name, "-o", "jsonpath={.status.podIP}"];
+        let of = calls.user.kubectl(&of).await?;
+        ensure!(of == guest.to_string(), "{name} has {of:?}, not {guest}");
+    }
+    calls.home.kubectl(&["delete", "node", JOINS]).await?.ok().map(drop)
 }
 
 /// A connection between pods of the second nodes goes on while the program of home's is killed, while

@@ -67,6 +67,8 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     timer.step("programs have come to the other nodes");
     calls.each_other(stage, addresses).await.context("call each other")?;
     timer.step("all have called each other");
+    faults::joined(&calls, &home, addresses).await.context("a node joins")?;
+    timer.step("a node has joined, and taken nothing");
     faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;
     timer.step("a connection has outlived programs and daemons");
     over(&home, &provider).await?;

@@ -60,12 +60,10 @@ impl Keeper {
     pub(super) async fn mind_nodes(&mut self, said: &Said) {
         let range = said.own.nodes.filter(|_| self.pool.is_some());
         self.nodes.gather(self.begun.elapsed() < limits::NODE_GATHER);
-        self.nodes.settle(range);
         let port = self.ground.gateway().ok().map(|settings| settings.nodes.port);
         let at = port.and_then(|port| Some(SocketAddr::new(self.nodes.local()?, port)));
-        if self.door.stand(at).await {
-            self.nodes.on_closed();
-        }
+        self.door.stand(at).await;
+        self.nodes.settle(range);
     }
 
     /// Nodes whose pods reach no other cluster, and why.

@@ -252,10 +252,6 @@ impl Keeper {
                 });
                 let by_nodes = self.by_nodes(side, local, pod.of.address, said, id);
                 let key = (*id, uid.clone());
-                // A node that comes later takes nothing from whom the others reach already.
-                let was_done = self.mapped.get(&key) == Some(&(pod.said, true));
-                let by_nodes =
-                    if was_done && side == Side::Consumer { Some(true) } else { by_nodes };
                 let answers = known && by_nodes.is_some();
                 if !answers && !is_off {
                     continue;
