@@ -5,6 +5,7 @@
 
 mod expression;
 mod guard;
+mod homes;
 mod overlay;
 mod rule;
 mod scope;
