@@ -4,6 +4,8 @@
 //! ends, so the bytes pass untouched, SPDY and WebSocket alike. How a stream
 //! reaches the peer is `node/net`'s.
 
+mod entry;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::future::BoxFuture;
@@ -12,7 +14,6 @@ use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response, StatusCode,
 use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use mercato_offload::forge::{Passage, gate, passage};
 use mercato_protocol::stream::{
     Ask, Attach, Logs, RefusedReason, Request, Transport, Upgrade, What,
 };
@@ -87,7 +88,8 @@ pub fn open_on_cluster(
             return Err(Refused::new(RefusedReason::NotFound, "no such pod over there"));
         }
         if let Some(guest) = &guest {
-            enter(guest, &request.what)?;
+            let may = entry::check(guest, &request.what);
+            may.map_err(|(reason, text)| Refused::new(reason, text))?;
         }
         let path = path.map_err(|failure| unavailable(failure.to_string()))?;
         let asked = subresource(&path, &request.what, request.upgrade.as_ref())?;
@@ -102,24 +104,6 @@ pub fn open_on_cluster(
         }
     }
     .boxed()
-}
-
-/// Whether home may have this of a guest, as it is now: never of its gate, and before that has let the
-/// guest through nobody gets into it, or connects to it.
-fn enter(guest: &Value, what: &What) -> Result<(), Refused> {
-    let (container, enters) = match what {
-        What::Logs(logs) => (logs.container.as_str(), false),
-        What::Exec(exec) => (exec.attach.container.as_str(), true),
-        What::Attach(attach) => (attach.container.as_str(), true),
-        What::PortForward { .. } => ("", true),
-    };
-    if container == gate::CONTAINER {
-        return Err(Refused::new(RefusedReason::NotFound, "no such container over there"));
-    }
-    match passage(guest) {
-        Passage::Held if enters => Err(Refused::new(RefusedReason::Unavailable, NOT_CONFIRMED)),
-        Passage::Held | Passage::Open | Passage::Ungated => Ok(()),
-    }
 }
 
 /// The request to the provider's API server: nothing of the consumer's but
@@ -259,9 +243,6 @@ async fn refusal(answer: Response<Body>) -> Refused {
     Refused::new(reason, said.unwrap_or_else(|| format!("the API server answered {status}")))
 }
 
-const NOT_CONFIRMED: &str = "the guest is not confirmed yet: the provider has still to confirm that \
-    it is isolated; try again in a moment";
-
 /// Where SPDY says which version of the streaming protocol is meant.
 pub(crate) const SPDY_PROTOCOL: &str = "x-stream-protocol-version";
 
@@ -324,46 +305,6 @@ mod tests {
             uid: mercato_protocol::workload::Uid(uid.into()),
             what: What::Logs(Logs { container: "app".into(), ..Logs::default() }),
             upgrade: None,
-        }
-    }
-
-    #[test]
-    fn nobody_enters_a_guest_before_its_gate_is_through() {
-        let inside = |container: &str| {
-            let attach = Attach { container: container.into(), ..Attach::default() };
-            let exec = Exec { command: vec!["sh".into()], attach: attach.clone() };
-            [What::Exec(exec), What::Attach(attach)]
-        };
-        let forward = What::PortForward { ports: vec![80] };
-        let logs =
-            |container: &str| What::Logs(Logs { container: container.into(), ..Logs::default() });
-        let pod = |state: Value| {
-            serde_json::json!({ "spec": { "initContainers": [{ "name": "mercato-gate" }] },
-                "status": { "initContainerStatuses": [{ "name": "mercato-gate", "state": state }] } })
-        };
-        let open = pod(serde_json::json!({ "terminated": { "exitCode": 0 } }));
-        let closed = [
-            pod(serde_json::json!({ "running": {} })),
-            pod(serde_json::json!({ "terminated": { "exitCode": 137 } })),
-            pod(Value::Null),
-        ];
-        let ways = [inside("app").as_slice(), inside("").as_slice(), &[forward]].concat();
-        for what in &ways {
-            assert_eq!(enter(&open, what), Ok(()), "{what:?}");
-            assert_eq!(enter(&serde_json::json!({}), what), Ok(()), "it has no gate");
-            for guest in &closed {
-                let refused = enter(guest, what).unwrap_err();
-                assert_eq!(refused.reason, RefusedReason::Unavailable, "{what:?}");
-                assert!(refused.text.contains("not confirmed yet"), "{refused}");
-                assert!(refused.text.contains("try again"), "{refused}");
-            }
-        }
-        for guest in closed.iter().chain([&open]) {
-            assert_eq!(enter(guest, &logs("app")), Ok(()));
-            let gates = inside("mercato-gate").into_iter().chain([logs("mercato-gate")]);
-            for what in gates {
-                assert_eq!(enter(guest, &what).unwrap_err().reason, RefusedReason::NotFound);
-            }
         }
     }
 

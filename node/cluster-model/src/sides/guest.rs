@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
+use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::Route;
@@ -250,7 +250,10 @@ impl GuestSide {
 }
 
 fn context(contract: &Contract) -> GuestContext {
-    placement::guest_context(contract, BTreeMap::new(), ProviderTerms::default())
+    // The model's kubelets let every guest through at once.
+    let gate = Gate { image: Some("mercato".to_owned()), ..Gate::default() };
+    let provider = ProviderTerms { gate, ..ProviderTerms::default() };
+    placement::guest_context(contract, BTreeMap::new(), provider)
 }
 
 /// Performs a write, unless it is to fail.
