@@ -240,6 +240,19 @@ pub(crate) const PARTNERS_LOOK: Duration = Duration::from_secs(5);
 /// the simulation.
 pub(crate) const PARTNERS: usize = 4_096;
 
+/// How long a gate has to reach its node, which is the machine that it runs on.
+pub(crate) const GATE_CONNECT: Duration = Duration::from_secs(1);
+/// How long it waits for an answer; a node answers each question at once, or hangs up.
+pub(crate) const GATE_ANSWER: Duration = Duration::from_secs(5);
+/// So many times it asks again so soon, since most nodes are ready within that,
+pub(crate) const GATE_EAGER: u32 = 10;
+/// (the time between two questions,)
+pub(crate) const GATE_SOON: Duration = Duration::from_millis(20);
+/// and after that so often.
+pub(crate) const GATE_AGAIN: Duration = Duration::from_millis(50);
+/// So often it says what it waits for.
+pub(crate) const GATE_SAYS: Duration = Duration::from_secs(10);
+
 /// A node that does not reach its daemon tries again after this time, then after twice as long
 /// each time,
 pub(crate) const FOLLOW_RETRY: Duration = Duration::from_secs(1);

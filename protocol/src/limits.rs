@@ -154,6 +154,13 @@ pub const NODE_PODS: usize = 4_096;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6.
 pub const TO_NODE_BYTES: usize = 512 * 1_024;
 
+/// The uid of a guest pod: Kubernetes gives them 36.
+pub const GATE_UID_BYTES: usize = 64;
+/// What a guest's gate asks: a uid and the end of its line.
+pub const GATE_QUESTION_BYTES: usize = GATE_UID_BYTES + 1;
+/// What a gate is answered: `open` or `wait`, and the end of the line.
+pub const GATE_ANSWER_BYTES: usize = 5;
+
 /// What guests use, one page of it.
 pub const USAGE_BYTES: usize = 1_024 * 1_024;
 /// Pods of one such page (some 100 bytes each with one container).
