@@ -34,6 +34,8 @@ pub(crate) struct NodeState {
     pub(crate) mtu: u32,
     /// Why the latest wish is not in force.
     pub(crate) trouble: Option<String>,
+    /// Whether what is in force is so for IPv6 too.
+    pub(crate) second: bool,
 }
 
 /// What a node is told.
@@ -114,6 +116,7 @@ mod tests {
             vni: 7_475,
             port: 7_477,
             mtu: 1_420,
+            pool_v6: None,
         };
         let lease = |until_ms| WishLease { until_ms, ranges: vec![], pods: vec![] };
         let wish = Wish { version: 3, way: Some(way), leases: vec![lease(1_000), lease(5_000)] };

@@ -1,7 +1,6 @@
 //! The other nodes of this cluster: they are listened for while there are some, told what they are
 //! to have, and shown.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use futures::StreamExt as _;
@@ -74,10 +73,11 @@ impl Keeper {
     }
 
     /// What all nodes have in common, while there is a gateway.
-    fn common(&self) -> Option<Common> {
+    pub(super) fn common(&self) -> Option<Common> {
         let settings = self.ground.gateway().ok()?;
         Some(Common {
             pool: settings.pool,
+            second: self.second,
             vni: settings.nodes.vni,
             port: settings.nodes.overlay_port,
             mtu: limits::TUNNEL_MTU as u32,
@@ -92,7 +92,7 @@ impl Keeper {
         let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
         let node = range.network();
         let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
-        let ranges: BTreeSet<_> = ranges.map(|range| range.local).collect();
+        let ranges = self.ranges_of_both(ranges.map(|range| range.local).collect());
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, nodes, pods });
         let of = said.leases.iter().filter(|(_, lease)| !lease.ranges.is_empty());
@@ -100,7 +100,7 @@ impl Keeper {
             .map(|(id, lease)| WishLease {
                 until_ms: lease.until_ms,
                 ranges: lease.ranges.iter().map(|range| range.local).collect(),
-                pods: self.end.pods(id, common.pool),
+                pods: self.end.pods(id, &common),
             })
             .collect();
         self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes);

@@ -64,6 +64,9 @@ impl World {
             Effect::Carry(contract, pod, address) => {
                 self.later(at, Step::Carry(contract, pod, address))
             }
+            Effect::CarrySecond(contract, pod, address, there) => {
+                self.later(at, Step::CarrySecond(contract, pod, address, there))
+            }
             Effect::Map(contract, of) => {
                 note!(self, at, "asks the gateway: {of:?}");
                 let (tunnels, mut ground) = self.tunnels();
