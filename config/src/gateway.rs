@@ -4,8 +4,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use mercato_protocol::gate;
+use mercato_protocol::tunnel::{SECOND_POOL, SECOND_PREFIX};
 use serde::{Deserialize, Deserializer};
 
 use crate::switch::Switch;
@@ -26,6 +27,10 @@ pub struct Gateway {
     /// IPv4, and of [`POOL_PREFIXES`].
     #[serde(deserialize_with = "pool")]
     pub pool: IpNet,
+    /// The range behind which the same pods are known by IPv6, in a cluster that has it: nothing else
+    /// here may use it. Of a length of [`SECOND_PREFIX`]; none: by IPv4 alone.
+    #[serde(rename = "poolV6", deserialize_with = "pool_v6")]
+    pub pool_v6: Option<Ipv6Net>,
     /// The way from the cluster's other nodes to the gateway's.
     pub nodes: Nodes,
 }
@@ -91,6 +96,7 @@ impl Default for Gateway {
             port: GATEWAY_PORT,
             addresses: Vec::new(),
             pool: POOL.into(),
+            pool_v6: Some(SECOND_POOL),
             nodes: Nodes::default(),
         }
     }
@@ -139,4 +145,26 @@ fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<IpNet, D::Error> {
             "expected an IPv4 range of /{wide} to /{narrow} by its first address, for example {POOL}"
         ))
     })
+}
+
+fn pool_v6<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ipv6Net>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text == "off" {
+        return Ok(None);
+    }
+    let is_good = |pool: &Ipv6Net| pool.prefix_len() == SECOND_PREFIX && *pool == pool.trunc();
+    let pool = text.parse::<Ipv6Net>().ok().filter(is_good).filter(is_ones_own);
+    pool.map(Some).ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "expected an IPv6 range of /{SECOND_PREFIX} by its first address, for example \
+             {SECOND_POOL}, or off"
+        ))
+    })
+}
+
+/// Neither of all networks, as those of IPv4 in the form of IPv6, nor of each link.
+fn is_ones_own(pool: &Ipv6Net) -> bool {
+    let first = pool.network();
+    let is_ipv4 = first.to_ipv4_mapped().is_some();
+    !is_ipv4 && !first.is_unspecified() && !first.is_multicast() && !first.is_unicast_link_local()
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, Message, at_most, ensure, wire_map, wire_union};
 use crate::limits;
+use crate::tunnel::SECOND_PREFIX;
 
 /// What a node says to the daemon of its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub enum FromNode {
         mtu: u32,
         /// Why the latest snapshot is not in force, for the operator.
         trouble: Option<String>,
+        /// Whether the snapshot that is in force is so for IPv6 too.
+        second: bool,
     },
 }
 
@@ -89,6 +92,9 @@ pub struct NodeWay {
     pub port: u32,
     /// The largest packet on the overlay, in bytes.
     pub mtu: u32,
+    /// Behind this range pods, nodes and ranges are known by IPv6, each by what it is known by here
+    /// ([`second`](crate::tunnel::second)); none: by IPv4 alone.
+    pub pool_v6: Option<IpNet>,
 }
 
 /// What a lease needs of a node.
@@ -108,6 +114,8 @@ pub struct NodeLease {
 
 /// The smallest overlay, in bytes: what each IPv4 host takes (RFC 791).
 pub const LEAST_MTU: u32 = 576;
+/// The smallest that carries IPv6, in bytes (RFC 8200, section 5).
+pub const LEAST_MTU_V6: u32 = 1_280;
 /// 24 bits (RFC 7348, section 5).
 const LARGEST_VNI: u32 = (1 << 24) - 1;
 
@@ -166,7 +174,11 @@ impl NodeWay {
         ensure(self.machine != self.gateway_machine, "a machine that is its own gateway")?;
         ensure((1..=LARGEST_VNI).contains(&self.vni), "no such network")?;
         ensure((1..=u32::from(u16::MAX)).contains(&self.port), "no such port")?;
-        ensure(self.mtu >= LEAST_MTU, "a network that carries nothing")
+        ensure(self.mtu >= LEAST_MTU, "a network that carries nothing")?;
+        let Some(pool) = self.pool_v6 else { return Ok(()) };
+        let is_behind = pool.addr().is_ipv6() && pool.prefix_len() == SECOND_PREFIX;
+        ensure(is_behind && self.pool.addr().is_ipv4(), "a second pool that is none")?;
+        ensure(self.mtu >= LEAST_MTU_V6, "a network that carries no IPv6")
     }
 }
 
@@ -185,7 +197,7 @@ impl NodeLease {
 
 wire_union!(FromNode {
     0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble },
+    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second },
 });
 wire_union!(ToNode {
     0 => Snapshot(snapshot),
@@ -203,5 +215,6 @@ wire_map!(NodeWay {
     6 => vni,
     7 => port,
     8 => mtu,
+    9 => pool_v6,
 });
 wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods, 4 => guests });

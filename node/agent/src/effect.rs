@@ -91,6 +91,10 @@ pub enum Effect {
     /// Consumer: carry packets for this pod of a lease to the provider, and answer with
     /// [`mercato_offload::home::Input::Carried`].
     Carry(ContractId, PodId, IpAddr),
+    /// Consumer: the provider brings packets of the second family to the pod of this address, or no
+    /// longer: carry them too, or not, and answer with
+    /// [`mercato_offload::home::Input::SecondCarried`].
+    CarrySecond(ContractId, PodId, IpAddr, bool),
     /// Provider: bring packets to a guest of a lease by this address, and answer with
     /// [`mercato_offload::guest::Input::Mapped`].
     Map(ContractId, GuestAddress),

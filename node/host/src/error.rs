@@ -29,7 +29,7 @@ pub enum WantedError {
     /// This machine's kernel does not know such addresses.
     #[error(
         "the kernel of this node has no {0}, of which there is a pool; leave that pool out \
-         (gateway.pool), or start the node without ipv6.disable=1"
+         (gateway.poolV6: off), or start the node without ipv6.disable=1"
     )]
     Kernel(Family),
     /// Such an address is looked up by no rule of ours.
@@ -117,7 +117,7 @@ pub enum WantedError {
     /// A device that takes no larger ones has no IPv6.
     #[error(
         "packets of {mtu} bytes are too small for IPv6, which needs {least}: raise the MTU of the \
-         network of the nodes, or leave out the pool of IPv6 (gateway.pool)"
+         network of the nodes, or leave out the pool of IPv6 (gateway.poolV6: off)"
     )]
     Small {
         /// The size that was wanted.

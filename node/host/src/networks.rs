@@ -68,10 +68,11 @@ impl fmt::Display for Network {
 
 impl fmt::Display for Overlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let setting = if self.pool.addr().is_ipv4() { "pool" } else { "poolV6" };
         write!(
             f,
             "the pool {} overlaps with {} on this node: packets to one would go to the other; set \
-             gateway.pool to a range that nothing here uses, and start the daemon again",
+             gateway.{setting} to a range that nothing here uses, and start the daemon again",
             self.pool, self.network
         )
     }

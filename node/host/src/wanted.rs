@@ -114,6 +114,22 @@ impl Wanted {
         self.check_way()
     }
 
+    /// The same without the second family, and all that is of it.
+    pub fn first_alone(&self) -> Self {
+        let family = Family::of_net(self.pool);
+        let is_first = |address: &IpAddr| Family::of(*address) == family;
+        let mut first = Self { second: None, ..self.clone() };
+        first.ranges.retain(|range| Family::of_net(*range) == family);
+        first.pods.retain(is_first);
+        if let Way::Device { elsewhere } = &mut first.way {
+            elsewhere.retain(|pod, _| is_first(pod));
+        }
+        if let Some(overlay) = &mut first.overlay {
+            overlay.nodes.retain(|node, _| is_first(node));
+        }
+        first
+    }
+
     /// What this node has of each family that it has.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
         [Place { pool: self.pool, node: self.node }].into_iter().chain(self.second)

@@ -137,6 +137,8 @@ pub const GUEST_EVENTS: u64 = 1_024;
 pub const GUEST_EVENTS_EACH_S: u64 = 5;
 /// Largest object that crosses; etcd's own limit is 1.5 MiB, of a request 3.
 pub const OBJECT: usize = 3 << 20;
+/// Entries of `status.podIPs` that are looked at: a pod has one address of each family.
+pub const POD_ADDRESSES: usize = 4;
 /// Inputs of watchers that wait for the driver.
 pub const INPUTS: usize = 1024;
 

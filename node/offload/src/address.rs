@@ -40,6 +40,11 @@ pub enum Reach {
     Not,
     /// Not yet: who was not ready is not ready until then.
     Awaited,
-    /// By this address, at both ends.
-    At(IpAddr),
+    /// At both ends.
+    At {
+        /// By this address,
+        address: IpAddr,
+        /// and by this one of the other family, if by any.
+        second: Option<IpAddr>,
+    },
 }

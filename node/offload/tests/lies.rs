@@ -262,11 +262,15 @@ fn a_pod_waits_for_its_address_also_if_the_tunnel_comes_up_after_it() {
     let record = home::Record::Address(pod("u1", "web"), address);
     assert_eq!(lied.effects, [home::Effect::Persist(record)], "nothing is written yet");
     assert_eq!(lied.told.last(), Some(&ToGuest::Address { pod: pod("u1", "web"), address }));
-    lied.says(vec![ToHome::InForce { pod: pod("u1", "web"), address: Some(address) }]);
+    lied.says(vec![ToHome::InForce {
+        pod: pod("u1", "web"),
+        address: Some(address),
+        second: false,
+    }]);
     let write = home::Write::Status {
         status: Some(Digest::of(b"running")),
         outcome: None,
-        reach: Reach::At(address),
+        reach: Reach::At { address, second: None },
     };
     assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
 }
@@ -282,7 +286,11 @@ fn a_pod_for_which_nobody_carries_packets_gets_ready_without_an_address() {
         lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
         lied.takes(home::Input::Written(Uid("u1".to_owned())));
         if says_provider {
-            lied.says(vec![ToHome::InForce { pod: pod("u1", "web"), address: None }]);
+            lied.says(vec![ToHome::InForce {
+                pod: pod("u1", "web"),
+                address: None,
+                second: false,
+            }]);
         } else {
             let address = [10, 200, 0, 1].into();
             lied.takes(home::Input::Carried(pod("u1", "web"), address, false));
@@ -306,7 +314,11 @@ fn an_address_that_is_shown_stays_though_one_node_does_not_carry_it() {
     lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
     let address = [10, 200, 0, 1].into();
     lied.takes(home::Input::Written(Uid("u1".to_owned())));
-    lied.says(vec![ToHome::InForce { pod: pod("u1", "web"), address: Some(address) }]);
+    lied.says(vec![ToHome::InForce {
+        pod: pod("u1", "web"),
+        address: Some(address),
+        second: false,
+    }]);
     lied.takes(home::Input::Written(Uid("u1".to_owned())));
     let shown = home::HomePod { pod_ip: Some(address), ..at_home() };
     lied.takes(home::Input::Pod(shown));

@@ -73,6 +73,12 @@ pub(crate) struct OwnGateway {
     pub(crate) port: Option<u16>,
     /// The range by whose addresses pods are known in tunnels.
     pub(crate) pool: Option<IpNet>,
+    /// The range behind which they are known by IPv6, while packets pass by it.
+    #[serde(default)]
+    pub(crate) pool_v6: Option<IpNet>,
+    /// Why none pass by IPv6, though the cluster has it, and what to do.
+    #[serde(default)]
+    pub(crate) reason_v6: Option<String>,
     /// Why there is none, and what to do.
     pub(crate) reason: Option<String>,
     /// Nodes of this cluster whose pods reach no other cluster.

@@ -207,15 +207,15 @@ async fn cluster(
 
 /// The gateway, if the owner has turned it on and the cluster is one that packets reach.
 fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
-    let mercato_config::gateway::Gateway { enabled, port, addresses, pool, nodes } =
+    let mercato_config::gateway::Gateway { enabled, port, addresses, pool, pool_v6, nodes } =
         &settings.gateway;
     let nodes = NodesSettings {
         port: nodes.port.get(),
         overlay_port: nodes.overlay_port.get(),
         vni: nodes.vni.get(),
     };
-    let settings =
-        GatewaySettings { port: port.get(), addresses: addresses.clone(), pool: *pool, nodes };
+    let (port, addresses) = (port.get(), addresses.clone());
+    let settings = GatewaySettings { port, addresses, pool: *pool, pool_v6: *pool_v6, nodes };
     (*enabled == Switch::On && !is_simulated).then_some(settings)
 }
 

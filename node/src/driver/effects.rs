@@ -62,6 +62,9 @@ impl Driver {
             Effect::Carry(contract, pod, address) => {
                 self.map(contract, GuestAddress { pod, address, guest: address });
             }
+            Effect::CarrySecond(contract, pod, address, there) => {
+                self.tunnel(|it| it.second(contract, &pod, address, there));
+            }
             Effect::Map(contract, of) => self.map(contract, of),
             Effect::Unmap(contract, pod) => self.tunnel(|it| it.unmap(contract, &pod)),
             Effect::OwnRanges(own) => self.tunnel(|tunnels| tunnels.own(own)),

@@ -1,5 +1,6 @@
 //! What the driver tells whoever keeps the tunnels of leases. None of it waits.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use mercato_agent::{LeaseDesire, OwnRanges};
@@ -19,6 +20,9 @@ pub(crate) trait LeaseTunnels: Send + Sync {
 
     /// Packets for this pod are to be carried, or brought to it, and that is to be answered.
     fn map(&self, contract: ContractId, of: GuestAddress);
+
+    /// The other side brings packets of IPv6 too to the pod of this address, or no longer.
+    fn second(&self, contract: ContractId, pod: &PodId, address: IpAddr, there: bool);
 
     /// Packets for this pod are carried no longer.
     fn unmap(&self, contract: ContractId, pod: &PodId);

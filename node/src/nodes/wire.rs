@@ -67,7 +67,12 @@ mod tests {
     async fn one_after_the_other() {
         let said = [
             FromNode::Hello { token: "a.b.c".to_owned(), address: "10.200.0.7".parse().ok() },
-            FromNode::State { version: 3, mtu: 1_500, trouble: Some("no".to_owned()) },
+            FromNode::State {
+                version: 3,
+                mtu: 1_500,
+                trouble: Some("no".to_owned()),
+                second: true,
+            },
         ];
         // A few bytes at a time.
         let (mut near, mut far) = tokio::io::duplex(5);

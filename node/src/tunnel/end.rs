@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
-use mercato_host::{Marks, Wanted, Way};
+use mercato_host::{Marks, Place, Wanted, Way};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::tunnel::PairSecret;
+use mercato_protocol::tunnel::{PairSecret, second};
 use mercato_session::{Change, PublicKey, SharedSecret};
 use mercato_tunnel::{Command, GatewayHandle, LinkEvent};
 use tokio::task::block_in_place;
@@ -48,6 +48,8 @@ pub(super) struct End {
     refused: BTreeSet<(ContractId, IpAddr)>,
     /// What the machine has, and when that was seen last.
     machine: Option<(Wanted, Instant)>,
+    /// Why the machine has it for IPv4 alone.
+    second_trouble: Option<String>,
 }
 
 impl End {
@@ -61,6 +63,7 @@ impl End {
             version: 0,
             refused: BTreeSet::new(),
             machine: None,
+            second_trouble: None,
         }
     }
 
@@ -170,13 +173,16 @@ impl End {
         }
         let Stand { common, node, ranges, homes, nodes, pods } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
-        let locals = locals.filter(|local| !common.pool.contains(local)).collect();
+        let locals = locals.filter(|local| !common.has(local)).collect();
+        let second = common
+            .second
+            .and_then(|pool| Some(Place { pool: pool.into(), node: second(pool, node)? }));
         let wanted = Wanted {
             marks: self.marks.clone(),
             mtu: limits::TUNNEL_MTU as u32,
             pool: common.pool,
             node,
-            second: None,
+            second,
             ranges,
             homes,
             pods: nodes.here(&locals, pods),
@@ -190,7 +196,10 @@ impl End {
             return;
         }
         match block_in_place(|| machine::set_up(&wanted)) {
-            Ok(()) => (self.machine, self.trouble) = (Some((wanted, Instant::now())), None),
+            Ok(second) => {
+                self.in_second_trouble(second);
+                (self.machine, self.trouble) = (Some((wanted, Instant::now())), None);
+            }
             Err(error) => {
                 self.machine = None;
                 self.in_trouble("the machine is not set up for the tunnel", &error);
@@ -198,10 +207,31 @@ impl End {
         }
     }
 
+    /// The first family does not wait for the second.
+    fn in_second_trouble(&mut self, error: Option<anyhow::Error>) {
+        let why = error.map(|error| format!("{error:#}"));
+        if let Some(why) = why.as_ref().filter(|why| self.second_trouble.as_ref() != Some(why)) {
+            // Once for each reason.
+            tracing::warn!("the machine is set up for the tunnel by IPv4 alone: {why}");
+        }
+        self.second_trouble = why;
+    }
+
+    /// Why no packets pass by IPv6, though the machine should let them.
+    pub(super) fn second_trouble(&self) -> Option<&str> {
+        self.second_trouble.as_deref()
+    }
+
+    /// Whether packets of IPv6 pass.
+    pub(super) fn has_second(&self) -> bool {
+        let wanted = self.machine.as_ref().is_some_and(|(wanted, _)| wanted.second.is_some());
+        wanted && self.second_trouble.is_none()
+    }
+
     /// The pods here that it knows of a lease, by their own addresses.
-    pub(super) fn pods(&self, lease: &ContractId, pool: IpNet) -> Vec<IpAddr> {
+    pub(super) fn pods(&self, lease: &ContractId, common: &Common) -> Vec<IpAddr> {
         let locals = self.table.leases.get(lease).into_iter().flat_map(|row| row.locals.keys());
-        locals.filter(|local| !pool.contains(*local)).copied().collect()
+        locals.filter(|local| !common.has(local)).copied().collect()
     }
 
     /// Its key, while it runs.
@@ -233,7 +263,7 @@ impl End {
         self.table = Table::default();
         self.version = 0;
         self.refused.clear();
-        self.machine = None;
+        (self.machine, self.second_trouble) = (None, None);
     }
 
     /// What went wrong is not tried again yet.

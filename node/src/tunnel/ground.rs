@@ -4,8 +4,9 @@
 
 use std::time::Instant;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use mercato_host::Marks;
+use mercato_kubelet::inventory::RangeUse;
 use tokio::task::block_in_place;
 
 use super::machine::{self, GatewaySettings};
@@ -20,6 +21,8 @@ pub(super) struct Ground {
     /// What the cluster has given to pods and Services, as it said last.
     ranges: Vec<ClusterRange>,
     off: Option<Off>,
+    /// Why nothing passes by IPv6, though the owner wants it.
+    second_off: Option<Off>,
 }
 
 /// Why there can be no gateway, and when that is looked at again.
@@ -31,14 +34,18 @@ struct Off {
 impl Ground {
     /// As the machine is now; of the cluster nothing is known yet.
     pub(super) fn look(settings: GatewaySettings, marks: Marks) -> Self {
-        let mut this = Self { settings, marks, ranges: Vec::new(), off: None };
+        let mut this = Self { settings, marks, ranges: Vec::new(), off: None, second_off: None };
         this.set(this.probe());
+        this.second_off = this.probe_second().map(Off::new);
         this
     }
 
     /// Looks again, if no gateway could run and it is time to; whether it has looked.
     pub(super) fn look_again(&mut self) -> bool {
-        if self.off.as_ref().is_none_or(|off| Instant::now() < off.again) {
+        if self.second_off.as_ref().is_some_and(Off::is_due) {
+            self.second_off = self.probe_second().map(Off::new);
+        }
+        if !self.off.as_ref().is_some_and(Off::is_due) {
             return false;
         }
         self.set(self.probe());
@@ -51,6 +58,23 @@ impl Ground {
         if let Some(why) = overlap(self.settings.pool, &self.ranges) {
             self.set(Some(why));
         }
+        let second = self.settings.pool_v6.and_then(|pool| overlap(pool.into(), &self.ranges));
+        self.second_off = second.map(Off::new).or(self.second_off.take());
+    }
+
+    /// Behind which range pods are known by IPv6, if by any; or why by none, though the owner wants it.
+    pub(super) fn second(&self) -> Result<Option<Ipv6Net>, &str> {
+        match &self.second_off {
+            Some(off) => Err(&off.why),
+            None => Ok(self.settings.pool_v6),
+        }
+    }
+
+    /// Whether the cluster has said that pods have addresses of IPv6.
+    pub(super) fn has_second(&self) -> bool {
+        let of_pods = self.ranges.iter().filter(|it| matches!(it.by, RangeUse::Node(_)));
+        let (four, six): (Vec<_>, Vec<_>) = of_pods.partition(|it| it.net.addr().is_ipv4());
+        !four.is_empty() && !six.is_empty()
     }
 
     /// What the owner wants of the gateway; or why there can be none.
@@ -74,13 +98,21 @@ impl Ground {
             port: settings.map(|settings| settings.port),
             pool: settings.map(|settings| settings.pool),
             reason: self.gateway().err().map(str::to_owned),
-            cut_off: Vec::new(),
+            ..OwnGateway::default()
         }
     }
 
     fn probe(&self) -> Option<String> {
         overlap(self.settings.pool, &self.ranges).or_else(|| {
             let probed = block_in_place(|| machine::probe(&self.settings, &self.marks));
+            probed.err().map(|error| format!("{error:#}"))
+        })
+    }
+
+    fn probe_second(&self) -> Option<String> {
+        let pool = self.settings.pool_v6?;
+        overlap(pool.into(), &self.ranges).or_else(|| {
+            let probed = block_in_place(|| machine::probe_second(pool, &self.marks));
             probed.err().map(|error| format!("{error:#}"))
         })
     }
@@ -94,7 +126,17 @@ impl Ground {
             (None, Some(_)) => tracing::info!("a gateway can run now"),
             (Some(_) | None, _) => {}
         }
-        self.off = why.map(|why| Off { why, again: Instant::now() + limits::TUNNEL_PROBE });
+        self.off = why.map(Off::new);
+    }
+}
+
+impl Off {
+    fn new(why: String) -> Self {
+        Self { why, again: Instant::now() + limits::TUNNEL_PROBE }
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.again
     }
 }
 
@@ -102,16 +144,15 @@ impl Ground {
 fn overlap(pool: IpNet, ranges: &[ClusterRange]) -> Option<String> {
     let overlaps = |it: &&ClusterRange| pool.contains(&it.net) || it.net.contains(&pool);
     let found = ranges.iter().find(overlaps)?;
+    let setting = if pool.addr().is_ipv4() { "pool" } else { "poolV6" };
     Some(format!(
         "the pool {pool} overlaps with {found}: packets to one would go to the other; set \
-         gateway.pool to a range that nothing here uses, and start the daemon again"
+         gateway.{setting} to a range that nothing here uses, and start the daemon again"
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use mercato_kubelet::inventory::RangeUse;
-
     use super::*;
 
     #[test]

@@ -2,15 +2,17 @@
 
 mod gateway;
 mod nodes;
+mod second;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_host::Marks;
 use mercato_offload::key::Uid;
@@ -27,6 +29,7 @@ use super::ground::Ground;
 use super::machine::{self, GatewaySettings};
 use super::nodes::{Nodes, PodNodes};
 use super::peers::Peers;
+use super::second::Seconds;
 use super::secrets::Secrets;
 use super::seen::Seen;
 use super::words::{Heard, Said, TunnelHandle};
@@ -53,6 +56,7 @@ pub(crate) struct Keeper {
     end: End,
     pods: Vec<PodPlace>,
     pod_nodes: PodNodes,
+    seconds: Seconds,
     knows_pods: bool,
     watches_pods: bool,
     nodes: Nodes,
@@ -69,7 +73,23 @@ pub(crate) struct Keeper {
     blocks: BTreeSet<IpNet>,
     ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
     news: BTreeMap<ContractId, Told>,
-    mapped: BTreeMap<(ContractId, Uid), (u64, bool)>,
+    mapped: BTreeMap<(ContractId, Uid), Mapped>,
+    /// Behind which range pods are known by IPv6, where all is there that it takes.
+    second: Option<Ipv6Net>,
+    /// Why not, though the cluster has it and the owner wants it.
+    second_off: Option<String>,
+    /// An earlier run has had it.
+    had_second: bool,
+}
+
+/// What was told of a pod.
+#[derive(Clone, Copy)]
+struct Mapped {
+    /// For which of the agent's words.
+    said: u64,
+    done: bool,
+    /// By which address of IPv6 too.
+    second: Option<IpAddr>,
 }
 
 /// What was told of the tunnel of a lease.
@@ -160,6 +180,7 @@ impl Before {
             end: End::new(Marks::default(), links),
             pods: Vec::new(),
             pod_nodes: PodNodes::new(),
+            seconds: Seconds::default(),
             knows_pods: false,
             watches_pods: false,
             nodes: Nodes::default(),
@@ -174,6 +195,9 @@ impl Before {
             ranges_told: BTreeMap::new(),
             news: BTreeMap::new(),
             mapped: BTreeMap::new(),
+            second: None,
+            second_off: None,
+            had_second: false,
         }
     }
 }
@@ -229,6 +253,8 @@ impl Keeper {
                 // What the gateway needs of the kernel fails likewise, and is said then.
                 Err(error) => tracing::debug!("the way to nodes is not known: {error:#}"),
             }
+            let had = block_in_place(|| machine::has_second(self.end.marks()));
+            self.had_second = !partners.is_empty() && had.unwrap_or_default();
         }
         self.ask_ranges();
     }
@@ -243,8 +269,10 @@ impl Keeper {
                 self.peers.on_down(&key);
             }
             Event::Pods(pods) => {
-                let at = pods.iter().filter_map(|pod| Some((pod.address?, pod.node.clone())));
+                let of = |pod: &PodPlace| [pod.address, pod.second].into_iter().flatten();
+                let at = pods.iter().flat_map(|pod| of(pod).map(|at| (at, pod.node.clone())));
                 self.pod_nodes = at.collect();
+                self.seconds = Seconds::of(&pods);
                 self.pods = pods;
                 self.knows_pods = true;
             }

@@ -8,9 +8,9 @@ use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow, bail};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use mercato_discovery::Host;
-use mercato_host::{Family, Finding, Mac, Marks, Wanted};
+use mercato_host::{Family, Finding, Mac, Marks, Wanted, WantedError};
 use mercato_net::Net;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
@@ -30,6 +30,8 @@ pub(crate) struct GatewaySettings {
     pub(crate) addresses: Vec<SocketAddr>,
     /// By addresses of this range pods are known.
     pub(crate) pool: IpNet,
+    /// Behind this one they are known by IPv6; none: by IPv4 alone.
+    pub(crate) pool_v6: Option<Ipv6Net>,
     /// The way between the nodes of this cluster.
     pub(crate) nodes: NodesSettings,
 }
@@ -56,12 +58,18 @@ impl GatewaySettings {
             if let Host::Ip(ip) = address.host
                 && !ip.is_loopback()
                 && !ip.is_unspecified()
-                && !self.pool.contains(&ip)
+                && !self.is_in_pool(ip)
             {
                 of.insert(SocketAddr::new(ip, self.port));
             }
         }
         of.into_iter().collect()
+    }
+
+    /// By such an address pods are known in tunnels.
+    fn is_in_pool(&self, ip: IpAddr) -> bool {
+        let second = self.pool_v6.map(IpNet::V6);
+        self.pool.contains(&ip) || second.is_some_and(|pool| pool.contains(&ip))
     }
 }
 
@@ -134,6 +142,31 @@ pub(super) fn probe(settings: &GatewaySettings, marks: &Marks) -> anyhow::Result
     Ok(())
 }
 
+/// Whether packets of IPv6 can go by a gateway here: the kernel knows and forwards them, and the
+/// pool is nobody's.
+pub(super) fn probe_second(pool: Ipv6Net, marks: &Marks) -> anyhow::Result<()> {
+    let found = mercato_host::read(marks).map_err(whole)?;
+    if !found.forwarding.contains_key(&Family::V6) {
+        bail!("{}", WantedError::Kernel(Family::V6));
+    }
+    let networks = mercato_host::networks(marks).map_err(whole)?;
+    if let Some(overlap) = mercato_host::overlap(pool.into(), &networks) {
+        bail!("{overlap}");
+    }
+    let off = Finding::ForwardingOff(Family::V6);
+    match found.findings().iter().find(|it| **it == off) {
+        Some(off) => bail!("{off}"),
+        None => Ok(()),
+    }
+}
+
+/// Whether an earlier run has had IPv6 in tunnels, and has left it here.
+pub(super) fn has_second(marks: &Marks) -> anyhow::Result<bool> {
+    let found = mercato_host::read(marks).map_err(whole)?;
+    let mut ours = found.routes.iter().filter(|route| route.protocol == marks.protocol);
+    Ok(ours.any(|route| Family::of_net(route.net) == Family::V6))
+}
+
 fn open(port: u16, shards: u8) -> anyhow::Result<(Vec<Device>, Vec<DatagramSocket>)> {
     let offloads = OffloadState::new(Offloads::ALL);
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
@@ -162,7 +195,8 @@ pub(super) fn nodes(marks: &Marks) -> anyhow::Result<BTreeMap<IpAddr, IpAddr>> {
         let mut behind = overlay.endpoints.iter().filter(|endpoint| endpoint.mac == mac);
         behind.find_map(|endpoint| endpoint.machine)
     };
-    let known = overlay.neighbours.iter();
+    // Those of the second family follow from the first ones.
+    let known = overlay.neighbours.iter().filter(|it| it.address.is_ipv4());
     Ok(known.filter_map(|it| Some((machine(it.mac)?, it.address))).collect())
 }
 
@@ -171,8 +205,18 @@ pub(super) fn addresses(marks: &Marks) -> anyhow::Result<BTreeSet<IpAddr>> {
     Ok(mercato_host::read(marks).map_err(whole)?.own.into_keys().collect())
 }
 
-/// Brings the machine to what is wanted.
-pub(super) fn set_up(wanted: &Wanted) -> anyhow::Result<()> {
+/// Brings the machine to what is wanted; or to the first family of it, and then gives why the second
+/// one cannot be.
+pub(super) fn set_up(wanted: &Wanted) -> anyhow::Result<Option<anyhow::Error>> {
+    match set_up_whole(wanted) {
+        Err(error) if wanted.second.is_some() => {
+            set_up_whole(&wanted.first_alone()).map(|()| Some(error))
+        }
+        done => done.map(|()| None),
+    }
+}
+
+fn set_up_whole(wanted: &Wanted) -> anyhow::Result<()> {
     let found = mercato_host::read(&wanted.marks).map_err(whole)?;
     let steps = mercato_host::plan(&found, wanted)?;
     mercato_host::apply(&steps).map_err(whole)

@@ -2,6 +2,7 @@
 //! of it is in force there. What it was told before stays with a node that does not answer.
 
 mod address;
+mod common;
 mod machines;
 mod seat;
 mod share;
@@ -16,6 +17,7 @@ use mercato_protocol::node::LEAST_MTU;
 use tokio::sync::watch;
 
 use self::address::address_of;
+pub(super) use self::common::Common;
 use self::machines::{Machine, Machines};
 use self::seat::Seat;
 use self::share::LeftOut;
@@ -81,16 +83,6 @@ enum Standing {
     Among,
     /// It is none of them.
     Apart,
-}
-
-/// What all nodes have in common.
-pub(super) struct Common {
-    pub(super) pool: IpNet,
-    /// The network identifier of the overlay, and its port.
-    pub(super) vni: u32,
-    pub(super) port: u16,
-    /// The largest packet on the way of all of them, in bytes, without the overlay's headers.
-    pub(super) mtu: u32,
 }
 
 impl Nodes {
@@ -215,14 +207,14 @@ impl Nodes {
     pub(super) fn overlay(&self, common: &Common) -> Option<Overlay> {
         let local = self.local()?;
         let nodes: BTreeMap<_, _> =
-            self.seats.values().map(|seat| (seat.address, seat.machine)).collect();
+            self.seats.values().flat_map(|seat| seat.places(common.second)).collect();
         let Common { vni, port, .. } = *common;
         let mtu = self.mtu(common);
         (!nodes.is_empty()).then_some(Overlay { vni, port, local, mtu, nodes })
     }
 
     /// The largest packet that passes on the overlay everywhere.
-    fn mtu(&self, common: &Common) -> u32 {
+    pub(super) fn mtu(&self, common: &Common) -> u32 {
         let headers = Overlay::headers(self.local().map_or(Family::V4, Family::of));
         let all = self.seats.values().map(Seat::mtu).chain([self.own_mtu]);
         // One that says nonsense, or nothing yet, is no reason to cut off the others.

@@ -2,6 +2,7 @@
 //! of each is kept, and the gateway's task keeps up with it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mercato_agent::{LeaseDesire, MappedRange, OwnRanges, Phase};
@@ -53,6 +54,8 @@ pub(super) struct SaidLease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SaidPod {
     pub(super) of: GuestAddress,
+    /// Consumer: the provider brings packets of IPv6 too to it.
+    pub(super) second: bool,
     /// When it was said: each time wants an answer.
     pub(super) said: u64,
 }
@@ -121,7 +124,20 @@ impl LeaseTunnels for TunnelHandle {
     fn map(&self, contract: ContractId, of: GuestAddress) {
         self.say(|said, number| {
             let pods = said.pods.entry(contract).or_default();
-            pods.insert(of.pod.uid.clone(), SaidPod { of, said: number });
+            let before = pods.get(&of.pod.uid).filter(|pod| pod.of == of);
+            let second = before.is_some_and(|pod| pod.second);
+            pods.insert(of.pod.uid.clone(), SaidPod { of, second, said: number });
+        });
+    }
+
+    fn second(&self, contract: ContractId, pod: &PodId, address: IpAddr, there: bool) {
+        self.say(|said, number| {
+            let pods = said.pods.get_mut(&contract);
+            if let Some(pod) = pods.and_then(|pods| pods.get_mut(&pod.uid))
+                && pod.of.address == address
+            {
+                (pod.second, pod.said) = (there, number);
+            }
         });
     }
 

@@ -8,12 +8,14 @@
 
 mod gateways;
 mod pair_secret;
+mod second;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use gateways::{Gateway, Gateways};
 pub use pair_secret::PairSecret;
+pub use second::{SECOND_POOL, SECOND_PREFIX, second, second_range};
 
 use crate::codec::{CodecError, Message, Wire as _, Writer, at_most, wire_enum, wire_union};
 use crate::envelope::Signed;

@@ -82,8 +82,10 @@ impl ToHome {
                 pod.validate()?;
                 event.validate()
             }
-            Self::InForce { pod, address } => {
+            Self::InForce { pod, address, second } => {
                 pod.validate()?;
+                let is_first = address.is_some_and(|address| address.is_ipv4());
+                ensure(is_first || !second, "a second address without a first one")?;
                 address.map_or(Ok(()), pods_address)
             }
             Self::HaveEnd => Ok(()),

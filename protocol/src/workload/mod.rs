@@ -171,6 +171,9 @@ pub enum ToHome {
         /// They reach it by this address; none: by no address, it has none over there or the
         /// provider cannot bring packets to it.
         address: Option<IpAddr>,
+        /// They reach it by IPv6 too, by the address that follows from that one
+        /// ([`second`](crate::tunnel::second)).
+        second: bool,
     },
 }
 
@@ -379,7 +382,7 @@ wire_union!(ToHome {
     3 => Refused { 1 => item, 2 => refusal },
     4 => Missing(item),
     5 => Event { 1 => pod, 2 => event },
-    6 => InForce { 1 => pod, 2 => address },
+    6 => InForce { 1 => pod, 2 => address, 3 => second },
 });
 wire_map!(PodEvent { 1 => kind, 2 => reason, 3 => field, 4 => message, 5 => count });
 wire_enum!(EventKind { 0 => Normal, 1 => Warning });

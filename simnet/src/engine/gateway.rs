@@ -31,6 +31,8 @@ pub(crate) struct Gateway {
 pub(crate) enum Step {
     /// Packets for a pod go to the provider.
     Carry(ContractId, PodId, IpAddr),
+    /// Packets of the second family go there too, or no longer.
+    CarrySecond(ContractId, PodId, IpAddr, bool),
     /// What was asked for is done.
     Map(ContractId, GuestAddress),
     /// There is no gateway to do it.
@@ -39,6 +41,11 @@ pub(crate) enum Step {
     News(ContractId, TunnelNews),
     /// Another cluster's pods are known by these ranges.
     Ranges(ClusterId, BTreeSet<IpNet>),
+}
+
+/// Every other cluster has both families.
+pub(super) fn has_both(at: usize) -> bool {
+    at.is_multiple_of(2)
 }
 
 /// What each agent with a gateway is told first: the pool, which is the same for all of them, and

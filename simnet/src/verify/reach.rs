@@ -8,6 +8,7 @@ use mercato_agent::{Change, Record, RecordKey};
 use mercato_offload::address::GuestAddress;
 use mercato_offload::home;
 use mercato_offload::key::Uid;
+use mercato_protocol::tunnel::{SECOND_POOL, second};
 use serde_json::Value;
 
 use super::{Violation, ensure};
@@ -25,9 +26,11 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// A gateway brings packets to a guest from now on.
-    pub(crate) fn on_brought(&mut self, of: &GuestAddress) {
-        self.brought.insert((of.pod.uid.0.clone(), of.address));
+    /// A gateway brings packets to a guest from now on, perhaps of both families.
+    pub(crate) fn on_brought(&mut self, of: &GuestAddress, both: bool) {
+        let second = second(SECOND_POOL, of.address).filter(|_| both);
+        let known = [of.address].into_iter().chain(second);
+        self.brought.extend(known.map(|address| (of.pod.uid.0.clone(), address)));
     }
 
     /// A cluster has written this.
@@ -70,6 +73,17 @@ impl Reach {
         ensure(shown.is_none_or(brought), || {
             format!("{name} is shown at {shown:?}, where nobody brings packets to it")
         })?;
+        let all = pod["status"]["podIPs"].as_array().into_iter().flatten();
+        let all: Vec<Option<IpAddr>> =
+            all.map(|it| it["ip"].as_str().and_then(|ip| ip.parse().ok())).collect();
+        let known = shown.and_then(|shown| second(SECOND_POOL, shown)).filter(|it| brought(*it));
+        let is_right = match &all[..] {
+            [] => shown.is_none(),
+            [first] => *first == shown,
+            [first, other] => *first == shown && shown.is_some() && *other == known,
+            _ => false,
+        };
+        ensure(is_right, || format!("{name} is shown at {shown:?}, and at {all:?}"))?;
         let conditions = pod["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
         let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
@@ -114,6 +128,7 @@ mod tests {
         let mut reach = Reach::default();
         let shown = |uid: &str, ip: Option<&str>| {
             json!({ "metadata": { "name": uid, "uid": uid }, "status": { "podIP": ip,
+                "podIPs": ip.map_or_else(Vec::new, |ip| vec![json!({ "ip": ip })]),
                 "conditions": [{ "type": "Ready", "status": "True" }] } })
         };
         assert!(reach.on_shown(&shown("a", None), true).is_err());
@@ -121,7 +136,15 @@ mod tests {
         let there = shown("c", Some("10.200.0.1"));
         assert!(reach.on_shown(&there, true).is_err());
         let (address, guest) = ([10, 200, 0, 1].into(), [10, 42, 0, 1].into());
-        reach.on_brought(&GuestAddress { pod: pod("c"), address, guest });
+        reach.on_brought(&GuestAddress { pod: pod("c"), address, guest }, false);
         assert_eq!(reach.on_shown(&there, true), Ok(()));
+        let mut both = there;
+        let known = "fd4d:6572:6361:746f::10.200.0.1";
+        both["status"]["podIPs"] = json!([{ "ip": "10.200.0.1" }, { "ip": known }]);
+        assert!(reach.on_shown(&both, true).is_err());
+        reach.on_brought(&GuestAddress { pod: pod("c"), address, guest }, true);
+        assert_eq!(reach.on_shown(&both, true), Ok(()));
+        both["status"]["podIPs"][1]["ip"] = "fd4d:6572:6361:746f::10.200.0.2".into();
+        assert!(reach.on_shown(&both, true).is_err());
     }
 }

@@ -104,6 +104,7 @@ impl Wire {
             Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
             Effect::Home(contract, _)
             | Effect::Carry(contract, ..)
+            | Effect::CarrySecond(contract, ..)
             | Effect::Map(contract, _)
             | Effect::Unmap(contract, _) => self.is_signed(at, site, *contract),
             Effect::Lease(desire) => {

@@ -23,6 +23,9 @@ impl Lease {
             }
             home::Effect::Event(pod, event) => work(HomeWork::Event(pod, event)),
             home::Effect::Carry(pod, address) => Effect::Carry(contract, pod, address),
+            home::Effect::CarrySecond(pod, address, there) => {
+                Effect::CarrySecond(contract, pod, address, there)
+            }
             home::Effect::Uncarry(pod) => Effect::Unmap(contract, pod),
         }
     }

@@ -115,6 +115,7 @@ impl Cluster {
             deletion_grace_s: None,
             terminal: false,
             pod_ip: None,
+            second_ip: None,
             gates: Vec::new(),
             route: None,
             place: self.place.clone(),
@@ -247,7 +248,7 @@ impl Cluster {
                         self.waiting.remove(&pod.uid);
                         seen.terminal |= outcome.is_some();
                         seen.pod_ip = match reach {
-                            Reach::At(address) => Some(address),
+                            Reach::At { address, .. } => Some(address),
                             Reach::Not | Reach::Awaited => None,
                         };
                         vec![home::Input::Written(pod.uid), home::Input::Pod(seen.clone())]

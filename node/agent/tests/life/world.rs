@@ -339,6 +339,7 @@ impl World {
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
             Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
             Effect::Carry(contract, pod, address) => carried(contract, pod, address),
+            Effect::CarrySecond(..) => vec![], // it has one family
             Effect::Map(contract, of) => this.cluster.map(contract, of),
             Effect::Unmap(_, pod) => this.cluster.unmap(&pod),
             Effect::OwnRanges(own) => this.cluster.name_own(own),

@@ -65,6 +65,23 @@ fn all() -> [(Found, Wanted); 4] {
     ]
 }
 
+#[test]
+fn the_first_family_goes_on_alone() {
+    for (_, both) in all().into_iter().filter(|(_, wanted)| wanted.second.is_some()) {
+        let first = both.first_alone();
+        first.check().unwrap();
+        let lost = (both.pods.len() - first.pods.len(), both.ranges.len() - first.ranges.len());
+        assert_eq!((first.second, lost), (None, (1, 1)));
+        assert_eq!(first.first_alone(), first);
+    }
+    assert_eq!(both_at_other().first_alone(), other());
+    // A node that has a way by its address of the other family has none without it.
+    let mut by_first = both_at_gateway();
+    let Way::Device { elsewhere } = &mut by_first.way else { panic!("it is the gateway") };
+    elsewhere.retain(|_, node| node.is_ipv4());
+    assert_eq!(by_first.first_alone(), gateway());
+}
+
 /// What becomes of packets by the route that it is about.
 fn kind(step: &Step) -> Option<RouteKind> {
     if let Step::AddRoute(route) | Step::RemoveRoute(route) = step {

@@ -10,6 +10,7 @@ use super::TAKES;
 use super::settled::{Seen, told};
 use crate::cluster::Cluster;
 use crate::kind::POD;
+use crate::limits;
 use crate::watch::{Selection, changes};
 
 /// Where a pod is that is bound to a node, not over, and on the pod network.
@@ -21,6 +22,8 @@ pub struct PodPlace {
     pub node: String,
     /// Its address on the pod network, once it has one.
     pub address: Option<IpAddr>,
+    /// The one of the other family, in a cluster that has both.
+    pub second: Option<IpAddr>,
 }
 
 impl PodPlace {
@@ -32,12 +35,26 @@ impl PodPlace {
         {
             return None;
         }
+        let node = spec["nodeName"].as_str().filter(|node| !node.is_empty())?.to_owned();
+        let address = parse(&status["podIP"]);
+        let second = address.and_then(|first| {
+            let all = status["podIPs"].as_array().into_iter().flatten().take(limits::POD_ADDRESSES);
+            let mut others = all.filter_map(|it| parse(&it["ip"]));
+            others.find(|other| other.is_ipv4() != first.is_ipv4())
+        });
         Some(Self {
             namespace: pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
-            node: spec["nodeName"].as_str().filter(|node| !node.is_empty())?.to_owned(),
-            address: status["podIP"].as_str().and_then(|address| address.parse().ok()),
+            node,
+            address,
+            second,
         })
     }
+}
+
+/// An address; none for what is something else, or for one of IPv4 in the form of IPv6.
+fn parse(text: &Value) -> Option<IpAddr> {
+    let address: IpAddr = text.as_str()?.parse().ok()?;
+    (address.to_canonical() == address).then_some(address)
 }
 
 /// All places of pods, first when all pods are known, then whenever one differs. Ends never; an
@@ -64,7 +81,29 @@ mod tests {
 
     fn place(node: &str, address: &str) -> PodPlace {
         let address = address.parse().ok();
-        PodPlace { namespace: "shop".into(), node: node.into(), address }
+        PodPlace { namespace: "shop".into(), node: node.into(), address, second: None }
+    }
+
+    #[test]
+    fn a_pod_has_one_address_of_each_family() {
+        let second = |first: &str, all: Value| {
+            let mut pod = pod();
+            pod["status"]["podIP"] = json!(first);
+            pod["status"]["podIPs"] = all;
+            PodPlace::read(&pod).unwrap().second
+        };
+        let (four, six) = ("10.42.0.7", "fd00::7");
+        let ips = |all: &[&str]| all.iter().map(|ip| json!({ "ip": ip })).collect::<Value>();
+        assert_eq!(second(four, ips(&[four, six])), six.parse().ok());
+        assert_eq!(second(four, ips(&[four, "10.42.0.8", six, "fd00::8"])), six.parse().ok());
+        assert_eq!(second(six, ips(&[six, four])), four.parse().ok());
+        assert_eq!(second("", ips(&[six])), None, "it has none yet");
+        for garbled in [json!(six), json!([six]), json!([{ "ip": 7 }, { "ip": "fd00" }, null])] {
+            assert_eq!(second(four, garbled.clone()), None, "{garbled}");
+        }
+        assert_eq!(second(four, ips(&[four, "::ffff:10.42.0.9"])), None);
+        let long: Vec<&str> = [four; limits::POD_ADDRESSES].into_iter().chain([six]).collect();
+        assert_eq!(second(four, ips(&long)), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The home pod's status, from the guest's.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::schema_status::POD_STATUS;
@@ -61,9 +63,9 @@ pub fn home_status(
     // As at home: who has taken the pod says where it is.
     let taken = !status["startTime"].is_null();
     let host_ip = ctx.host_ip.as_deref().filter(|_| taken);
-    let pod_ip = match ctx.reach {
-        Reach::At(address) => Some(address.to_string()),
-        Reach::Not | Reach::Awaited => None,
+    let pod_ips: Vec<IpAddr> = match ctx.reach {
+        Reach::At { address, second } => [address].into_iter().chain(second).collect(),
+        Reach::Not | Reach::Awaited => Vec::new(),
     };
     let own = [
         ("qosClass", old["qosClass"].clone()),
@@ -71,8 +73,8 @@ pub fn home_status(
         ("nominatedNodeName", old["nominatedNodeName"].clone()),
         ("hostIP", json!(host_ip)),
         ("hostIPs", ip_list(host_ip)),
-        ("podIP", json!(pod_ip)),
-        ("podIPs", ip_list(pod_ip.as_deref())),
+        ("podIP", json!(pod_ips.first())),
+        ("podIPs", ip_list(&pod_ips)),
     ];
     for (name, value) in own.into_iter().filter(|(_, value)| !value.is_null()) {
         status[name] = value;
@@ -91,8 +93,10 @@ fn generation(status: &Value, old: &Value, home: &Value) -> Value {
     if seen > 0 { json!(seen) } else { Value::Null }
 }
 
-fn ip_list(ip: Option<&str>) -> Value {
-    ip.map_or(Value::Null, |ip| json!([{ "ip": ip }]))
+/// As the API has it: the one that stands alone too comes first.
+fn ip_list(all: impl IntoIterator<Item = impl Serialize>) -> Value {
+    let all: Vec<Value> = all.into_iter().map(|ip| json!({ "ip": ip })).collect();
+    if all.is_empty() { Value::Null } else { all.into() }
 }
 
 fn settle_phase(status: &mut Value, old: &Value, outcome: Option<&Outcome>) {

@@ -24,6 +24,15 @@ impl GuestSession {
         }
     }
 
+    pub(super) fn on_second_mapped(&mut self, of: &GuestAddress, done: bool) {
+        let Some(pod) = self.pods.get_mut(&of.pod.uid) else { return };
+        // One of IPv6 has no other address that would follow from it.
+        if pod.called.asked.as_ref() == Some(of) && of.address.is_ipv4() {
+            pod.called.second = done;
+            self.unsaid.insert(Item::Pod(of.pod.clone()));
+        }
+    }
+
     /// Keeps the gateway in step with where the guest is.
     pub(super) fn map(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
@@ -31,7 +40,7 @@ impl GuestSession {
         if wanted == pod.called.asked {
             return;
         }
-        pod.called.done = None;
+        (pod.called.done, pod.called.second) = (None, false);
         pod.called.asked = wanted.clone();
         out.push(wanted.map_or_else(|| Effect::Unmap(pod.id.clone()), Effect::Map));
     }

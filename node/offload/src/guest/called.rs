@@ -15,8 +15,10 @@ pub(super) struct Called {
     pub(super) asked: Option<GuestAddress>,
     /// Whether it does so; none: it has not answered yet.
     pub(super) done: Option<bool>,
+    /// Whether it does so for the second family too.
+    pub(super) second: bool,
     /// What home was told on this link.
-    pub(super) told: Option<Option<IpAddr>>,
+    pub(super) told: Option<(Option<IpAddr>, bool)>,
 }
 
 impl Called {
@@ -34,9 +36,10 @@ impl Called {
     pub(super) fn statement(&mut self, pod: &PodId) -> Option<ToHome> {
         let address = self.asked.as_ref()?.address;
         let address = self.done?.then_some(address);
-        if self.told.replace(address) == Some(address) {
+        let second = self.second && address.is_some();
+        if self.told.replace((address, second)) == Some((address, second)) {
             return None;
         }
-        Some(ToHome::InForce { pod: pod.clone(), address })
+        Some(ToHome::InForce { pod: pod.clone(), address, second })
     }
 }

@@ -90,6 +90,9 @@ pub enum Input {
     NotWritten(Item, Failure),
     /// The answer to [`Effect::Map`]: packets for the guest are brought to it, or cannot be.
     Mapped(GuestAddress, bool),
+    /// Packets of the second family are brought to that guest too, or no longer: said before the
+    /// answer, or whenever it changes. Never said is no.
+    SecondMapped(GuestAddress, bool),
     /// This home namespace has another guest namespace: what was refused is tried again.
     Moved(String),
     /// The lease is over: nothing more is admitted, and what is there is removed.

@@ -141,6 +141,7 @@ impl GuestSession {
             Input::Written(item) => self.on_written(now, &item, &mut out),
             Input::NotWritten(item, failure) => self.on_failure(now, &item, failure, &mut out),
             Input::Mapped(of, done) => self.on_mapped(&of, done),
+            Input::SecondMapped(of, done) => self.on_second_mapped(&of, done),
             Input::Moved(namespace) => self.on_moved(now, &namespace, &mut out),
             Input::Close => {
                 if !std::mem::replace(&mut self.closing, true) {

@@ -46,6 +46,8 @@ pub struct HomePod {
     pub gates: Vec<String>,
     /// `status.podIP`, as we wrote it.
     pub pod_ip: Option<IpAddr>,
+    /// The one of the other family in `status.podIPs`, likewise.
+    pub second_ip: Option<IpAddr>,
     /// For a pod that is itself a guest here: how it came.
     pub route: Option<Box<Route>>,
     /// What its guest namespace is to be called; none: the provider's to name.
@@ -93,6 +95,9 @@ pub enum Input {
     Tunnel(Tunnel),
     /// The answer to [`Effect::Carry`]: packets for this pod go to the provider, or cannot.
     Carried(PodId, IpAddr, bool),
+    /// The answer to [`Effect::CarrySecond`] about the pod of this address, said again whenever it
+    /// changes: packets go to the provider by this second address too; none: by none.
+    SecondCarried(PodId, IpAddr, Option<IpAddr>),
     /// The deadline of `wakeup` has come.
     Wake,
 }
@@ -143,6 +148,9 @@ pub enum Effect {
     /// Carry packets for this pod to the provider, by this address and by no other; answered by
     /// [`Input::Carried`].
     Carry(PodId, IpAddr),
+    /// The provider brings packets of the second family to the pod of this address, or no longer:
+    /// carry them too, or not; answered by [`Input::SecondCarried`].
+    CarrySecond(PodId, IpAddr, bool),
     /// Carry packets for this pod no longer.
     Uncarry(PodId),
 }

@@ -29,7 +29,9 @@ impl HomeSession {
                 ToHome::Status { pod, report } => self.on_report(&pod, report, true, out),
                 ToHome::Refused { item, refusal } => self.on_refused(item, refusal, out),
                 ToHome::Missing(item) => self.on_missing(item),
-                ToHome::InForce { pod, address } => self.on_in_force(&pod, address, out),
+                ToHome::InForce { pod, address, second } => {
+                    self.on_in_force(&pod, address, second, out);
+                }
                 ToHome::Event { pod, event } => {
                     // Only a pod that was given away has a kubelet over there.
                     let given = |pod: &mut Pod| pod.told.put.is_some();

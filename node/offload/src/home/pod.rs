@@ -40,6 +40,18 @@ pub(super) struct Pod {
     pub(super) carried: Option<Option<IpAddr>>,
     /// What the provider does with packets for it, by its word on this link.
     pub(super) in_force: Option<Option<IpAddr>>,
+    pub(super) second: Second,
+}
+
+/// What is known of the second family.
+#[derive(Debug, Default)]
+pub(super) struct Second {
+    /// Whether the provider brings packets of it, by its last word.
+    pub(super) in_force: bool,
+    /// Whether home was asked to carry them, in this run,
+    pub(super) asked: bool,
+    /// and by which address it does so; none of them: by none.
+    pub(super) carried: Option<Option<IpAddr>>,
 }
 
 /// What the provider was told, or said that it holds, since the last resynchronisation.
@@ -71,6 +83,7 @@ impl Pod {
             asked: None,
             carried: None,
             in_force: None,
+            second: Second::default(),
         }
     }
 
@@ -200,7 +213,8 @@ impl Pod {
 
     pub(super) fn reach(&self, tunnel: Tunnel, report: &Report) -> Reach {
         let Some(seen) = &self.seen else { return Reach::Not };
-        let shown = seen.pod_ip.map_or(Reach::Not, Reach::At);
+        let at = |address, second| Reach::At { address, second };
+        let shown = seen.pod_ip.map_or(Reach::Not, |address| at(address, seen.second_ip));
         if report.stage != Stage::Live {
             return shown;
         }
@@ -210,7 +224,10 @@ impl Pod {
             // What is shown since earlier stays, though a node of home's has not come back yet.
             (Tunnel::Agreed(_), _) if self.carried == Some(None) && !same => Reach::Not,
             (Tunnel::Agreed(_), Some(address)) if Some(address) == self.carried => {
-                address.map_or(Reach::Not, Reach::At)
+                // What is shown since earlier stays until the provider has said otherwise.
+                let earlier = seen.second_ip.filter(|_| same);
+                let second = self.second.carried.unwrap_or(earlier);
+                address.map_or(Reach::Not, |address| at(address, second))
             }
             // It is what is shown since earlier, and stays.
             (Tunnel::Awaited | Tunnel::Agreed(_), _) if same => shown,

@@ -127,6 +127,9 @@ impl HomeSession {
                 self.on_not_written(now, &uid, missing, &mut out);
             }
             Input::Carried(pod, address, done) => self.on_carried(&pod, address, done, &mut out),
+            Input::SecondCarried(pod, address, second) => {
+                self.on_second_carried(&pod, address, second, &mut out);
+            }
             Input::Tunnel(tunnel) => self.on_tunnel(tunnel, &mut out),
             Input::Wake => self.on_wake(now, &mut out),
         }

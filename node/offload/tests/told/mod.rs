@@ -35,6 +35,7 @@ pub(crate) fn at_home() -> home::HomePod {
         terminal: false,
         gates: Vec::new(),
         pod_ip: None,
+        second_ip: None,
         route: None,
         place: None,
         refusal: None,

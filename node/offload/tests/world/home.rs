@@ -222,7 +222,7 @@ impl Home {
                 pod.status = status.or(pod.status);
                 pod.ready = pod.gate;
                 pod.ip = match reach {
-                    Reach::At(address) => Some(address),
+                    Reach::At { address, .. } => Some(address),
                     Reach::Not | Reach::Awaited => None,
                 };
                 self.events.push_back(Input::Pod(seen(pod)));
@@ -391,6 +391,7 @@ fn seen(pod: &Pod) -> HomePod {
         deletion_grace_s: pod.deletion,
         terminal: pod.is_terminal(),
         pod_ip: pod.ip,
+        second_ip: None,
         gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),
         route: None,
         place: None,

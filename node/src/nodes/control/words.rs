@@ -35,6 +35,8 @@ pub(crate) struct NodeState {
     pub(crate) mtu: u32,
     /// Why the latest wish is not in force.
     pub(crate) trouble: Option<String>,
+    /// Whether what is in force is so for IPv6 too.
+    pub(crate) second: bool,
 }
 
 /// What a node is told.
@@ -127,6 +129,7 @@ mod tests {
             vni: 7_475,
             port: 7_477,
             mtu: 1_420,
+            pool_v6: None,
         };
         let range = |text: &str| -> IpNet { text.parse().unwrap() };
         let [first, second] = ["10.201.3.0/25", "10.201.4.0/25"].map(range);

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_host::{Marks, Overlay, Wanted, Way};
+use mercato_host::{Marks, Overlay, Place, Wanted, Way};
 use mercato_protocol::node::{NodeWay, Snapshot};
+use mercato_protocol::tunnel::{second, second_range};
 
 use crate::limits;
 
@@ -157,10 +158,26 @@ impl Force {
             Said::Nobody => Target::Refuse,
             Said::Snapshot { way: None, .. } => Target::Nothing,
             Said::Snapshot { way: Some(way), leases, .. } => {
-                Target::SetUp(Box::new(wanted(way, leases)))
+                Target::SetUp(Box::new(with_second(wanted(way, leases), way)))
             }
         }
     }
+}
+
+/// By IPv6 each is known by what it is known by of IPv4.
+fn with_second(mut wanted: Wanted, way: &NodeWay) -> Wanted {
+    let Some(IpNet::V6(pool)) = way.pool_v6 else { return wanted };
+    let known = |address| second(pool, address);
+    wanted.second = known(way.address).map(|node| Place { pool: pool.into(), node });
+    for ranges in [&mut wanted.ranges, &mut wanted.homes] {
+        let of_both: Vec<_> =
+            ranges.iter().filter_map(|range| second_range(pool, *range)).collect();
+        ranges.extend(of_both);
+    }
+    if let Some(overlay) = &mut wanted.overlay {
+        overlay.nodes.extend(known(way.gateway).map(|gateway| (gateway, way.gateway_machine)));
+    }
+    wanted
 }
 
 fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
@@ -195,6 +212,8 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
 #[cfg(test)]
 mod tests {
     use mercato_protocol::node::NodeLease;
+
+    use mercato_protocol::tunnel::SECOND_POOL;
 
     use super::super::testing::{lease, snapshot, way};
     use super::*;
@@ -249,6 +268,27 @@ mod tests {
         let none = Snapshot { way: None, ..snapshot(3, Vec::new()) };
         force.hear(Heard { connection: 1, at_ms: 70, snapshot: Some(none) });
         assert_eq!(force.target(), Target::Nothing);
+    }
+
+    #[test]
+    fn what_is_of_the_second_family_follows_from_the_first() {
+        let mut force = Force::new(0);
+        let pods = ["10.42.0.5", "fd42::5"];
+        let mut heard = heard(1, 50, vec![lease(9_000, &["10.201.0.0/24"], &pods)]);
+        let way = heard.snapshot.as_mut().and_then(|it| it.way.as_mut()).unwrap();
+        way.pool_v6 = Some(SECOND_POOL.into());
+        force.hear(heard);
+        let wanted = set_up(&force);
+        wanted.check().unwrap();
+        let node = "fd4d:6572:6361:746f::10.200.0.7".parse().unwrap();
+        assert_eq!(wanted.second, Some(Place { pool: SECOND_POOL.into(), node }));
+        assert!(wanted.ranges.contains(&"fd4d:6572:6361:746f::10.201.0.0/120".parse().unwrap()));
+        assert_eq!((wanted.ranges.len(), wanted.pods.len()), (2, 2));
+        let nodes = wanted.overlay.unwrap().nodes;
+        assert_eq!(
+            nodes[&"fd4d:6572:6361:746f::10.200.0.1".parse().unwrap()],
+            nodes[&self::way().gateway]
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::force::{Force, Heard, Target, Word};
+use super::look::{Done, Outcome, look};
 use super::machine::{Machine, Trouble};
 use crate::limits;
 
@@ -25,6 +26,8 @@ pub(super) struct Standing {
     pub(super) address: Option<IpAddr>,
     /// Why the latest snapshot is not in force, in a line.
     trouble: Option<String>,
+    /// What is in force is so for both families.
+    second: bool,
 }
 
 impl Standing {
@@ -35,6 +38,7 @@ impl Standing {
             version: of_this.map_or(0, |word| word.version),
             mtu: self.mtu,
             trouble: self.trouble.clone(),
+            second: self.second && of_this.is_some(),
         }
     }
 }
@@ -49,25 +53,7 @@ pub(super) struct NodeKeeper<M> {
     /// What was to go is gone.
     is_clean: bool,
     troubled: Repeated,
-}
-
-/// What came of a look at the machine.
-struct Outcome {
-    /// None: not asked for, or not known.
-    mtu: Option<u32>,
-    done: Result<Done, Trouble>,
-}
-
-enum Done {
-    /// With this address of the pool, if there is one.
-    Stays(Option<IpAddr>),
-    /// Nobody has looked at it.
-    Left,
-    /// Whether there was anything to remove.
-    Cleaned(bool),
-    /// Whether anything has led to other clusters.
-    Refused(bool),
-    SetUp(IpAddr),
+    second_troubled: Repeated,
 }
 
 impl<M: Machine> NodeKeeper<M> {
@@ -79,8 +65,9 @@ impl<M: Machine> NodeKeeper<M> {
         told: watch::Sender<Option<Standing>>,
     ) -> Self {
         let force = Force::new(machine.now_ms());
-        let (standing, troubled) = (Standing::default(), Repeated::default());
-        Self { machine, heard, told, force, standing, is_clean: false, troubled }
+        let (troubled, second_troubled) = (Repeated::default(), Repeated::default());
+        let standing = Standing::default();
+        Self { machine, heard, told, force, standing, is_clean: false, troubled, second_troubled }
     }
 
     /// Does so for as long as snapshots may come.
@@ -135,6 +122,7 @@ impl<M: Machine> NodeKeeper<M> {
         let Outcome { mtu, done } = outcome;
         self.standing.mtu = mtu.unwrap_or(self.standing.mtu);
         let word = self.force.word();
+        self.standing.second = self.second(&done);
         let address = match done {
             Err(trouble) => {
                 let what = "this node is not set up for other clusters";
@@ -159,7 +147,7 @@ impl<M: Machine> NodeKeeper<M> {
                 }
                 None
             }
-            Ok(Done::SetUp(address)) => Some(address),
+            Ok(Done::SetUp(address, _)) => Some(address),
         };
         let was_troubled = self.troubled.is_over();
         if let (Some(address), Some(_)) = (address, word)
@@ -171,20 +159,20 @@ impl<M: Machine> NodeKeeper<M> {
         self.standing.word = word;
         self.standing.trouble = None;
     }
-}
 
-fn look(machine: &impl Machine, target: &Target) -> Outcome {
-    match target {
-        Target::Stay => Outcome { mtu: None, done: machine.address().map(Done::Stays) },
-        Target::Leave => Outcome { mtu: Some(0), done: Ok(Done::Left) },
-        Target::Nothing => Outcome { mtu: None, done: machine.clean().map(Done::Cleaned) },
-        Target::Refuse => Outcome { mtu: None, done: machine.refuse().map(Done::Refused) },
-        Target::SetUp(wanted) => {
-            let local = wanted.overlay.as_ref().map(|overlay| overlay.local);
-            // Where it cannot be asked for, nothing can be set up, which is said.
-            let mtu = local.and_then(|local| machine.mtu_of(local).ok());
-            let mtu = mtu.map(Option::unwrap_or_default);
-            Outcome { mtu, done: machine.set_up(wanted).map(|()| Done::SetUp(wanted.node)) }
+    /// Whether the second family is in force too; what keeps it from that is said here alone.
+    fn second(&mut self, done: &Result<Done, Trouble>) -> bool {
+        let Ok(Done::SetUp(_, second)) = done else { return false };
+        match second {
+            Ok(second) => {
+                self.second_troubled.is_over();
+                *second
+            }
+            Err(trouble) => {
+                let what = "this node is set up for other clusters by IPv4 alone";
+                warn_once!(self.second_troubled, trouble; "{what}");
+                false
+            }
         }
     }
 }
@@ -199,7 +187,8 @@ fn line(trouble: &Trouble) -> String {
 mod tests {
     use mercato_host::{HostError, Wanted};
     use mercato_protocol::codec::Message as _;
-    use mercato_protocol::node::Snapshot;
+    use mercato_protocol::node::{NodeWay, Snapshot};
+    use mercato_protocol::tunnel::SECOND_POOL;
 
     use super::super::testing::{Fake, lease, snapshot, way};
     use super::*;
@@ -244,7 +233,7 @@ mod tests {
         /// What is said on a connection.
         async fn said(&mut self, connection: u64) -> (u64, u32, Option<String>) {
             match self.standing().await.state(connection) {
-                FromNode::State { version, mtu, trouble } => (version, mtu, trouble),
+                FromNode::State { version, mtu, trouble, .. } => (version, mtu, trouble),
                 hello @ FromNode::Hello { .. } => panic!("{hello:?}"),
             }
         }
@@ -370,6 +359,24 @@ mod tests {
         stand.machine.now(|now| now.trouble = None);
         assert_eq!(stand.said(1).await.0, 3);
         assert_eq!(stand.set_up(), None);
+    }
+
+    #[tokio::test]
+    async fn the_first_family_does_not_wait_for_the_second() {
+        let mut stand = Stand::new(Fake::default());
+        let second = |standing: Standing| match standing.state(1) {
+            FromNode::State { version, trouble: None, second, .. } => (version, second),
+            other @ (FromNode::State { .. } | FromNode::Hello { .. }) => panic!("{other:?}"),
+        };
+        let both = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..way() };
+        stand.machine.now(|now| now.second_trouble = Some("no IPv6".to_owned()));
+        stand.hear(1, Snapshot { way: Some(both), ..snapshot(1, Vec::new()) });
+        assert_eq!(second(stand.standing().await), (1, false));
+        assert!(stand.set_up().is_some_and(|wanted| wanted.second.is_none()));
+        stand.machine.now(|now| now.second_trouble = None);
+        assert_eq!(second(stand.standing().await), (1, true));
+        stand.hear(1, snapshot(2, Vec::new()));
+        assert_eq!(second(stand.standing().await), (2, false), "it is not asked for");
     }
 
     #[tokio::test]

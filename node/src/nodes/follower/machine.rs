@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use mercato_host::{Family, Finding, Found, HostError, Marks, Step, Wanted, WantedError};
 use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
@@ -14,8 +15,9 @@ pub(super) trait Machine: Send + Sync + 'static {
     fn address(&self) -> Result<Option<IpAddr>, Trouble>;
     /// The largest packet of the device that has this address, in bytes, if one has.
     fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble>;
-    /// Brings it about that this is in force.
-    fn set_up(&self, wanted: &Wanted) -> Result<(), Trouble>;
+    /// Brings it about that this is in force; or that the first family is, and then gives why the
+    /// second one is not.
+    fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble>;
     /// Has what a node has set up lead nowhere, and refuse; gives whether anything led anywhere.
     fn refuse(&self) -> Result<bool, Trouble>;
     /// Removes what a node has set up; gives whether there was anything.
@@ -60,17 +62,12 @@ impl Machine for Host {
         Ok(mercato_host::mtu_of(address)?)
     }
 
-    fn set_up(&self, wanted: &Wanted) -> Result<(), Trouble> {
+    fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble> {
+        let Some(second) = wanted.second else { return set_up(wanted).map(|()| None) };
         let found = mercato_host::read(&wanted.marks)?;
-        if found.device.is_some() {
-            return Err(Trouble::Gateway(wanted.marks.device.clone()));
-        }
-        mercato_host::apply(&mercato_host::plan(&found, wanted)?)?;
-        let off = Finding::ForwardingOff(Family::of_net(wanted.pool));
-        match found.findings().into_iter().find(|it| *it == off) {
-            Some(off) => Err(Trouble::Found(off)),
-            None => Ok(()),
-        }
+        let whole = forwards(&found, second.pool).and_then(|()| set_up(wanted));
+        let Err(trouble) = whole else { return Ok(None) };
+        set_up(&wanted.first_alone()).map(|()| Some(trouble))
     }
 
     fn refuse(&self) -> Result<bool, Trouble> {
@@ -94,11 +91,30 @@ fn unless_gateways(plan: fn(&Found, &Marks) -> Vec<Step>) -> Result<bool, Troubl
     Ok(!steps.is_empty())
 }
 
-/// The one address of the overlay's device that is of its own.
+fn set_up(wanted: &Wanted) -> Result<(), Trouble> {
+    let found = mercato_host::read(&wanted.marks)?;
+    if found.device.is_some() {
+        return Err(Trouble::Gateway(wanted.marks.device.clone()));
+    }
+    mercato_host::apply(&mercato_host::plan(&found, wanted)?)?;
+    forwards(&found, wanted.pool)
+}
+
+/// Whether this machine forwards what is of the family of a pool.
+fn forwards(found: &Found, pool: IpNet) -> Result<(), Trouble> {
+    let off = Finding::ForwardingOff(Family::of_net(pool));
+    match found.findings().into_iter().find(|it| *it == off) {
+        Some(off) => Err(Trouble::Found(off)),
+        None => Ok(()),
+    }
+}
+
+/// The one address of the overlay's device that is of its own: of two that of IPv4, from which the
+/// other one follows.
 fn address(found: &Found) -> Option<IpAddr> {
     let overlay = found.overlay.as_ref()?;
-    let is_own = |net: &&ipnet::IpNet| net.prefix_len() == net.max_prefix_len();
-    overlay.link.addresses.iter().find(is_own).map(ipnet::IpNet::addr)
+    let is_own = |net: &&IpNet| net.prefix_len() == net.max_prefix_len();
+    overlay.link.addresses.iter().filter(is_own).map(IpNet::addr).min()
 }
 
 /// Whether a gateway has set up what is there: it runs here, or has, and its daemon cleans up as
@@ -134,7 +150,8 @@ mod tests {
         assert_eq!(address(&found), None);
         found.overlay = Some(overlay(&["fe80::1/64"]));
         assert_eq!(address(&found), None);
-        found.overlay = Some(overlay(&["10.1.0.0/16", "10.200.0.7/32", "fe80::1/64"]));
+        let own = ["10.1.0.0/16", "10.200.0.7/32", "fd4d::10.200.0.7/128", "fe80::1/64"];
+        found.overlay = Some(overlay(&own));
         assert_eq!(address(&found), "10.200.0.7".parse().ok());
     }
 
@@ -188,9 +205,9 @@ mod tests {
         ip("link set eth0 up");
         assert_eq!((Host.mtu_of(local).unwrap(), Host.address().unwrap()), (Some(1_490), None));
         // Whether a new namespace forwards packets is the machine's own affair.
-        let is_in_force = |done: Result<(), Trouble>| {
+        let is_in_force = |done: Result<Option<Trouble>, Trouble>| {
             let off = Trouble::Found(Finding::ForwardingOff(Family::V4)).to_string();
-            assert!(done.is_ok() || done.is_err_and(|it| it.to_string() == off));
+            assert!(matches!(done, Ok(None)) || done.is_err_and(|it| it.to_string() == off));
         };
         is_in_force(Host.set_up(&wanted));
         is_in_force(Host.set_up(&wanted));

@@ -9,6 +9,7 @@
 mod connection;
 mod force;
 mod keeper;
+mod look;
 mod machine;
 mod places;
 #[cfg(test)]

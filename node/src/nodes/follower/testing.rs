@@ -16,6 +16,8 @@ pub(super) struct Now {
     pub(super) set_up: Option<Wanted>,
     /// Why nothing can be changed.
     pub(super) trouble: Option<String>,
+    /// Why nothing of the second family can be.
+    pub(super) second_trouble: Option<String>,
 }
 
 /// A machine that is none.
@@ -53,8 +55,13 @@ impl Machine for Fake {
         Ok((address == way().machine).then_some(1_500))
     }
 
-    fn set_up(&self, wanted: &Wanted) -> Result<(), Trouble> {
-        self.changed(|now| now.set_up = Some(wanted.clone()))
+    fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble> {
+        self.changed(|now| {
+            let trouble = now.second_trouble.clone().filter(|_| wanted.second.is_some());
+            let first = || wanted.first_alone();
+            now.set_up = Some(trouble.as_ref().map_or_else(|| wanted.clone(), |_| first()));
+            trouble.map(Trouble::Gateway)
+        })
     }
 
     fn refuse(&self) -> Result<bool, Trouble> {
@@ -77,6 +84,7 @@ pub(super) fn way() -> NodeWay {
         vni: 7_475,
         port: 7_477,
         mtu: 1_420,
+        pool_v6: None,
     }
 }
 

@@ -1,7 +1,6 @@
 //! The other nodes of this cluster: they are listened for while there are some, told what they are
 //! to have, and shown.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,10 +89,11 @@ impl Keeper {
     }
 
     /// What all nodes have in common, while there is a gateway.
-    fn common(&self) -> Option<Common> {
+    pub(super) fn common(&self) -> Option<Common> {
         let settings = self.ground.gateway().ok()?;
         Some(Common {
             pool: settings.pool,
+            second: self.second,
             vni: settings.nodes.vni,
             port: settings.nodes.overlay_port,
             mtu: limits::TUNNEL_MTU as u32,
@@ -107,13 +107,13 @@ impl Keeper {
         let is_known = !self.nodes.waits() && (self.knows_pods || self.nodes.local().is_none());
         let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
         let node = range.network();
-        let mut ranges = BTreeSet::new();
-        let mut homes = BTreeSet::new();
-        for lease in said.leases.values() {
-            let of = lease.ranges.iter().map(|range| range.local);
-            ranges.extend(of.clone());
-            homes.extend(of.filter(|_| lease.side == Side::Provider));
-        }
+        let ranges = |guests: bool| {
+            let of = said.leases.values();
+            let of = of.filter(move |lease| !guests || lease.side == Side::Provider);
+            let ranges = of.flat_map(|lease| lease.ranges.iter().map(|range| range.local));
+            self.ranges_of_both(ranges.collect())
+        };
+        let (ranges, homes) = (ranges(false), ranges(true));
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods });
         let leases = self.lease_wishes(said, &common);
@@ -136,7 +136,7 @@ impl Keeper {
             wishes.push(WishLease {
                 until_ms: lease.until_ms,
                 ranges: ranges.clone(),
-                pods: self.end.pods(id, common.pool),
+                pods: self.end.pods(id, common),
                 guests: lease.side == Side::Provider,
             });
         }

@@ -11,7 +11,8 @@ use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 use mercato_session::Role;
 
-use super::{Keeper, Said, Told};
+use super::second::second_answer;
+use super::{Keeper, Mapped, Said, Told};
 use crate::admin::OwnGateway;
 use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
@@ -24,6 +25,7 @@ impl Keeper {
     pub(super) async fn step(&mut self, said: &Said) {
         self.mind_ground(said).await;
         self.mind_nodes(said).await;
+        self.mind_second();
         self.mind_gateway(said);
         self.mind_own(said).await;
         self.peers.mind(said);
@@ -131,7 +133,7 @@ impl Keeper {
                 row.locals.extend(nodes.map(|node| (node, node)));
             }
         }
-        row
+        self.with_second(row, said, id)
     }
 
     fn callable(&self, said: &Said, lease: &SaidLease) -> BTreeMap<IpAddr, IpAddr> {
@@ -155,7 +157,12 @@ impl Keeper {
                 .or_else(|| self.end.trouble().map(str::to_owned)),
         });
         let peers = peers.collect();
-        let own = OwnGateway { cut_off: self.cut_off(), ..self.ground.own() };
+        let own = OwnGateway {
+            cut_off: self.cut_off(),
+            pool_v6: self.second_pool(),
+            reason_v6: self.second_trouble().map(str::to_owned),
+            ..self.ground.own()
+        };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });
     }
 
@@ -235,7 +242,8 @@ impl Keeper {
     async fn tell_mapped(&mut self, said: &Said) {
         let mut told = Vec::new();
         for (id, pods) in &said.pods {
-            let Some(side) = said.leases.get(id).map(|lease| lease.side) else { continue };
+            let Some(lease) = said.leases.get(id) else { continue };
+            let side = lease.side;
             let is_off = self.news.get(id).is_some_and(|told| told.news == TunnelNews::Off);
             let row = self.end.row(id);
             for (uid, pod) in pods {
@@ -257,8 +265,14 @@ impl Keeper {
                     continue;
                 }
                 let done = known && by_nodes == Some(true) && !self.end.refuses(*id, local);
-                if self.mapped.get(&key) != Some(&(pod.said, done)) {
-                    self.mapped.insert(key, (pod.said, done));
+                let second = self.second_of(id, lease, pod).filter(|_| done);
+                let before = self.mapped.insert(key, Mapped { said: pod.said, done, second });
+                let is_new = before.is_none_or(|before| before.said != pod.said);
+                // The second comes first, so that both can be told of at once.
+                if is_new && second.is_some() || before.is_some_and(|it| it.second != second) {
+                    told.push(second_answer(*id, side, pod, second));
+                }
+                if is_new || before.is_some_and(|before| before.done != done) {
                     told.push(answer(*id, side, pod.of.clone(), done));
                 }
             }

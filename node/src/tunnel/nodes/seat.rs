@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use mercato_protocol::node::NodeWay;
+use mercato_protocol::tunnel::{second, second_range};
 
 use crate::nodes::control::{NodeState, Order, Wish, WishLease};
 
@@ -25,6 +26,8 @@ pub(super) struct Seat {
     connection: Option<u64>,
     /// The largest packet of its network; zero: not known.
     mtu: u32,
+    /// Whether that is in force for IPv6 too.
+    second: bool,
 }
 
 /// What of a wish is waited for.
@@ -44,7 +47,14 @@ impl Seat {
             in_force: 0,
             connection: None,
             mtu: 0,
+            second: false,
         }
+    }
+
+    /// Each address that it is known by, with that of its machine.
+    pub(super) fn places(&self, pool: Option<Ipv6Net>) -> impl Iterator<Item = (IpAddr, IpAddr)> {
+        let second = pool.and_then(|pool| second(pool, self.address));
+        [self.address].into_iter().chain(second).map(|address| (address, self.machine))
     }
 
     /// What its connection has said last. What was in force stays so while the node is not there,
@@ -54,6 +64,7 @@ impl Seat {
             self.in_force = 0;
         }
         self.in_force = self.in_force.max(state.version);
+        self.second = state.second;
         if state.mtu > 0 {
             self.mtu = state.mtu;
         }
@@ -76,7 +87,11 @@ impl Seat {
         }
         let pods = leases.iter().flat_map(|lease| lease.pods.iter().copied().map(Part::Pod));
         let ranges = leases.iter().flat_map(|lease| lease.ranges.iter().copied().map(Part::Range));
-        let parts: BTreeSet<Part> = pods.chain(ranges).collect();
+        let mut parts: BTreeSet<Part> = pods.chain(ranges).collect();
+        if let Some(IpNet::V6(pool)) = way.as_ref().and_then(|way| way.pool_v6) {
+            let ranges = leases.iter().flat_map(|lease| lease.ranges.iter().copied());
+            parts.extend(ranges.filter_map(|range| second_range(pool, range)).map(Part::Range));
+        }
         self.since.retain(|part, _| parts.contains(part));
         for part in parts {
             self.since.entry(part).or_insert(version);
@@ -104,6 +119,10 @@ impl Seat {
     }
 
     fn has(&self, part: Part) -> bool {
-        self.since.get(&part).is_some_and(|since| *since <= self.in_force)
+        let is_there = match part {
+            Part::Pod(pod) => pod.is_ipv4() || self.second,
+            Part::Range(range) => range.addr().is_ipv4() || self.second,
+        };
+        is_there && self.since.get(&part).is_some_and(|since| *since <= self.in_force)
     }
 }

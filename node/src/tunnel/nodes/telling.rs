@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use mercato_protocol::node::NodeWay;
 
 use super::{Common, Nodes, PodNodes, say};
@@ -38,6 +39,7 @@ impl Nodes {
                 vni: common.vni,
                 port: common.port.into(),
                 mtu,
+                pool_v6: common.second.map(IpNet::V6),
             });
             let mine = |(nth, lease): (usize, &WishLease)| WishLease {
                 until_ms: lease.until_ms,

@@ -6,7 +6,7 @@ use super::*;
 use crate::nodes::control::{Wish, WishLease};
 
 const COMMON: Common =
-    Common { pool: IpNet::new_assert(POOL, 13), vni: 7_475, port: 7_477, mtu: 1_420 };
+    Common { pool: IpNet::new_assert(POOL, 13), second: None, vni: 7_475, port: 7_477, mtu: 1_420 };
 const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
 const GATEWAY: &str = "10.203.7.0";
 
@@ -57,7 +57,8 @@ fn join_of(nodes: &mut Nodes, node: &str, connection: u64, of: &str) -> watch::R
 }
 
 fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: Option<&str>) {
-    let state = NodeState { version, mtu: 1_500, trouble: trouble.map(str::to_owned) };
+    let state =
+        NodeState { version, mtu: 1_500, trouble: trouble.map(str::to_owned), second: false };
     nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
     nodes.settle(range());
 }
@@ -196,11 +197,11 @@ fn the_smallest_network_decides_for_all() {
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_420);
     nodes.measure(1_460);
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let nonsense = NodeState { version: 0, mtu: 7, trouble: None };
+    let nonsense = NodeState { version: 0, mtu: 7, trouble: None, second: false };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: nonsense });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let small = NodeState { version: 0, mtu: 1_400, trouble: None };
+    let small = NodeState { version: 0, mtu: 1_400, trouble: None, second: false };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: small });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_350);
@@ -277,7 +278,7 @@ fn what_is_said_again_is_nothing_new() {
     let said = |connection| NodeEvent::State {
         node: "n2".to_owned(),
         connection,
-        state: NodeState { version: 0, mtu: 1_500, trouble: None },
+        state: NodeState { version: 0, mtu: 1_500, trouble: None, second: false },
     };
     assert!(nodes.on_event(said(1)));
     assert!(!nodes.on_event(said(1)) && !nodes.on_event(said(9)));
@@ -296,7 +297,7 @@ fn who_is_dismissed_says_that_nothing_is_left() {
     assert!(!nodes.dismiss(), "it has not answered");
     let last = wish(&order);
     assert_eq!((&last.way, last.leases.len()), (&None, 0));
-    let done = NodeState { version: last.version, mtu: 1_500, trouble: None };
+    let done = NodeState { version: last.version, mtu: 1_500, trouble: None, second: false };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: done });
     assert!(nodes.dismiss());
     assert_eq!(wish(&order), last);

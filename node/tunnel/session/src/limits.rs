@@ -43,8 +43,8 @@ pub const ADDRESSES: usize = 262_144;
 /// Leases of one gateway. A guess: sixteen with each of a thousand clusters.
 pub const LEASES: usize = 16_384;
 /// Ranges of addresses of one lease: as many as a peer may name for its pods (64), and those of its
-/// guests (4).
-pub const RANGES: usize = 68;
+/// guests (4), in each family.
+pub const RANGES: usize = 2 * 68;
 /// Between two times at which leases that are over are dropped from the table.
 pub const DROP_ENDED_MS: u64 = 1_000;
 /// Initiations of strangers that are looked at in one second while under load, besides those that

@@ -17,21 +17,22 @@ pub(super) fn from_node() -> [FromNode; 2] {
     let trouble = Some(text(0, limits::LINE_BYTES));
     [
         FromNode::Hello { token, address: Some(address(1)) },
-        FromNode::State { version: MAX, mtu: u32::MAX, trouble },
+        FromNode::State { version: MAX, mtu: u32::MAX, trouble, second: true },
     ]
 }
 
 /// As many leases as there may be, one of them with all the pods and ranges.
 pub(super) fn to_node() -> [ToNode; 4] {
     let way = NodeWay {
-        pool: IpNet::new(address(0), 64).unwrap(),
-        address: address(1),
+        pool: "10.0.0.0/8".parse().unwrap(),
+        address: [10, 0, 0, 1].into(),
         machine: address(2),
-        gateway: address(3),
+        gateway: [10, 0, 0, 2].into(),
         gateway_machine: address(4),
         vni: (1 << 24) - 1,
         port: u16::MAX.into(),
         mtu: u32::MAX,
+        pool_v6: Some(IpNet::new(address(0), 96).unwrap().trunc()),
     };
     let each = limits::NODE_LEASE_RANGES / limits::NODE_LEASES;
     let last = |n: usize| u32::try_from(limits::NODE_RANGES - 1 - n).unwrap();

@@ -96,7 +96,9 @@ fn after_to_home(statement: &ToHome) -> Option<ToHome> {
                 count: u32::MAX,
             },
         },
-        ToHome::Event { .. } => ToHome::InForce { pod: pod(), address: Some(ADDRESS) },
+        ToHome::Event { .. } => {
+            ToHome::InForce { pod: pod(), address: Some(ADDRESS), second: false }
+        }
         ToHome::InForce { .. } => return None,
     })
 }

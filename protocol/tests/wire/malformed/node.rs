@@ -11,7 +11,7 @@ pub(super) fn cases() -> Vec<Case> {
     let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
     let hello = unchecked(&FromNode::Hello { token, address: None });
     let trouble = Some("x".repeat(limits::LINE_BYTES + 1));
-    let state = unchecked(&FromNode::State { version: 1, mtu: 1_500, trouble });
+    let state = unchecked(&FromNode::State { version: 1, mtu: 1_500, trouble, second: true });
     let from = [
         ("too long a token", hello, "TooLong"),
         ("too long a reason", state, "TooLong"),
@@ -38,6 +38,9 @@ pub(super) fn cases() -> Vec<Case> {
         ("no port", by(|way| way.port = 0), "Invalid"),
         ("a port of 17 bits", by(|way| way.port = 1 << 16), "Invalid"),
         ("a network that carries nothing", by(|way| way.mtu = 575), "Invalid"),
+        ("a second pool of the first family", second("10.200.0.0/13", 1_420), "Invalid"),
+        ("a second pool of another length", second("fd4d:6572:6361:746f::/64", 1_420), "Invalid"),
+        ("a network that carries no IPv6", second("fd4d:6572:6361:746f::/96", 1_279), "Invalid"),
     ];
     let from = from.map(|(name, bytes, error)| ("from-node", name, bytes, error));
     from.into_iter().chain(to.map(|(name, bytes, error)| ("to-node", name, bytes, error))).collect()
@@ -65,6 +68,10 @@ fn with(change: impl FnOnce(&mut NodeLease)) -> Vec<u8> {
     let mut lease = lease();
     change(&mut lease);
     unchecked(&snapshot(1, Some(samples::node_way()), vec![lease]))
+}
+
+fn second(pool: &str, mtu: u32) -> Vec<u8> {
+    by(|way| (way.pool_v6, way.mtu) = (pool.parse().ok(), mtu))
 }
 
 /// With a way of which something is changed.

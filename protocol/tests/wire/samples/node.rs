@@ -1,6 +1,7 @@
 //! What the daemon of a cluster and a node of it say to each other.
 
 use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::tunnel::SECOND_POOL;
 
 pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
     let hello = |address: Option<&str>| FromNode::Hello {
@@ -11,11 +12,14 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         version,
         mtu: 1_500,
         trouble: trouble.map(str::to_owned),
+        second: false,
     };
+    let both = FromNode::State { version: 3, mtu: 1_500, trouble: None, second: true };
     vec![
         ("hello", hello(None)),
         ("hello again", hello(Some("10.203.7.9"))),
         ("in force", state(3, None)),
+        ("in force for both families", both),
         ("in trouble", state(2, Some("the kernel refuses the device mercato1"))),
     ]
 }
@@ -31,6 +35,7 @@ pub(crate) fn node_way() -> NodeWay {
         vni: 7_475,
         port: 7_477,
         mtu: 1_420,
+        pool_v6: None,
     }
 }
 
@@ -41,11 +46,20 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         pods: vec!["10.42.1.7".parse().unwrap()],
         guests: true,
     };
+    let both = NodeLease {
+        pods: vec!["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()],
+        ..lease.clone()
+    };
+    let way = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..node_way() };
     let ranges = vec!["10.201.3.0/25".parse().unwrap()];
-    let (leases, way) = (vec![lease], Some(node_way()));
+    let snapshot = |way, lease| {
+        let (way, leases, ranges) = (Some(way), vec![lease], ranges.clone());
+        ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges })
+    };
     let nothing = Snapshot { version: 4, way: None, leases: vec![], ranges: vec![] };
     vec![
-        ("snapshot", ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges })),
+        ("snapshot", snapshot(node_way(), lease)),
+        ("snapshot of both families", snapshot(way, both)),
         ("nothing to set up", ToNode::Snapshot(nothing)),
         ("heard", ToNode::Heard),
         ("the daemon's own", ToNode::Own),

@@ -162,9 +162,15 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
     let address = |text: &str| text.parse().unwrap();
     let addresses = ["10.203.8.9", "fd5b:70e3:9d2a::9"];
     let called = addresses.map(|it| ToGuest::Address { pod: pod(), address: address(it) }).to_vec();
-    let in_force = [Some(addresses[0]), Some(addresses[1]), None]
-        .map(|it| ToHome::InForce { pod: pod(), address: it.map(address) })
-        .to_vec();
+    let in_force = [(Some(addresses[0]), false), (Some(addresses[1]), false), (None, false)];
+    let in_both = [(Some(addresses[0]), true)];
+    let brought = |(it, second): &(Option<&str>, bool)| ToHome::InForce {
+        pod: pod(),
+        address: it.map(address),
+        second: *second,
+    };
+    let [in_force, in_both] =
+        [&in_force[..], &in_both[..]].map(|all| all.iter().map(brought).collect::<Vec<_>>());
     let to_home = |statements, bodies| Workload::ToHome { frame: frame(1, statements), bodies };
     vec![
         ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
@@ -182,6 +188,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         ("events", to_home(events, vec![])),
         ("addresses", to_guest(called, vec![])),
         ("addresses in force", to_home(in_force, vec![])),
+        ("addresses of both families in force", to_home(in_both, vec![])),
     ]
 }
 

@@ -30,18 +30,13 @@ impl World {
             }
             // What refuses connections is the daemons' network, which has its own tests.
             Effect::Ranks(_) | Effect::Rank(..) => Ok(()),
-            Effect::HangUp(peer) | Effect::Refuse(peer, _) => {
+            Effect::HangUp(peer) | Effect::Refuse(peer, _) | Effect::Block(peer, true) => {
                 match self.sites.place_of_key(&peer) {
                     Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
                     None => Ok(()),
                 }
             }
-            Effect::Block(peer, blocked) => {
-                match self.sites.place_of_key(&peer).filter(|_| blocked) {
-                    Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
-                    None => Ok(()),
-                }
-            }
+            Effect::Block(_, false) => Ok(()),
             Effect::Gossip { peer, message } => self.send(at, peer, Packet::Gossip(message.into())),
             Effect::Negotiation { peer, message, once } => {
                 self.send(at, peer, Packet::Negotiation(message, once))
@@ -63,6 +58,9 @@ impl World {
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
             Effect::Carry(contract, pod, address) => {
                 self.later(at, Step::Carry(contract, pod, address))
+            }
+            Effect::CarrySecond(contract, pod, address, there) => {
+                self.later(at, Step::CarrySecond(contract, pod, address, there))
             }
             Effect::Map(contract, of) => {
                 note!(self, at, "asks the gateway: {of:?}");

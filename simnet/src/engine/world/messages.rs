@@ -8,10 +8,11 @@ use mercato_gossip::Opened;
 use mercato_offload::{guest, home};
 use mercato_protocol::gossip::Message as Gossip;
 use mercato_protocol::id::PublicKey;
+use mercato_protocol::tunnel::{SECOND_POOL, second};
 
 use super::World;
 use crate::engine::event::Dial;
-use crate::engine::gateway::Step;
+use crate::engine::gateway::{Step, has_both};
 use crate::engine::network::Road;
 use crate::engine::packet::Packet;
 use crate::engine::parcel::{Parcel, Word};
@@ -67,11 +68,20 @@ impl World {
             Step::Carry(contract, pod, address) => {
                 Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address, true)))
             }
+            Step::CarrySecond(contract, pod, address, there) => {
+                let known = second(SECOND_POOL, address).filter(|_| there && has_both(at));
+                let input = home::Input::SecondCarried(pod, address, known);
+                Input::Lease(contract, LeaseInput::Home(input))
+            }
             Step::Map(contract, of) => {
                 if !gateway.map_or(Ok(false), |gateway| gateway.map(contract, &of))? {
                     return Ok(());
                 }
-                self.checks.pods.reach.on_brought(&of);
+                self.checks.pods.reach.on_brought(&of, has_both(at));
+                if has_both(at) {
+                    let second = guest::Input::SecondMapped(of.clone(), true);
+                    self.tell(at, Input::Lease(contract, LeaseInput::Guest(second)))?;
+                }
                 Input::Lease(contract, mapped(of, true))
             }
             Step::Refuse(contract, of) => Input::Lease(contract, mapped(of, false)),

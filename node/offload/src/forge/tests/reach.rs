@@ -16,10 +16,19 @@ fn who_cannot_be_reached_yet_is_not_ready_yet() {
     };
     let new = json!({ "status": { "phase": "Pending" } });
     let (yes, no, nothing) = (json!("True"), json!("False"), Value::Null);
-    let address = Reach::At([10, 200, 0, 7].into());
+    let address = Reach::At { address: [10, 200, 0, 7].into(), second: None };
     assert_eq!(written(&new, Reach::Awaited), (no, json!("TunnelNotReady"), nothing.clone()));
     assert_eq!(written(&new, Reach::Not), (yes.clone(), nothing.clone(), nothing.clone()));
     assert_eq!(written(&new, address), (yes.clone(), nothing.clone(), json!("10.200.0.7")));
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     assert_eq!(written(&ready, Reach::Awaited), (yes, nothing.clone(), nothing));
+}
+
+#[test]
+fn the_first_address_comes_first() {
+    let known = |text: &str| text.parse().unwrap();
+    let reach = Reach::At { address: known("10.200.0.7"), second: Some(known("fd4d::7")) };
+    let status = home_status(&json!({}), &json!({}), None, &StatusContext { host_ip: None, reach });
+    assert_eq!(status["podIP"], "10.200.0.7");
+    assert_eq!(status["podIPs"], json!([{ "ip": "10.200.0.7" }, { "ip": "fd4d::7" }]));
 }

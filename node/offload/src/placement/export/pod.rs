@@ -137,6 +137,7 @@ pub fn staying(pod: &Value, refusal: Refusal) -> Option<HomePod> {
 
 fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
     let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+    let pod_ip = pod["status"]["podIP"].as_str().and_then(|text| text.parse().ok());
     Some(HomePod {
         pod: forge::pod_id(pod)?,
         digest: forge::digest(&Value::Null),
@@ -144,11 +145,19 @@ fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
         deletion_grace_s: is_deleting(pod).then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         gates: forge::open_gates(pod),
-        pod_ip: pod["status"]["podIP"].as_str().and_then(|text| text.parse().ok()),
+        pod_ip,
+        second_ip: pod_ip.and_then(|first| other_ip(pod, first)),
         route: forge::came(pod).map(Box::new),
         place: None,
         refusal,
     })
+}
+
+/// The address of the other family that is shown.
+fn other_ip(pod: &Value, first: IpAddr) -> Option<IpAddr> {
+    let all = pod["status"]["podIPs"].as_array().into_iter().flatten();
+    let mut all = all.filter_map(|it| it["ip"].as_str()?.parse::<IpAddr>().ok());
+    all.find(|other| other.is_ipv4() != first.is_ipv4())
 }
 
 fn is_deleting(pod: &Value) -> bool {
