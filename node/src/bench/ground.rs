@@ -153,6 +153,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
         second: None,
         ranges: BTreeSet::from([others(end)]),
         pods: BTreeSet::new(),
+        guests: BTreeSet::new(),
         way: Way::Device { elsewhere },
         overlay: Some(overlay(machine(1), node, machine(2))),
     };

@@ -177,6 +177,7 @@ impl End {
             second: None,
             ranges,
             pods: nodes.here(&locals, pods),
+            guests: BTreeSet::new(),
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },
             overlay: nodes.overlay(common),
         };

@@ -9,6 +9,7 @@ mod closed;
 mod expression;
 mod frames;
 mod guard;
+mod guests;
 mod overlay;
 mod rule;
 mod scope;

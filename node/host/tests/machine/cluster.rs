@@ -67,6 +67,7 @@ pub(crate) fn wanted() -> Wanted {
         second: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         pods: [MAPPED.into()].into(),
+        guests: [].into(),
         way: Way::default(),
         overlay: None,
     }

@@ -156,6 +156,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         second: None,
         ranges,
         pods,
+        guests: BTreeSet::new(),
         way: Way::Through(way.gateway),
         overlay: Some(Overlay {
             vni: way.vni,
