@@ -40,6 +40,9 @@ pub enum WantedError {
         /// The pool that it should be in.
         pool: IpNet,
     },
+    /// A rule about it would never be met.
+    #[error("{0} is said to be a home of guests, and is not among the ranges that are reached")]
+    NoRange(IpNet),
     /// More of the world would be led to the gateway than belongs to any pool.
     #[error("the pool {0} is wider than /8; set a range of your own (gateway.pool)")]
     Wide(IpNet),

@@ -43,7 +43,7 @@ pub use found::{
 pub use networks::{Network, NetworkKind, Overlap, overlap};
 pub use overlay::{Mac, Overlay, Way};
 pub use packets::{Base, Chain, Expression, Hook, PacketRule, Table, Verdict, guard};
-pub use plan::{clean_plan, plan};
+pub use plan::{clean_plan, plan, refuse_plan};
 pub use reach::Closed;
 pub use sandbox::{Sandbox, sandbox_of};
 pub use step::Step;

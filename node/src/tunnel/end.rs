@@ -29,6 +29,8 @@ pub(super) struct Stand<'a> {
     /// This node's own address of the pool.
     pub(super) node: IpAddr,
     pub(super) ranges: BTreeSet<IpNet>,
+    /// Those of them that guests here alone call.
+    pub(super) homes: BTreeSet<IpNet>,
     pub(super) nodes: &'a Nodes,
     pub(super) pods: &'a PodNodes,
 }
@@ -166,7 +168,7 @@ impl End {
         if self.running.is_none() {
             return;
         }
-        let Stand { common, node, ranges, nodes, pods } = ground;
+        let Stand { common, node, ranges, homes, nodes, pods } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
         let locals = locals.filter(|local| !common.pool.contains(local)).collect();
         let wanted = Wanted {
@@ -176,6 +178,7 @@ impl End {
             node,
             second: None,
             ranges,
+            homes,
             pods: nodes.here(&locals, pods),
             guests: BTreeSet::new(),
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },

@@ -289,6 +289,8 @@ impl Cluster {
                             deleting,
                             ended,
                             unschedulable,
+                            ungated: None,
+                            held: false,
                             address,
                         })
                     }

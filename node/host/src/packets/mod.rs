@@ -10,6 +10,7 @@ mod expression;
 mod frames;
 mod guard;
 mod guests;
+mod homes;
 mod overlay;
 mod rule;
 mod scope;

@@ -51,6 +51,7 @@ fn wanted(guests: &[IpAddr]) -> Wanted {
             node: OF_POOL_V6.into(),
         }),
         ranges: ranges.map(|range| range.parse().expect("a network")).into(),
+        homes: [].into(),
         pods: [POD.into(), POD_V6.into()].into(),
         guests: guests.iter().copied().collect(),
         way: Way::default(),

@@ -10,6 +10,7 @@ mod dropping;
 mod entries;
 mod frames;
 mod guests;
+mod homes;
 // That of `mercato bench tunnel`, which is no library.
 #[path = "../../../src/bench/namespace.rs"]
 mod namespace;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
         trial("other_clusters_reach_pods_that_are_mapped_alone", packets::nobody_else_is_reached),
         trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),
         trial("services_lead_to_other_clusters", packets::services_lead_there),
+        trial("a_guest_calls_home_once_it_is_mapped", homes::a_guest_calls_once_it_is_mapped),
+        trial("a_guest_of_another_node_calls_home", homes::by_the_overlay_as_well),
         trial("nothing_leaves_in_clear_without_the_device", packets::nothing_leaves_in_clear),
         trial("pods_of_other_nodes_keep_their_address", overlay::sources_are_right),
         trial("pods_of_other_nodes_are_reached", overlay::mapped_pods_alone_are_reached),

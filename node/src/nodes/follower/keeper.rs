@@ -65,6 +65,8 @@ enum Done {
     Left,
     /// Whether there was anything to remove.
     Cleaned(bool),
+    /// Whether anything has led to other clusters.
+    Refused(bool),
     SetUp(IpAddr),
 }
 
@@ -144,18 +146,16 @@ impl<M: Machine> NodeKeeper<M> {
             Ok(Done::Left) => None,
             Ok(Done::Cleaned(was_there)) => {
                 self.is_clean = true;
-                match (was_there, word) {
-                    (true, Some(_)) => {
-                        tracing::info!("removed what other clusters were reached by");
-                    }
-                    (true, None) => {
-                        // Once, for it is gone.
-                        tracing::warn!(
-                            "removed what an earlier process has set up: the daemon of this \
-                             cluster is not reached, and nobody says that it is still needed"
-                        );
-                    }
-                    (false, _) => {}
+                was_there.then(|| tracing::info!("removed what other clusters were reached by"));
+                None
+            }
+            Ok(Done::Refused(was_there)) => {
+                if was_there {
+                    // Once, for it leads nowhere from then on.
+                    tracing::warn!(
+                        "what an earlier process has set up leads nowhere from now on: the daemon \
+                         of this cluster is not reached, and nobody says that it is still needed"
+                    );
                 }
                 None
             }
@@ -178,6 +178,7 @@ fn look(machine: &impl Machine, target: &Target) -> Outcome {
         Target::Stay => Outcome { mtu: None, done: machine.address().map(Done::Stays) },
         Target::Leave => Outcome { mtu: Some(0), done: Ok(Done::Left) },
         Target::Nothing => Outcome { mtu: None, done: machine.clean().map(Done::Cleaned) },
+        Target::Refuse => Outcome { mtu: None, done: machine.refuse().map(Done::Refused) },
         Target::SetUp(wanted) => {
             let local = wanted.overlay.as_ref().map(|overlay| overlay.local);
             // Where it cannot be asked for, nothing can be set up, which is said.
@@ -273,14 +274,14 @@ mod tests {
         let mut stand = Stand::new(Fake::default());
         stand.hear(1, snapshot(1, Vec::new()));
         assert_eq!(stand.standing().await.address, Some(way().address));
-        stand.hear(1, Snapshot { version: 2, way: None, leases: Vec::new() });
+        stand.hear(1, Snapshot { way: None, ..snapshot(2, Vec::new()) });
         assert_eq!(stand.said(1).await.0, 2);
         assert_eq!((stand.set_up(), stand.standing().await.address), (None, None));
         // It may be another's by now.
         stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
         stand.standing().await;
         assert!(stand.set_up().is_some());
-        stand.hear(2, Snapshot { version: 1, way: None, leases: Vec::new() });
+        stand.hear(2, Snapshot { way: None, ..snapshot(1, Vec::new()) });
         assert_eq!(stand.said(2).await.0, 1);
         assert_eq!(stand.set_up(), None);
     }
@@ -299,6 +300,8 @@ mod tests {
         stand.machine.pass(86_400_000);
         stand.standing().await;
         assert!(stand.set_up().unwrap().pods.is_empty());
+        stand.machine.pass(limits::FOLLOW_ENDED_MS);
+        assert_eq!((stand.standing().await.address, stand.set_up()), (None, None));
     }
 
     #[tokio::test]
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_vouches_for_goes() {
+    async fn what_nobody_vouches_for_leads_nowhere() {
         let mut stand = Stand::new(Fake::default());
         stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
         stand.standing().await;
@@ -362,7 +365,7 @@ mod tests {
         let (version, _, trouble) = stand.said(1).await;
         assert!(version == 1 && trouble.is_some(), "{version} {trouble:?}");
         // Nor is anything removed that cannot be.
-        stand.hear(1, Snapshot { version: 3, way: None, leases: Vec::new() });
+        stand.hear(1, Snapshot { way: None, ..snapshot(3, Vec::new()) });
         assert_eq!(stand.said(1).await.0, 1);
         stand.machine.now(|now| now.trouble = None);
         assert_eq!(stand.said(1).await.0, 3);

@@ -37,13 +37,16 @@ pub(crate) fn node_way() -> NodeWay {
 pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
     let lease = NodeLease {
         left_ms: 3_600_000,
-        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        ranges: vec![0],
         pods: vec!["10.42.1.7".parse().unwrap()],
+        guests: true,
     };
-    let snapshot = |version, way, leases| ToNode::Snapshot(Snapshot { version, way, leases });
+    let ranges = vec!["10.201.3.0/25".parse().unwrap()];
+    let (leases, way) = (vec![lease], Some(node_way()));
+    let nothing = Snapshot { version: 4, way: None, leases: vec![], ranges: vec![] };
     vec![
-        ("snapshot", snapshot(3, Some(node_way()), vec![lease])),
-        ("nothing to set up", snapshot(4, None, vec![])),
+        ("snapshot", ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges })),
+        ("nothing to set up", ToNode::Snapshot(nothing)),
         ("heard", ToNode::Heard),
         ("the daemon's own", ToNode::Own),
         ("refused", ToNode::Refused { text: "the token is of another account".into() }),
