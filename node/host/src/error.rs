@@ -161,7 +161,7 @@ pub enum HostError {
         /// Why that did not work.
         source: KernelError,
     },
-    /// It cannot be.
+    /// What is wanted of a pod cannot be.
     #[error("{0}")]
     Wanted(#[from] WantedError),
     /// No folder of network namespaces can be read.
@@ -170,7 +170,7 @@ pub enum HostError {
          mountPropagation: HostToContainer", .folder.display()
     )]
     Folder {
-        /// The folder.
+        /// Where one is expected on the node.
         folder: PathBuf,
         /// Why that did not work.
         source: io::Error,
@@ -180,7 +180,7 @@ pub enum HostError {
         "cannot enter the network namespace {}: {source}{}", .path.display(), right(.source)
     )]
     Enter {
-        /// Its file.
+        /// The file of the namespace.
         path: PathBuf,
         /// Why that did not work.
         source: io::Error,
@@ -214,7 +214,7 @@ pub enum HostError {
         .path.display()
     )]
     Elsewhere {
-        /// The address.
+        /// The address that it has.
         address: IpAddr,
         /// The file of the namespace that has it.
         path: PathBuf,
@@ -222,7 +222,7 @@ pub enum HostError {
     /// The pod has ended, or was given another namespace.
     #[error("the network namespace {} is not there any more; look for the pod again", .path.display())]
     SandboxGone {
-        /// Its file.
+        /// The file of the namespace.
         path: PathBuf,
     },
     /// A way out that no rule sees.
@@ -314,8 +314,8 @@ fn advice(error: &io::Error) -> &'static str {
         // Also what a kernel says of a module that it does not have.
         Some(libc::ENOENT) => {
             "; somebody has removed it meanwhile, which the next try mends, or the kernel lacks \
-             nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct, and for \
-             IPv6 nft_fib_ipv6)"
+             nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct, \
+             nft_fib_ipv4, nft_fib_ipv6)"
         }
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
             "; the kernel needs nf_tables, policy routing (CONFIG_IP_MULTIPLE_TABLES), and for \

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// Pods of this node that are mapped. The kubelet runs 110 unless told otherwise, and nobody has
 /// shown one with more than some 1,000.
 pub(crate) const PODS: usize = 4_096;
+/// Guests of this node: more than four times what the kubelet runs unless told otherwise. With all
+/// the other sets as large as they may be, one batch takes no more than these.
+pub(crate) const GUESTS: usize = 512;
 /// Ranges that are reached by the device: one for each lease.
 pub(crate) const RANGES: usize = 4_096;
 /// Nodes of a cluster: what Kubernetes is made for is 5,000, and the overlay has an entry for each.
@@ -13,7 +16,7 @@ pub(crate) const RANGES: usize = 4_096;
 pub(crate) const NODES: usize = 2_000;
 /// Pods of other nodes that are mapped: each is a route at the gateway, and an element of a set.
 /// With more than this one batch of those of IPv6 would be larger than a socket takes.
-pub(crate) const ELSEWHERE: usize = 6_144;
+pub(crate) const ELSEWHERE: usize = 5_632;
 /// Networks of this node that the pool is compared with. A router with the whole Internet's routes
 /// has a million; it runs no pods.
 pub(crate) const NETWORKS: usize = 65_536;

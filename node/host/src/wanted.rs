@@ -73,6 +73,9 @@ pub struct Wanted {
     /// This node's own pods that are mapped: they keep their source, and are reached from other
     /// clusters.
     pub pods: BTreeSet<IpAddr>,
+    /// This node's guests, by their own addresses of the pod network, of whichever family they have:
+    /// they call other clusters alone, and only if they are among the pods.
+    pub guests: BTreeSet<IpAddr>,
     /// By which of our devices, and so whether the gateway runs here.
     pub way: Way,
     /// The way to the other nodes; without, this machine is the only one that other clusters
@@ -97,7 +100,9 @@ impl Wanted {
             let elsewhere = self.elsewhere().into_keys().filter(is_here).count();
             let nodes = self.overlay.iter().flat_map(|overlay| overlay.nodes.keys());
             let nodes = nodes.copied().filter(is_here).count();
+            let guests = self.guests.iter().filter(|guest| is_here(guest)).count();
             bound("pods", pods, limits::PODS)?;
+            bound("guests", guests, limits::GUESTS)?;
             bound("ranges", ranges, limits::RANGES)?;
             bound("pods of other nodes", elsewhere, limits::ELSEWHERE)?;
             bound("nodes", nodes, limits::NODES)?;
@@ -180,6 +185,12 @@ impl Wanted {
             let pool = pool(pod.into())?;
             if pool.contains(&pod) {
                 return Err(WantedError::PodInPool { pod, pool });
+            }
+        }
+        // They may have a family that this node has no pool of: it is closed to them as well.
+        for pod in self.guests.iter().copied() {
+            if let Some(place) = self.place(Family::of(pod)).filter(|it| it.pool.contains(&pod)) {
+                return Err(WantedError::PodInPool { pod, pool: place.pool });
             }
         }
         Ok(())

@@ -154,6 +154,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
         ranges: BTreeSet::from([others(end)]),
         homes: BTreeSet::new(),
         pods: BTreeSet::new(),
+        guests: BTreeSet::new(),
         way: Way::Device { elsewhere },
         overlay: Some(overlay(machine(1), node, machine(2))),
     };

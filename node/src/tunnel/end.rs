@@ -186,6 +186,7 @@ impl End {
             ranges,
             homes,
             pods: nodes.here(&locals, pods),
+            guests: BTreeSet::new(),
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },
             overlay: nodes.overlay(common),
         };

@@ -21,7 +21,7 @@ pub(crate) enum RouteTo {
     Device(u32),
     /// They are this machine's own.
     Itself,
-    /// No route leads there.
+    /// No route leads there, or one that refuses.
     Nowhere,
 }
 

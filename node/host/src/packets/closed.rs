@@ -16,9 +16,9 @@ use super::expression::{
 use super::frames::{FrameBase, FrameChain, FrameTable};
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
-use crate::closed::Closed;
 use crate::family::Family;
 use crate::overlay::Mac;
+use crate::reach::Closed;
 
 /// Sees what leaves after whoever rewrites it, and what comes before them: so it speaks of what is
 /// on the wire.

@@ -12,6 +12,7 @@ use super::expression::{
     Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
     is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
 };
+use super::guests;
 use super::homes;
 use super::overlay;
 use super::rule::{drop_of, rule, said};
@@ -56,6 +57,8 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
         }
         None => without_place(wanted, family),
     };
+    sets.insert(Table::GUESTS.to_owned(), guests::set(wanted, family));
+    rules.insert(guests::FROM_GUEST, guests::from_guest(family));
     if let Some(overlay) = wanted.overlay.as_ref().filter(|overlay| overlay.family() == family) {
         sets.insert(Table::MACHINES.to_owned(), overlay.nodes.values().copied().collect());
         // Before whatever else is asked of a packet there.
@@ -101,9 +104,13 @@ fn with_place(scope: &Scope<'_>) -> BTreeMap<&'static str, Vec<PacketRule>> {
 fn without_place(wanted: &Wanted, family: Family) -> BTreeMap<&'static str, Vec<PacketRule>> {
     let devices = [&wanted.marks.device, &wanted.marks.overlay];
     let comment = format!("nobody has {family} here");
-    let arriving = devices.map(|device| drop_of(&comment, from(device)));
-    let leaving = devices.map(|device| drop_of(&comment, by(device)));
-    BTreeMap::from([(ARRIVING, arriving.into()), (LEAVING, leaving.into())])
+    let mut arriving = devices.map(|device| drop_of(&comment, from(device))).to_vec();
+    arriving.push(guests::arriving(family));
+    let leaving = devices.map(|device| drop_of(&comment, by(device))).to_vec();
+    let mut forward = guests::from(family, None);
+    forward.push(guests::to(family));
+    let input = guests::input(family);
+    [(ARRIVING, arriving), (INPUT, input), (FORWARD, forward), (LEAVING, leaving)].into()
 }
 
 fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
@@ -130,6 +137,7 @@ fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
             rules.push(drop_of("from where no way leads back", lost));
         }
     }
+    rules.push(guests::arriving(scope.family));
     rules
 }
 
@@ -145,16 +153,18 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
         let accepted = "answers to the node, and errors about what it sent";
         [rule(accepted, answers, Verdict::Accept), drop_of(comment, from(device))]
     });
-    of_pool.collect()
+    guests::input(scope.family).into_iter().chain(of_pool).collect()
 }
 
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goto = |chain: &str| Verdict::Goto(chain.to_owned());
-    let mut rules = vec![rule("from other clusters", from(scope.way()), goto(FROM_DEVICE))];
+    let mut rules = guests::from(scope.family, Some(scope.way()));
+    rules.push(rule("from other clusters", from(scope.way()), goto(FROM_DEVICE)));
     if scope.is_gateway_of_nodes() {
         let from_node = from(&scope.wanted.marks.overlay);
         rules.push(rule("from other nodes", from_node, goto(overlay::FROM_OVERLAY)));
     }
+    rules.push(guests::to(scope.family));
     rules
 }
 

@@ -9,6 +9,7 @@ mod closed;
 mod expression;
 mod frames;
 mod guard;
+mod guests;
 mod homes;
 mod overlay;
 mod rule;

@@ -94,6 +94,8 @@ impl Table {
     pub const NAME: &'static str = "mercato";
     /// The set of this node's pods that are mapped.
     pub const PODS: &'static str = "pods";
+    /// The set of this node's guests: pods of other clusters that run here.
+    pub const GUESTS: &'static str = "guests";
     /// At the gateway, the set of other nodes' pods that are mapped.
     pub const ELSEWHERE: &'static str = "elsewhere";
     /// The set of other nodes' addresses of the pool.

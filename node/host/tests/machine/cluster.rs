@@ -68,6 +68,7 @@ pub(crate) fn wanted() -> Wanted {
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         homes: [].into(),
         pods: [MAPPED.into()].into(),
+        guests: [].into(),
         way: Way::default(),
         overlay: None,
     }

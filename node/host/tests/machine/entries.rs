@@ -240,11 +240,12 @@ pub(crate) fn many_of_all() -> Result<()> {
     let number = |first: [u8; 4], n: u32| Ipv4Addr::from(u32::from_be_bytes(first) + n);
     let mut many = of_gateway();
     many.pods = (0..4_096).map(|n| number([10, 42, 0, 0], n).into()).collect();
+    many.guests = (0..512).map(|n| number([10, 42, 0, 0], n).into()).collect();
     let overlay = many.overlay.as_mut().context("no overlay")?;
     overlay.nodes = (0..2_000)
         .map(|n| (number([10, 202, 0, 0], n).into(), number([172, 16, 0, 0], n).into()))
         .collect();
-    let elsewhere = (0..6_144)
+    let elsewhere = (0..5_632)
         .map(|n| (number([10, 43, 0, 0], n).into(), number([10, 202, 0, 0], n % 2_000).into()));
     many.way = Way::Device { elsewhere: elsewhere.collect() };
     let node = machine(&of_gateway())?;

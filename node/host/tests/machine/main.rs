@@ -9,6 +9,7 @@ mod cluster;
 mod dropping;
 mod entries;
 mod frames;
+mod guests;
 mod homes;
 // That of `mercato bench tunnel`, which is no library.
 #[path = "../../../src/bench/namespace.rs"]
@@ -88,14 +89,23 @@ fn main() -> ExitCode {
         trial("a_large_packet_of_ipv6_is_refused", six_packets::large_packets_are_refused),
         trial("no_ipv6_goes_where_nobody_has_it", six_packets::without_a_pool_nothing_goes),
     ];
-    trials.extend(of_closed_pods().map(|(name, test)| trial(name, test)));
+    trials.extend(of_guests().map(|(name, test)| trial(name, test)));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 type Test = fn() -> Result<()>;
 
-fn of_closed_pods() -> [(&'static str, Test); 11] {
+fn of_guests() -> [(&'static str, Test); 17] {
     [
+        ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
+        ("others_do_not_call_guests", guests::others_do_not_call_guests),
+        ("forged_guests_are_dropped", guests::forged_guests_are_dropped),
+        ("guests_have_few_protocols", guests::guests_have_few_protocols),
+        ("unmapped_guests_have_no_other_source", guests::unmapped_guests_have_no_other_source),
+        (
+            "a_family_without_a_pool_is_closed_to_guests",
+            guests::a_family_without_a_pool_is_closed_to_guests,
+        ),
         ("a_closed_pod_reaches_nobody_else", closed::nobody_else_is_reached),
         ("nothing_else_leaves_a_closed_pod", closed::nothing_else_leaves),
         ("a_pod_is_closed_without_the_nodes_rules", closed::it_is_closed_without_the_nodes_rules),

@@ -214,11 +214,12 @@ pub(crate) fn many_of_all() -> Result<()> {
     (many.pool, many.node) = (second.pool, second.node);
     many.ranges.retain(|range| range.addr().is_ipv6());
     many.pods = (0..4_096).map(|n| number("fd43::", n)).collect();
+    many.guests = (0..512).map(|n| number("fd43::", n)).collect();
     let overlay = many.overlay.as_mut().context("no overlay")?;
     overlay.nodes =
         (0..2_000).map(|n| (number("fd00:c8:2::1:0", n), number("2001:db8:1::", n))).collect();
     let pod = |n| (number("fd44::", n), number("fd00:c8:2::1:0", n % 2_000));
-    many.way = Way::Device { elsewhere: (0..6_144).map(pod).collect() };
+    many.way = Way::Device { elsewhere: (0..5_632).map(pod).collect() };
     let node = machine(&few)?;
     for wanted in [&many, &few] {
         set_up(&node, wanted)?;

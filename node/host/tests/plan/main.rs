@@ -58,6 +58,30 @@ fn changed_pods_are_changed_elements() {
 }
 
 #[test]
+fn a_guest_is_an_element_of_its_family_whether_or_not_it_has_a_pool() {
+    let guests = ["10.42.0.6", "fd42::6"].map(|guest| guest.parse().unwrap()).into();
+    let wanted = Wanted { guests, ..wanted() };
+    let found =
+        || Found { forwarding: Family::ALL.map(|family| (family, true)).into(), ..set_up() };
+    let both = after(found(), &plan(&found(), &model::wanted()).unwrap());
+    let steps = plan(&both, &wanted).unwrap();
+    let added = |family: Family, guest: &str| Step::ChangeSet {
+        family,
+        set: "guests".to_owned(),
+        add: [guest.parse().unwrap()].into(),
+        remove: [].into(),
+    };
+    assert_eq!(steps, [added(Family::V4, "10.42.0.6"), added(Family::V6, "fd42::6")]);
+    let in_pool = Wanted { guests: ["10.200.0.9".parse().unwrap()].into(), ..wanted };
+    let refused = plan(&both, &in_pool).unwrap_err();
+    assert!(matches!(refused, WantedError::PodInPool { .. }), "{refused}");
+    let guests = (0..513_u32).map(|n| std::net::Ipv4Addr::from(0x0a2a_0000 + n).into());
+    let many = Wanted { guests: guests.collect(), ..in_pool };
+    let refused = plan(&both, &many).unwrap_err();
+    assert!(matches!(refused, WantedError::Many { count: 513, .. }), "{refused}");
+}
+
+#[test]
 fn changed_ranges_are_changed_routes() {
     let mut wanted = wanted();
     wanted.ranges = nets(&["10.201.4.0/24", "10.204.0.0/26"]);

@@ -23,6 +23,7 @@ pub(crate) fn wanted() -> Wanted {
         ranges: nets(&["10.201.4.0/24", "10.203.0.0/26"]),
         homes: nets(&[]),
         pods: ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().unwrap()).into(),
+        guests: BTreeSet::new(),
         way: Way::default(),
         overlay: None,
     }

@@ -197,6 +197,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         ranges,
         homes,
         pods,
+        guests: BTreeSet::new(),
         way: Way::Through(way.gateway),
         overlay: Some(Overlay {
             vni: way.vni,

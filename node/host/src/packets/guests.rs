@@ -1,0 +1,92 @@
+//! What the guests of this node may do, by its rules: send by the way to other clusters, be called by
+//! it, and answer this node. What conntrack knows nothing of meets no condition about connections,
+//! so that such conditions only ever accept.
+//!
+//! A pod's own namespace has rules of its own for the same (`closed.rs`): either of them is enough.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::expression::{
+    Expression, Verdict, destination, is_established_or_related, is_protocol, is_reply,
+    leads_nowhere_back, not_by, source,
+};
+use super::rule::{drop_of, rule};
+use super::table::{PacketRule, Table};
+use crate::family::Family;
+use crate::wanted::Wanted;
+
+pub(super) const FROM_GUEST: &str = "from_guest";
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+/// Of ICMPv6, who has an address, and that somebody has it (RFC 4861, section 4.3 and 4.4).
+const ABOUT_NEIGHBOURS: [u8; 2] = [135, 136];
+const ICMPV6_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
+
+/// Who they are, of a family.
+pub(super) fn set(wanted: &Wanted, family: Family) -> BTreeSet<IpAddr> {
+    wanted.guests.iter().copied().filter(|guest| Family::of(*guest) == family).collect()
+}
+
+/// The last of its chain: what it accepts has no other rule to pass.
+pub(super) fn arriving(family: Family) -> PacketRule {
+    rule("from guests", of_guest(family), Verdict::Goto(FROM_GUEST.to_owned()))
+}
+
+/// Before conntrack, by their devices, and of few protocols.
+pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
+    let icmp = match family {
+        Family::V4 => ICMP,
+        Family::V6 => ICMPV6,
+    };
+    let mut rules = vec![drop_of("source of a guest from elsewhere", leads_nowhere_back())];
+    rules.extend([TCP, UDP, icmp].map(|protocol| {
+        rule("of a protocol that guests have", is_protocol(protocol), Verdict::Accept)
+    }));
+    rules.push(drop_of("of a protocol that guests have not", []));
+    rules
+}
+
+/// Guests answer this node, whichever address it has. Over IPv6, who is there is asked and said in
+/// packets as well.
+pub(super) fn input(family: Family) -> Vec<PacketRule> {
+    let answers = of_guest(family).into_iter().chain(is_reply()).chain(is_established_or_related());
+    let mut rules = vec![rule("answers of guests", answers, Verdict::Accept)];
+    if family == Family::V6 {
+        rules.extend(ABOUT_NEIGHBOURS.map(|kind| {
+            let is = [ICMPV6_TYPE, Expression::Is(vec![kind])];
+            let words = of_guest(family).into_iter().chain(is_protocol(ICMPV6)).chain(is);
+            rule("guests as neighbours", words, Verdict::Accept)
+        }));
+    }
+    rules.push(drop_of("guests call this node", of_guest(family)));
+    rules
+}
+
+/// Before any other rule about what is forwarded. Who is not mapped yet, or no more, would be known by
+/// the node's address for as long as a connection lasts.
+pub(super) fn from(family: Family, way: Option<&str>) -> Vec<PacketRule> {
+    let Some(way) = way else { return vec![drop_of("guests call nobody", of_guest(family))] };
+    let unmapped = [source(family), Expression::NotIn(Table::PODS.to_owned())];
+    vec![
+        drop_of("a guest that is not mapped", of_guest(family).into_iter().chain(unmapped)),
+        drop_of(
+            "guests call other clusters alone",
+            of_guest(family).into_iter().chain(not_by(way)),
+        ),
+    ]
+}
+
+/// After what comes from other clusters has gone elsewhere. What this node itself sends is not
+/// forwarded.
+pub(super) fn to(family: Family) -> PacketRule {
+    let to_guest = [destination(family), Expression::In(Table::GUESTS.to_owned())];
+    drop_of("guests are called from other clusters alone", to_guest)
+}
+
+fn of_guest(family: Family) -> [Expression; 2] {
+    [source(family), Expression::In(Table::GUESTS.to_owned())]
+}

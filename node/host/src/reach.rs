@@ -1,0 +1,39 @@
+//! What a pod may reach that is closed to all others.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::error::WantedError;
+use crate::limits;
+
+/// What a pod may reach. Of a family of which it has no address it neither sends nor gets anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Its own addresses on the pod network: it has no other source.
+    pub own: BTreeSet<IpAddr>,
+    /// Whom it may call, and who may call it.
+    pub reached: BTreeSet<IpNet>,
+    /// The node's own addresses, on all its devices, that of the pod's gateway among them: the node
+    /// may call it, and is answered.
+    pub node: BTreeSet<IpAddr>,
+}
+
+impl Closed {
+    /// Says what cannot be, before anything is touched.
+    ///
+    /// # Errors
+    /// The first that is more than is taken.
+    pub fn check(&self) -> Result<(), WantedError> {
+        let bounds = [
+            ("addresses of a pod", self.own.len(), limits::OWN),
+            ("ranges that a pod reaches", self.reached.len(), limits::REACHED),
+            ("addresses of this node", self.node.len(), limits::NODE_ADDRESSES),
+        ];
+        match bounds.into_iter().find(|(_, count, most)| count > most) {
+            Some((what, count, most)) => Err(WantedError::Many { what, count, most }),
+            None => Ok(()),
+        }
+    }
+}
