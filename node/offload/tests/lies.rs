@@ -1,5 +1,7 @@
 //! Sessions whose other side, or whose API server, says more than it should.
 
+#[path = "told/gate.rs"]
+mod gate;
 mod told;
 
 use mercato_offload::address::{Reach, Tunnel};

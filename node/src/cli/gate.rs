@@ -115,10 +115,11 @@ impl Question {
                 return Err(late());
             }
             stream.set_read_timeout(Some(left))?;
-            let is_late =
-                |kind| matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+            let is_late = |error: &io::Error| {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            };
             let read = stream.read(&mut heard[length..]);
-            let more = read.map_err(|error| if is_late(error.kind()) { late() } else { error })?;
+            let more = read.map_err(|error| if is_late(&error) { late() } else { error })?;
             if more == 0 {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up"));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mercato_offload::forge::{self, GuestContext};
+use mercato_offload::forge::{self, GuestContext, Refusal};
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::Item;
 use mercato_offload::placement::Capacity;
@@ -65,6 +65,13 @@ impl Shared {
         let observed = forge::observe(&self.context(), object)?;
         self.capacity().note(&observed.item, object);
         self.guests.note(&observed.item, object);
+        let there = observed.pod.as_ref().filter(|pod| !pod.deleting);
+        if let Some(Refusal { path, reason }) = there.and_then(|pod| pod.ungated.as_ref()) {
+            // Once for each guest, or twice: it is ended.
+            tracing::warn!(path, reason, key = %observed.item.key(),
+                "a guest would not be held back until it is isolated, and is ended: leave the \
+                namespaces of guests out of webhooks that change containers");
+        }
         if observed.pod.is_some()
             && let Err(error) =
                 self.bodies.keep_within(STATUS_BYTES, &observed.item, &forge::guest_status(object))

@@ -62,6 +62,9 @@ pub fn forge_pod(
         further.insert(GATE.to_owned(), json!(gate::put_first(spec, gate)?));
     }
     let item = Item::Pod(id.clone());
+    // Whoever it was passed on to might not isolate it.
+    let hops = if ctx.gate.is_some() { 0 } else { route.hops };
+    let route = &Route { hops, ..route.clone() };
     let marks = metadata::metadata(&item, &home["metadata"], digest, route, further, ctx)?;
     let passes_on = ctx.transit && route.hops > 0;
     let placed = [

@@ -183,6 +183,21 @@ fn a_stored_pod_with_another_first_container_is_told() {
 }
 
 #[test]
+fn one_that_is_to_be_isolated_goes_no_further() {
+    let sent = export_pod(&home_pod(), &HomeContext::default());
+    let route = Route { hops: 3, ..route() };
+    let made = |gate: Option<Gate>| {
+        let ctx = GuestContext { gate, transit: true, ..guest_context() };
+        forge(&Item::Pod(id()), &sent, digest(&sent), &route, &ctx).unwrap()
+    };
+    let kept_off =
+        |guest: &Value| guest["spec"]["affinity"].to_string().contains("virtual-kubelet");
+    let (free, isolated) = (made(None), made(Some(gate())));
+    assert_eq!((came(&free).unwrap().hops, kept_off(&free)), (3, false));
+    assert_eq!((came(&isolated).unwrap().hops, kept_off(&isolated)), (0, true));
+}
+
+#[test]
 fn another_image_is_for_guests_that_are_still_to_be_made() {
     let guest = forged_with(&gated(), |_| {}).unwrap();
     let image = Some("registry.example/mercato:2".to_owned());

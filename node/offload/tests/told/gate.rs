@@ -1,13 +1,11 @@
 //! Guests that are to be held back until they are isolated: one that is not, and what waits.
 
-mod told;
-
 use mercato_offload::guest::{Effect, Failure, Input, Observed, ObservedPod};
 use mercato_offload::key::Item;
-use mercato_offload::message::{Outcome, Refusal, Report, Stage, ToHome};
+use mercato_offload::message::{Outcome, Refusal, Report, Stage, ToGuest, ToHome};
 use mercato_protocol::id::Digest;
 
-use told::{Asked, pod, put};
+use super::told::{Asked, pod, put};
 
 fn seen() -> ObservedPod {
     ObservedPod {
@@ -23,7 +21,7 @@ fn seen() -> ObservedPod {
 }
 
 fn observed(digest: &[u8], pod: ObservedPod) -> Input {
-    let item = Item::Pod(told::pod("u1", "web"));
+    let item = Item::Pod(super::told::pod("u1", "web"));
     Input::Observed(Observed { item, digest: Digest::of(digest), pod: Some(pod) })
 }
 
@@ -53,7 +51,7 @@ fn one_that_nothing_holds_back_is_ended_and_never_made_again() {
     let report = Report { status: Some(Digest::of(b"pending")), stage };
     let said = asked.says(observed(b"web", ended));
     assert!(said.contains(&ToHome::Status { pod: pod("u1", "web"), report }), "{said:?}");
-    let taken = asked.is_told(mercato_offload::message::ToGuest::Taken(pod("u1", "web")));
+    let taken = asked.is_told(ToGuest::Taken(pod("u1", "web")));
     assert!(taken.contains(&Effect::Release(pod("u1", "web"))), "{taken:?}");
     asked.does(Input::Written(web.clone()));
     asked.does(Input::Gone(web.clone()));
