@@ -66,6 +66,18 @@ pub(crate) const NODE_GATHER: Duration = Duration::from_secs(10);
 pub(crate) const NODE_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Addresses that are looked at for a node, as a power of two.
 pub(crate) const NODE_BITS: u32 = 16;
+/// Gates of guests that are answered at once.
+pub(crate) const GATE_ASKS: usize = 64;
+/// So long after it could not be had, the port of gates is tried again.
+pub(crate) const GATE_BIND: Duration = Duration::from_secs(5);
+/// Who asks for a guest has so long, from the connection to the answer.
+pub(crate) const GATE_TIME: Duration = Duration::from_secs(5);
+/// Guests that are kept closed on one node: as many as its rules have.
+pub(crate) const CLOSED: usize = 512;
+/// Each guest is looked at so often, and made good what somebody has changed.
+pub(crate) const CLOSE_LOOK: Duration = Duration::from_secs(5);
+/// It is tried so often whether anybody can be closed.
+pub(crate) const CLOSE_TRY: Duration = Duration::from_secs(60);
 /// Nodes have so long to hear that they need nothing any more.
 pub(crate) const NODE_DISMISS: Duration = Duration::from_secs(10);
 /// How often it is said again where the daemon is: whoever has removed that is made good for.

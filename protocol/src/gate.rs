@@ -10,6 +10,8 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::{GATE_ANSWER_BYTES, GATE_QUESTION_BYTES, GATE_UID_BYTES};
 
 /// Where the process on each node answers gates, by TCP, unless the owner says otherwise.
@@ -20,7 +22,8 @@ pub const POD_VARIABLE: &str = "MERCATO_POD";
 pub const NODE_VARIABLE: &str = "MERCATO_NODE";
 
 /// The uid of a guest pod, as the provider's API server gave it: 1 to 64 of `[a-z0-9-]`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct GuestUid(String);
 
 /// What is no line of this exchange.
@@ -67,6 +70,20 @@ impl FromStr for GuestUid {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let fits = (1..=GATE_UID_BYTES).contains(&text.len()) && text.bytes().all(is_of_uid);
         if fits { Ok(Self(text.to_owned())) } else { Err(UID) }
+    }
+}
+
+impl TryFrom<String> for GuestUid {
+    type Error = Malformed;
+
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        text.parse()
+    }
+}
+
+impl From<GuestUid> for String {
+    fn from(uid: GuestUid) -> Self {
+        uid.0
     }
 }
 

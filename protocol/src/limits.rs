@@ -151,6 +151,8 @@ pub const NODE_RANGES: usize = 4_096;
 pub const NODE_LEASE_RANGES: usize = 64 * NODE_LEASES;
 /// Pods in it, of all leases together: a kubelet runs 110 unless told otherwise.
 pub const NODE_PODS: usize = 4_096;
+/// Guests in it that are closed, of all leases together.
+pub const NODE_GUESTS: usize = 512;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6.
 pub const TO_NODE_BYTES: usize = 512 * 1_024;
 

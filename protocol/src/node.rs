@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, Message, at_most, ensure, wire_map, wire_union};
+use crate::gate::GuestUid;
 use crate::limits;
 use crate::tunnel::SECOND_PREFIX;
 
@@ -37,6 +38,8 @@ pub enum FromNode {
         trouble: Option<String>,
         /// Whether the snapshot that is in force is so for IPv6 too.
         second: bool,
+        /// Why guests cannot be closed here, for the operator; none: they can.
+        open: Option<String>,
     },
 }
 
@@ -95,6 +98,8 @@ pub struct NodeWay {
     /// Behind this range pods, nodes and ranges are known by IPv6, each by what it is known by here
     /// ([`second`](crate::tunnel::second)); none: by IPv4 alone.
     pub pool_v6: Option<IpNet>,
+    /// The TCP port at which the node answers the gates of its guests.
+    pub gate: u32,
 }
 
 /// What a lease needs of a node.
@@ -110,6 +115,18 @@ pub struct NodeLease {
     pub pods: Vec<IpAddr>,
     /// Whether these pods are guests of the other cluster: then they alone call its ranges.
     pub guests: bool,
+    /// The guests on this node that are closed: they reach these ranges, and nobody else.
+    pub closed: Vec<NodeGuest>,
+}
+
+/// A guest that is closed on its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeGuest {
+    /// Which pod of the cluster it is.
+    pub uid: GuestUid,
+    /// Its own address, once its gate is known to be open: then it is closed without being asked.
+    pub pod: Option<IpAddr>,
 }
 
 /// The smallest overlay, in bytes: what each IPv4 host takes (RFC 791).
@@ -127,10 +144,12 @@ impl Message for FromNode {
             Self::Hello { token, .. } => {
                 at_most("bytes of a token", token.len(), limits::NODE_TOKEN_BYTES)
             }
-            Self::State { trouble: Some(text), .. } => {
-                at_most("bytes of a reason", text.len(), limits::LINE_BYTES)
+            Self::State { trouble, open, .. } => {
+                let mut reasons = trouble.iter().chain(open);
+                let fits =
+                    |text: &String| at_most("bytes of a reason", text.len(), limits::LINE_BYTES);
+                reasons.try_for_each(fits)
             }
-            Self::State { trouble: None, .. } => Ok(()),
         }
     }
 }
@@ -156,6 +175,7 @@ impl Snapshot {
         let of_leases = count(|lease| lease.ranges.len());
         at_most("ranges of leases", of_leases, limits::NODE_LEASE_RANGES)?;
         at_most("pods", count(|lease| lease.pods.len()), limits::NODE_PODS)?;
+        at_most("guests", count(|lease| lease.closed.len()), limits::NODE_GUESTS)?;
         let ranges: BTreeSet<_> = self.ranges.iter().collect();
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
         self.leases.iter().try_for_each(|lease| lease.validate(self.ranges.len()))?;
@@ -173,7 +193,8 @@ impl NodeWay {
         ensure(self.address != self.gateway, "a node that is its own gateway")?;
         ensure(self.machine != self.gateway_machine, "a machine that is its own gateway")?;
         ensure((1..=LARGEST_VNI).contains(&self.vni), "no such network")?;
-        ensure((1..=u32::from(u16::MAX)).contains(&self.port), "no such port")?;
+        let is_port = |port| (1..=u32::from(u16::MAX)).contains(&port);
+        ensure(is_port(self.port) && is_port(self.gate), "no such port")?;
         ensure(self.mtu >= LEAST_MTU, "a network that carries nothing")?;
         let Some(pool) = self.pool_v6 else { return Ok(()) };
         let is_behind = pool.addr().is_ipv6() && pool.prefix_len() == SECOND_PREFIX;
@@ -191,13 +212,16 @@ impl NodeLease {
         let (ranges, pods): (BTreeSet<_>, BTreeSet<_>) =
             (self.ranges.iter().collect(), self.pods.iter().collect());
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
-        ensure(pods.len() == self.pods.len(), "a pod comes twice")
+        ensure(pods.len() == self.pods.len(), "a pod comes twice")?;
+        let closed: BTreeSet<_> = self.closed.iter().map(|guest| &guest.uid).collect();
+        ensure(closed.len() == self.closed.len(), "a guest comes twice")?;
+        ensure(self.guests || self.closed.is_empty(), "a guest of nobody")
     }
 }
 
 wire_union!(FromNode {
     0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second },
+    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open },
 });
 wire_union!(ToNode {
     0 => Snapshot(snapshot),
@@ -216,5 +240,7 @@ wire_map!(NodeWay {
     7 => port,
     8 => mtu,
     9 => pool_v6,
+    10 => gate,
 });
-wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods, 4 => guests });
+wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods, 4 => guests, 5 => closed });
+wire_map!(NodeGuest { 1 => uid, 2 => pod });

@@ -5,13 +5,11 @@
 //! A pod with CAP_NET_ADMIN can remove them. One with CAP_NET_RAW may pass them by with a socket
 //! of AF_XDP: what is enforced against that has to be at the node's end.
 
-use std::net::IpAddr;
-
 use crate::error::{HostError, KernelError};
 use crate::netlink::{Conversation, read_addresses, read_devices, read_frames, replace_frames};
 use crate::packets::{FrameTable, Interface, Table, closed};
 use crate::reach::Closed;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, is_of_link};
 
 /// Puts what is wanted in force in a pod's namespace, at one moment, or nothing of it; what is in
 /// force already is not touched. Connections to whoever is still reached go on.
@@ -74,10 +72,6 @@ fn interface(sandbox: &Sandbox) -> Result<Interface, HostError> {
     let device = device.ok_or_else(gone)?;
     let addresses = read_addresses(&mut kernel).map_err(reading)?;
     let own = addresses.iter().filter(|address| address.device == sandbox.device);
-    let is_of_link = |address: &IpAddr| match address {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    let of_link = own.map(|address| address.net.addr()).filter(is_of_link).collect();
+    let of_link = own.map(|address| address.net.addr()).filter(|one| is_of_link(*one)).collect();
     Ok(Interface { name: device.name, mac: device.mac.ok_or_else(gone)?, of_link })
 }

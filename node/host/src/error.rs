@@ -161,6 +161,18 @@ pub enum HostError {
         /// Why that did not work.
         source: KernelError,
     },
+    /// Whether this machine closes anybody could not be tried.
+    #[error("cannot try whether a pod is closed here: {source}{}", right(.source))]
+    Trial {
+        /// Why that did not work.
+        source: io::Error,
+    },
+    /// A rule is there and does nothing.
+    #[error(
+        "this kernel lets through what its rules drop: it takes nf_tables with hooks of the family \
+         netdev for what leaves (Linux 5.16 or later)"
+    )]
+    NotClosed,
     /// What is wanted of a pod cannot be.
     #[error("{0}")]
     Wanted(#[from] WantedError),

@@ -29,6 +29,7 @@ mod reach;
 mod routes;
 mod sandbox;
 mod step;
+mod trial;
 mod wanted;
 
 pub use apply::{apply, clean, dropping, mtu_of, networks, read};
@@ -47,4 +48,5 @@ pub use plan::{clean_plan, plan, refuse_plan};
 pub use reach::Closed;
 pub use sandbox::{Sandbox, sandbox_of};
 pub use step::Step;
+pub use trial::try_to_close;
 pub use wanted::{Marks, Wanted};

@@ -38,5 +38,7 @@ pub(crate) const NODE_ADDRESSES: usize = 2_048;
 /// How long an answer of the kernel is waited for. It answers within milliseconds, unless it is stuck:
 /// then whoever asks says so, and is not stuck as well.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+/// How long it is waited for a datagram on a device on which it arrives at once.
+pub(crate) const TRIAL: Duration = Duration::from_millis(100);
 /// How often a list is asked for again that changed while it was read.
 pub(crate) const READS: usize = 8;

@@ -18,6 +18,9 @@ pub struct Closed {
     /// The node's own addresses, on all its devices, that of the pod's gateway among them: the node
     /// may call it, and is answered.
     pub node: BTreeSet<IpAddr>,
+    /// The one TCP port of the node that it may call: that of whoever has closed it, as long as it
+    /// has not heard so. Zero: none.
+    pub gate: u16,
 }
 
 impl Closed {

@@ -72,6 +72,20 @@ pub fn sandbox_of(folders: &[&Path], address: IpAddr) -> Result<Option<Sandbox>,
 }
 
 impl Sandbox {
+    /// The addresses of its device, but for those that are known on the link alone.
+    ///
+    /// # Errors
+    /// When it is gone, or the kernel does not say.
+    pub fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {
+        self.inside(|| {
+            let reading = |source| HostError::Read { what: "addresses of a pod", source };
+            let mut kernel = Conversation::about_routing().map_err(reading)?;
+            let all = read_addresses(&mut kernel).map_err(reading)?;
+            let own = all.iter().filter(|one| one.device == self.device);
+            Ok(own.map(|one| one.net.addr()).filter(|one| !is_of_link(*one)).collect())
+        })
+    }
+
     /// Does something in its namespace, if that is still the one which was found.
     pub(crate) fn inside<T: Send>(
         &self,
@@ -83,6 +97,14 @@ impl Sandbox {
             return Err(gone());
         }
         inside(&self.path, &file, job)
+    }
+}
+
+/// Whether the address is one of the link, which IPv6 has besides all others.
+pub(crate) fn is_of_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
     }
 }
 

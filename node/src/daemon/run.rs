@@ -213,6 +213,8 @@ fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
         port: nodes.port.get(),
         overlay_port: nodes.overlay_port.get(),
         vni: nodes.vni.get(),
+        gate: nodes.gate_port.get(),
+        has_gate: nodes.image.is_some(),
     };
     let (port, addresses) = (port.get(), addresses.clone());
     let settings = GatewaySettings { port, addresses, pool: *pool, pool_v6: *pool_v6, nodes };

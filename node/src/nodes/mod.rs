@@ -3,11 +3,13 @@
 //!
 //! `wire` has the frames that the daemon and the nodes exchange (docs/wire.md, "Nodes"), `control`
 //! is the daemon's end, `pin` is how a node knows the daemon, and `follower` what runs on each of the
-//! nodes. What a machine has to be changed for it, `node/host/` knows.
+//! nodes; `closing` closes guests there and on the daemon's own node. What a machine has to be changed for it, `node/host/` knows.
 
+pub(crate) mod closing;
 pub(crate) mod control;
 mod follower;
 mod pin;
+mod strangers;
 mod wire;
 
 pub(crate) use follower::{Places, follow};

@@ -71,6 +71,7 @@ mod tests {
                 version: 3,
                 mtu: 1_500,
                 trouble: Some("no".to_owned()),
+                open: None,
                 second: true,
             },
         ];

@@ -33,6 +33,8 @@ pub(super) struct Stand<'a> {
     pub(super) homes: BTreeSet<IpNet>,
     pub(super) nodes: &'a Nodes,
     pub(super) pods: &'a PodNodes,
+    /// The guests of this node that are closed.
+    pub(super) guests: BTreeSet<IpAddr>,
 }
 
 /// This cluster's end of all tunnels.
@@ -171,7 +173,7 @@ impl End {
         if self.running.is_none() {
             return;
         }
-        let Stand { common, node, ranges, homes, nodes, pods } = ground;
+        let Stand { common, node, ranges, homes, nodes, pods, guests } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
         let locals = locals.filter(|local| !common.has(local)).collect();
         let second = common
@@ -186,7 +188,7 @@ impl End {
             ranges,
             homes,
             pods: nodes.here(&locals, pods),
-            guests: BTreeSet::new(),
+            guests,
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },
             overlay: nodes.overlay(common),
         };

@@ -17,6 +17,8 @@ pub(super) enum Event {
     Link(LinkEvent),
     Pods(Vec<PodPlace>),
     Machines(Vec<NodeMachine>),
+    /// Another guest of this node is closed, or one no more.
+    Guests,
     /// Nodes were told where the daemon is; or why they were not.
     Told(Result<(), String>),
     Ranges(Vec<ClusterRange>),

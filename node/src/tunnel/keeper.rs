@@ -1,6 +1,7 @@
 //! The task that keeps the gateway, the machine and each peer in step with leases and pods.
 
 mod gateway;
+mod guests;
 mod nodes;
 mod second;
 mod step;
@@ -37,6 +38,7 @@ use crate::admin::Tunnels;
 use crate::driver::Handle;
 use crate::kubernetes::{Kubernetes, PodPlace};
 use crate::limits;
+use crate::nodes::closing::Closing;
 use crate::nodes::control::NodeEvent;
 
 /// All that the task knows and does.
@@ -63,6 +65,10 @@ pub(crate) struct Keeper {
     /// When this run of the daemon began.
     begun: Instant,
     door: Door,
+    /// Closes the guests of this node; none: nobody can hold one back.
+    closing: Option<Closing>,
+    /// What the agent knows of isolation; none: nothing was said.
+    isolates: Option<bool>,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -186,6 +192,8 @@ impl Before {
             nodes: Nodes::default(),
             begun: Instant::now(),
             door,
+            closing: None,
+            isolates: None,
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,
@@ -277,6 +285,8 @@ impl Keeper {
                 self.knows_pods = true;
             }
             Event::Machines(machines) => self.on_machines(&machines),
+            // Whatever it is, it is looked at in the next step.
+            Event::Guests => {}
             Event::Told(told) => self.door.on_told(told),
             Event::Ranges(ranges) => {
                 self.asks_ranges = false;

@@ -45,6 +45,10 @@ pub(crate) struct NodesSettings {
     pub(crate) overlay_port: u16,
     /// The network identifier of the overlay.
     pub(crate) vni: u32,
+    /// Where gates of guests ask on each of them, by TCP.
+    pub(crate) gate: u16,
+    /// Whether there is an image of gates: else no guest is closed.
+    pub(crate) has_gate: bool,
 }
 
 impl GatewaySettings {

@@ -13,6 +13,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_host::{Family, Overlay};
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::node::LEAST_MTU;
 use tokio::sync::watch;
 
@@ -71,6 +72,9 @@ pub(super) enum Place {
 
 /// On which node each pod is, by the pod's own address.
 pub(super) type PodNodes = BTreeMap<IpAddr, String>;
+
+/// On which node each guest is that is closed.
+pub(super) type GuestNodes = BTreeMap<GuestUid, String>;
 
 /// How this machine stands to the nodes of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq)]

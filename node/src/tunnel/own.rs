@@ -117,7 +117,13 @@ mod tests {
 
     fn pod(namespace: &str, node: &str, address: Option<&str>) -> PodPlace {
         let address = address.map(|text| text.parse().unwrap());
-        PodPlace { namespace: namespace.to_owned(), node: node.to_owned(), address, second: None }
+        PodPlace {
+            namespace: namespace.to_owned(),
+            node: node.to_owned(),
+            address,
+            second: None,
+            guest: None,
+        }
     }
 
     #[test]

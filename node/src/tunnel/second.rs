@@ -101,6 +101,7 @@ mod tests {
             node: "n1".to_owned(),
             address: Some(address(first)),
             second: second.map(address),
+            guest: None,
         };
         Seconds::of(&all.iter().map(place).collect::<Vec<_>>())
     }

@@ -11,6 +11,7 @@ use mercato_net::TunnelResponder;
 use mercato_offload::address::GuestAddress;
 use mercato_offload::key::{PodId, Uid};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::terms::NetworkIsolation;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use tokio::sync::{Notify, mpsc};
 
@@ -44,6 +45,8 @@ pub(super) struct SaidLease {
     /// None of its addresses is there any more from then on, wall clock.
     pub(super) until_ms: u64,
     pub(super) ranges: Vec<MappedRange>,
+    /// Provider: its guests are closed.
+    pub(super) is_closed: bool,
     /// Consumer: what its virtual node is called, once that is known.
     pub(super) node: Arc<OnceLock<String>>,
     /// When it was said: an agent that was rebuilt wants to hear again how the tunnel is.
@@ -110,6 +113,8 @@ impl LeaseTunnels for TunnelHandle {
                 cluster,
                 until_ms: desire.contract.not_after_ms,
                 ranges: desire.ranges.clone(),
+                is_closed: desire.side == Side::Provider
+                    && desire.contract.terms.network_isolation == NetworkIsolation::Required,
                 node: node.clone(),
                 said: number,
             };

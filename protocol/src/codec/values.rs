@@ -5,6 +5,7 @@ use super::reader::Reader;
 use super::wire::Wire;
 use super::writer::Writer;
 use crate::envelope::Signed;
+use crate::gate::GuestUid;
 use crate::gossip::Fingerprint;
 use crate::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
 use crate::limits;
@@ -85,7 +86,11 @@ macro_rules! wire_text {
     )+};
 }
 
-wire_text!(Slug as "a name outside its grammar", Currency as "not a currency");
+wire_text!(
+    Slug as "a name outside its grammar",
+    Currency as "not a currency",
+    GuestUid as "not the uid of a pod"
+);
 
 /// Identifiers: byte strings of one length.
 macro_rules! wire_id {

@@ -48,6 +48,7 @@ const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 /// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
 const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
+const TCP_DESTINATION: Expression = Expression::Transport { offset: 2, bytes: 2 };
 const SYN_AND_ACK: u8 = 0x12;
 const SYN: u8 = 0x02;
 const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
@@ -300,6 +301,11 @@ fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goes_on = [TCP_FLAGS, bits, Expression::IsNot(vec![SYN])];
     let tcp = whole(TCP).into_iter().chain(goes_on);
     let mut rules = vec![rule("connections that the node began", tcp, Verdict::Accept)];
+    if scope.wanted.gate != 0 {
+        let port = Expression::Is(scope.wanted.gate.to_be_bytes().to_vec());
+        let to_gate = whole(TCP).into_iter().chain([TCP_DESTINATION, port]);
+        rules.push(rule("to whoever has closed it in", to_gate, Verdict::Accept));
+    }
     let kinds = match scope.family {
         Family::V4 => &ANSWERS_V4[..],
         Family::V6 => &ANSWERS_V6[..],

@@ -70,6 +70,7 @@ pub(crate) fn wanted() -> Closed {
     let node = NODE.map(IpAddr::from).into_iter().chain(NODE_V6.map(IpAddr::from));
     let reached = ["10.201.4.0/24", "10.203.0.0/16", "fd00:c8:4::/64"];
     Closed {
+        gate: 0,
         own: [POD.into(), POD_V6.into()].into(),
         reached: reached.map(|range| range.parse().expect("a network")).into(),
         node: node.collect(),

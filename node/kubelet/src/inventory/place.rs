@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 
 use futures::stream::BoxStream;
+use mercato_offload::forge::gate::{Passage, passage};
+use mercato_offload::forge::labels::CONTRACT;
 use serde_json::Value;
 
 use super::TAKES;
@@ -24,6 +26,33 @@ pub struct PodPlace {
     pub address: Option<IpAddr>,
     /// The one of the other family, in a cluster that has both.
     pub second: Option<IpAddr>,
+    /// What is known of a guest that has a gate.
+    pub guest: Option<GuestPlace>,
+}
+
+/// A guest whose contract requires isolation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuestPlace {
+    /// Its contract, as its label says it.
+    pub contract: String,
+    /// Its own uid in this cluster.
+    pub uid: String,
+    /// Whether its gate is open.
+    pub is_open: bool,
+}
+
+impl GuestPlace {
+    fn read(pod: &Value) -> Option<Self> {
+        let is_open = match passage(pod) {
+            Passage::Ungated => return None,
+            Passage::Held => false,
+            Passage::Open => true,
+        };
+        let metadata = &pod["metadata"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let contract = text(&metadata["labels"][CONTRACT])?;
+        Some(Self { contract, uid: text(&metadata["uid"])?, is_open })
+    }
 }
 
 impl PodPlace {
@@ -47,6 +76,7 @@ impl PodPlace {
             node,
             address,
             second,
+            guest: GuestPlace::read(pod),
         })
     }
 }
@@ -81,7 +111,8 @@ mod tests {
 
     fn place(node: &str, address: &str) -> PodPlace {
         let address = address.parse().ok();
-        PodPlace { namespace: "shop".into(), node: node.into(), address, second: None }
+        let (namespace, node) = ("shop".into(), node.into());
+        PodPlace { namespace, node, address, second: None, guest: None }
     }
 
     #[test]
@@ -104,6 +135,22 @@ mod tests {
         assert_eq!(second(four, ips(&[four, "::ffff:10.42.0.9"])), None);
         let long: Vec<&str> = [four; limits::POD_ADDRESSES].into_iter().chain([six]).collect();
         assert_eq!(second(four, ips(&long)), None);
+    }
+
+    #[test]
+    fn a_guest_with_a_gate_is_known_by_its_contract() {
+        let guest = |status: Value| {
+            let mut pod = pod();
+            pod["metadata"]["labels"][CONTRACT] = json!("c1");
+            pod["spec"]["initContainers"] = json!([{ "name": "mercato-gate" }]);
+            pod["status"]["initContainerStatuses"] =
+                json!([{ "name": "mercato-gate", "state": status }]);
+            PodPlace::read(&pod).unwrap().guest
+        };
+        let place = |is_open| GuestPlace { contract: "c1".into(), uid: "u1".into(), is_open };
+        assert_eq!(guest(json!({ "running": {} })), Some(place(false)));
+        assert_eq!(guest(json!({ "terminated": { "exitCode": 0 } })), Some(place(true)));
+        assert_eq!(PodPlace::read(&pod()).unwrap().guest, None);
     }
 
     #[test]

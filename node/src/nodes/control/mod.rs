@@ -5,7 +5,6 @@
 //! among few, and no more than a token's review comes of it.
 
 mod certificate;
-mod strangers;
 mod words;
 
 use std::io;
@@ -22,8 +21,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use self::strangers::{Place, Strangers};
 use self::words::refused;
+use super::strangers::{Place, Strangers};
 use super::wire;
 use crate::driver::clock::wall_ms;
 use crate::limits;
@@ -182,11 +181,11 @@ async fn converse(
         loop {
             let word = timeout(limits::NODE_SILENCE, wire::read(&mut from)).await;
             let word = word.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            let FromNode::State { version, mtu, trouble, second } = word else {
+            let FromNode::State { version, mtu, trouble, second, open } = word else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a second hello"));
             };
             let (node, connection) = (said.node.to_owned(), said.connection);
-            let state = NodeState { version, mtu, trouble, second };
+            let state = NodeState { version, mtu, trouble, second, open };
             said.tell(NodeEvent::State { node, connection, state }).await?;
             heard.notify_one();
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use mercato_protocol::node::{NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::node::{NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
 use tokio::sync::watch;
 
 /// What a node's connection tells.
@@ -35,6 +35,8 @@ pub(crate) struct NodeState {
     pub(crate) mtu: u32,
     /// Why the latest wish is not in force.
     pub(crate) trouble: Option<String>,
+    /// Why guests cannot be closed there.
+    pub(crate) open: Option<String>,
     /// Whether what is in force is so for IPv6 too.
     pub(crate) second: bool,
 }
@@ -70,6 +72,8 @@ pub(crate) struct WishLease {
     pub(crate) pods: Vec<IpAddr>,
     /// Whether these pods are guests: then they alone call the ranges.
     pub(crate) guests: bool,
+    /// The guests that are closed.
+    pub(crate) closed: Vec<NodeGuest>,
 }
 
 impl Order {
@@ -101,6 +105,7 @@ impl Wish {
             ranges: lease.ranges.iter().map(&mut place).collect(),
             pods: lease.pods.clone(),
             guests: lease.guests,
+            closed: lease.closed.clone(),
         };
         let leases = left.map(lease).collect();
         Snapshot { version, way, leases, ranges }
@@ -130,6 +135,7 @@ mod tests {
             port: 7_477,
             mtu: 1_420,
             pool_v6: None,
+            gate: 7_479,
         };
         let range = |text: &str| -> IpNet { text.parse().unwrap() };
         let [first, second] = ["10.201.3.0/25", "10.201.4.0/25"].map(range);
@@ -138,6 +144,7 @@ mod tests {
             ranges: Arc::new(ranges.to_vec()),
             pods: vec![],
             guests: false,
+            closed: vec![],
         };
         let leases =
             vec![lease(1_000, &[first]), lease(5_000, &[second]), lease(6_000, &[first, second])];

@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_host::{Marks, Overlay, Place, Wanted, Way};
-use mercato_protocol::node::{NodeWay, Snapshot};
+use mercato_protocol::node::{NodeGuest, NodeWay, Snapshot};
 use mercato_protocol::tunnel::{second, second_range};
 
 use crate::limits;
+use crate::nodes::closing::{ClosingRules, GuestRule};
 
 /// Which snapshot, of all that this process has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,7 @@ struct Lease {
     ranges: Vec<IpNet>,
     pods: Vec<IpAddr>,
     guests: bool,
+    closed: Vec<NodeGuest>,
 }
 
 impl Force {
@@ -99,6 +102,7 @@ impl Force {
             ranges: lease.ranges.into_iter().filter_map(range).collect(),
             pods: lease.pods,
             guests: lease.guests,
+            closed: lease.closed,
         });
         let word = Word { connection, version };
         let leases: Vec<_> = leases.collect();
@@ -150,6 +154,24 @@ impl Force {
         }
     }
 
+    /// The guests that are to be closed; none: that is not this process's to do.
+    pub(super) fn rules(&self) -> Option<ClosingRules> {
+        let Said::Snapshot { way, leases, .. } = &self.said else { return None };
+        let Some(way) = way else { return Some(ClosingRules::default()) };
+        let mut guests = BTreeMap::new();
+        for lease in leases.iter().filter(|lease| !lease.closed.is_empty()) {
+            let mut ranges = lease.ranges.iter().copied().collect();
+            of_both(&mut ranges, way);
+            let reached = Arc::new(ranges);
+            guests.extend(lease.closed.iter().map(|guest| {
+                let rule = GuestRule { pod: guest.pod, reached: reached.clone() };
+                (guest.uid.clone(), rule)
+            }));
+        }
+        // A larger one is no message.
+        Some(ClosingRules { port: u16::try_from(way.gate).unwrap_or_default(), guests })
+    }
+
     /// What should be in force now.
     pub(super) fn target(&self) -> Target {
         match &self.said {
@@ -170,14 +192,19 @@ fn with_second(mut wanted: Wanted, way: &NodeWay) -> Wanted {
     let known = |address| second(pool, address);
     wanted.second = known(way.address).map(|node| Place { pool: pool.into(), node });
     for ranges in [&mut wanted.ranges, &mut wanted.homes] {
-        let of_both: Vec<_> =
-            ranges.iter().filter_map(|range| second_range(pool, *range)).collect();
-        ranges.extend(of_both);
+        of_both(ranges, way);
     }
     if let Some(overlay) = &mut wanted.overlay {
         overlay.nodes.extend(known(way.gateway).map(|gateway| (gateway, way.gateway_machine)));
     }
     wanted
+}
+
+/// Adds the ranges in which the same addresses are known by IPv6.
+fn of_both(ranges: &mut BTreeSet<IpNet>, way: &NodeWay) {
+    let Some(IpNet::V6(pool)) = way.pool_v6 else { return };
+    let second: Vec<_> = ranges.iter().filter_map(|range| second_range(pool, *range)).collect();
+    ranges.extend(second);
 }
 
 fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {

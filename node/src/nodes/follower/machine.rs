@@ -7,10 +7,14 @@ use mercato_host::{Family, Finding, Found, HostError, Marks, Step, Wanted, Wante
 use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
+use super::super::closing::Closing;
+
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Machine: Send + Sync + 'static {
     /// Milliseconds since some moment, also of those in which the machine slept.
     fn now_ms(&self) -> u64;
+    /// Closes guests on it; none: it has none.
+    fn closing(&self) -> Option<Closing>;
     /// The node's address of the pool that an earlier process has set up, if one has.
     fn address(&self) -> Result<Option<IpAddr>, Trouble>;
     /// The largest packet of the device that has this address, in bytes, if one has.
@@ -52,6 +56,10 @@ impl Machine for Host {
         // Every Linux since 2.6.39 has it.
         let now = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("the machine has this clock");
         now.tv_sec() as u64 * 1_000 + now.tv_nsec() as u64 / 1_000_000
+    }
+
+    fn closing(&self) -> Option<Closing> {
+        Some(Closing::start())
     }
 
     fn address(&self) -> Result<Option<IpAddr>, Trouble> {

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use mercato_host::Wanted;
 use mercato_protocol::node::{NodeLease, NodeWay, Snapshot};
 
+use super::super::closing::Closing;
 use super::force::{Force, Heard, Target};
 use super::machine::{Machine, Trouble};
 
@@ -47,6 +48,10 @@ impl Machine for Fake {
         self.now(|now| now.ms)
     }
 
+    fn closing(&self) -> Option<Closing> {
+        None
+    }
+
     fn address(&self) -> Result<Option<IpAddr>, Trouble> {
         self.changed(|now| now.set_up.as_ref().map(|wanted| wanted.node))
     }
@@ -85,6 +90,7 @@ pub(super) fn way() -> NodeWay {
         port: 7_477,
         mtu: 1_420,
         pool_v6: None,
+        gate: 7_479,
     }
 }
 
@@ -95,6 +101,7 @@ pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
         ranges: ranges.iter().map(|range| place(range)).collect(),
         pods: pods.iter().map(|pod| pod.parse().unwrap()).collect(),
         guests: false,
+        closed: vec![],
     }
 }
 

@@ -228,6 +228,7 @@ async fn a_node_and_a_daemon_understand_each_other() {
         ranges: Arc::new(vec!["10.201.0.0/24".parse().unwrap()]),
         pods: Vec::new(),
         guests: true,
+        closed: vec![],
     };
     let wish = Wish { version: 7, way: Some(way()), leases: vec![lease] };
     orders.send_replace(Order::Have(Arc::new(wish)));

@@ -96,6 +96,7 @@ impl Keeper {
             second: self.second,
             vni: settings.nodes.vni,
             port: settings.nodes.overlay_port,
+            gate: settings.nodes.gate,
             mtu: limits::TUNNEL_MTU as u32,
         })
     }
@@ -114,10 +115,12 @@ impl Keeper {
             self.ranges_of_both(ranges.collect())
         };
         let (ranges, homes) = (ranges(false), ranges(true));
+        let guests = self.close_own(said, &common);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
-        self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods });
+        self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests });
         let leases = self.lease_wishes(said, &common);
-        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes);
+        let guests = self.guest_nodes();
+        self.nodes.tell(&common, Some(node), &leases, (&self.pod_nodes, &guests));
     }
 
     /// What nodes are told of leases. One that has ended by the clock is said again, should that
@@ -129,6 +132,7 @@ impl Keeper {
         let mut wishes = Vec::new();
         for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
             let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
+            let closed = self.closed_of(said, id);
             let ranges = self.lease_ranges.entry(*id).or_default();
             if **ranges != now {
                 *ranges = Arc::new(now);
@@ -138,6 +142,7 @@ impl Keeper {
                 ranges: ranges.clone(),
                 pods: self.end.pods(id, common),
                 guests: lease.side == Side::Provider,
+                closed,
             });
         }
         wishes

@@ -31,7 +31,9 @@ impl Keeper {
         self.peers.mind(said);
         self.tell_ranges(said).await;
         self.mind_table(said);
+        self.mind_closing();
         self.mind_machines(said);
+        self.tell_isolation().await;
         self.tell_news(said).await;
         self.tell_mapped(said).await;
         self.show(said);

@@ -12,6 +12,8 @@ pub(in crate::tunnel) struct Common {
     /// The network identifier of the overlay, and its port.
     pub(in crate::tunnel) vni: u32,
     pub(in crate::tunnel) port: u16,
+    /// The TCP port at which gates of guests are answered on each node.
+    pub(in crate::tunnel) gate: u16,
     /// The largest packet on the way of all of them, in bytes, without the overlay's headers.
     pub(in crate::tunnel) mtu: u32,
 }

@@ -76,6 +76,7 @@ mod tests {
             ranges: Arc::new((0..ranges).map(range).collect()),
             pods: vec![Ipv4Addr::from(pod).into()],
             guests: true,
+            closed: vec![],
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use mercato_protocol::node::NodeWay;
 
-use super::{Common, Nodes, PodNodes, say};
+use super::{Common, GuestNodes, Nodes, PodNodes, Standing, say};
 use crate::nodes::control::WishLease;
 
 impl Nodes {
@@ -16,7 +16,7 @@ impl Nodes {
         common: &Common,
         gateway: Option<IpAddr>,
         leases: &[WishLease],
-        pods: &PodNodes,
+        (pods, guests): (&PodNodes, &GuestNodes),
     ) {
         let leases = &self.left_out.leave(leases)[..];
         let (mtu, local) = (self.mtu(common), self.local());
@@ -40,12 +40,19 @@ impl Nodes {
                 port: common.port.into(),
                 mtu,
                 pool_v6: common.second.map(IpNet::V6),
+                gate: common.gate.into(),
             });
             let mine = |(nth, lease): (usize, &WishLease)| WishLease {
                 until_ms: lease.until_ms,
                 ranges: lease.ranges.clone(),
                 pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
                 guests: lease.guests,
+                closed: lease
+                    .closed
+                    .iter()
+                    .filter(|it| guests.get(&it.uid) == Some(name))
+                    .cloned()
+                    .collect(),
             };
             let leases = leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
             if let Some(wish) = seat.wish(self.version + 1, way, leases) {
@@ -80,5 +87,37 @@ impl Nodes {
                 seat.hear(present.connection, present.held, &present.state);
             }
         }
+    }
+
+    /// Why guests cannot be closed on each node that is ready, by the names of those.
+    pub(in crate::tunnel) fn open(&self) -> BTreeMap<String, String> {
+        let mut open = BTreeMap::new();
+        for (name, _) in self.others().filter(|(_, machine)| machine.ready) {
+            let why = match self.present.get(name) {
+                Some(present) => present.state.open.clone(),
+                None => self.trouble(name),
+            };
+            open.extend(why.map(|why| (name.clone(), why)));
+        }
+        open
+    }
+
+    /// Whether a pod on the node of that name is on this one.
+    pub(in crate::tunnel) fn is_own(&self, node: &str) -> bool {
+        match self.standing() {
+            Standing::Unknown | Standing::Apart => false,
+            Standing::Alone => true,
+            Standing::Among => self.own().is_some_and(|own| own == node),
+        }
+    }
+
+    /// What people call this node.
+    pub(in crate::tunnel) fn own_name(&self) -> String {
+        self.own().cloned().unwrap_or_else(|| "the daemon's machine".to_owned())
+    }
+
+    /// Whether it is known which nodes there are, and this is one of them.
+    pub(in crate::tunnel) fn is_known(&self) -> bool {
+        matches!(self.standing(), Standing::Alone | Standing::Among)
     }
 }

@@ -2,11 +2,19 @@
 
 use std::sync::Arc;
 
+use mercato_protocol::node::NodeGuest;
+
 use super::*;
 use crate::nodes::control::{Wish, WishLease};
 
-const COMMON: Common =
-    Common { pool: IpNet::new_assert(POOL, 13), second: None, vni: 7_475, port: 7_477, mtu: 1_420 };
+const COMMON: Common = Common {
+    pool: IpNet::new_assert(POOL, 13),
+    second: None,
+    vni: 7_475,
+    port: 7_477,
+    gate: 7_479,
+    mtu: 1_420,
+};
 const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
 const GATEWAY: &str = "10.203.7.0";
 
@@ -57,8 +65,13 @@ fn join_of(nodes: &mut Nodes, node: &str, connection: u64, of: &str) -> watch::R
 }
 
 fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: Option<&str>) {
-    let state =
-        NodeState { version, mtu: 1_500, trouble: trouble.map(str::to_owned), second: false };
+    let state = NodeState {
+        version,
+        mtu: 1_500,
+        trouble: trouble.map(str::to_owned),
+        second: false,
+        open: None,
+    };
     nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
     nodes.settle(range());
 }
@@ -69,7 +82,12 @@ fn lease(pods: &[&str]) -> WishLease {
         ranges: Arc::new(vec!["10.201.3.0/25".parse().unwrap()]),
         pods: pods.iter().map(|pod| address(pod)).collect(),
         guests: false,
+        closed: vec![],
     }
+}
+
+fn tell(nodes: &mut Nodes, leases: &[WishLease], pods: &PodNodes) {
+    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, (pods, &GuestNodes::new()));
 }
 
 fn pods(all: &[(&str, &str)]) -> PodNodes {
@@ -91,7 +109,7 @@ fn each_node_is_told_of_its_own_pods_alone() {
     let three = join(&mut nodes, "n3", 2, None);
     let at = pods(&[("10.42.1.5", "n1"), ("10.42.2.5", "n2"), ("10.42.3.5", "n3")]);
     let leases = [lease(&["10.42.1.5", "10.42.2.5", "10.42.3.5"])];
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    tell(&mut nodes, &leases, &at);
     assert_eq!(wish(&two).leases, [lease(&["10.42.2.5"])]);
     assert_eq!(wish(&three).leases, [lease(&["10.42.3.5"])]);
     let way = wish(&two).way.clone().unwrap();
@@ -103,7 +121,7 @@ fn each_node_is_told_of_its_own_pods_alone() {
     assert_eq!(nodes.here(&locals, &at), [address("10.42.1.5")].into());
     assert_eq!(nodes.elsewhere(&locals, &at)[&address("10.42.2.5")], way.address);
     // Without a lease nothing is needed.
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[], &at);
+    tell(&mut nodes, &[], &at);
     assert_eq!((&wish(&two).way, wish(&two).leases.len()), (&None, 0));
 }
 
@@ -113,7 +131,7 @@ fn a_pod_is_reached_once_its_node_says_so() {
     let at = pods(&[("10.42.2.5", "n2"), ("10.42.2.6", "n2"), ("10.42.3.5", "n3")]);
     let (pod, range) = (address("10.42.2.5"), lease(&[]).ranges[0]);
     let order = join(&mut nodes, "n2", 1, None);
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&["10.42.2.5"])], &at);
+    tell(&mut nodes, &[lease(&["10.42.2.5"])], &at);
     assert_eq!(nodes.place(pod, &at), Place::Unknown);
     assert_eq!(nodes.reach(&range), Some(false), "nobody is on n3");
     nodes.gather(true);
@@ -128,7 +146,7 @@ fn a_pod_is_reached_once_its_node_says_so() {
     assert_eq!(nodes.place(pod, &at), Place::There);
     assert_eq!(nodes.reach(&range), Some(true));
     // Another one that comes later takes nothing from the first.
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&["10.42.2.5", "10.42.2.6"])], &at);
+    tell(&mut nodes, &[lease(&["10.42.2.5", "10.42.2.6"])], &at);
     assert_eq!(nodes.place(pod, &at), Place::There);
     assert_eq!(nodes.place(address("10.42.2.6"), &at), Place::Unknown);
     state(&mut nodes, "n2", 1, version, Some("no room"));
@@ -148,7 +166,7 @@ fn what_a_node_has_stays_while_it_is_away() {
     let pod = address("10.42.2.5");
     let order = join(&mut nodes, "n2", 1, None);
     let leases = [lease(&["10.42.2.5"])];
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    tell(&mut nodes, &leases, &at);
     let first = wish(&order);
     state(&mut nodes, "n2", 1, first.version, None);
     let own = first.way.as_ref().unwrap().address;
@@ -159,12 +177,12 @@ fn what_a_node_has_stays_while_it_is_away() {
     // It comes back with what it has; an old connection's end is no news.
     let again = join(&mut nodes, "n2", 2, Some(&own.to_string()));
     nodes.on_event(NodeEvent::Left { node: "n2".to_owned(), connection: 1 });
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    tell(&mut nodes, &leases, &at);
     assert_eq!(wish(&again), first);
     assert_eq!(nodes.place(pod, &at), Place::There);
     // Or with nothing, as after a boot.
     let anew = join(&mut nodes, "n2", 3, None);
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at);
+    tell(&mut nodes, &leases, &at);
     assert_eq!(nodes.place(pod, &at), Place::Unknown);
     state(&mut nodes, "n2", 3, wish(&anew).version, None);
     assert_eq!(nodes.place(pod, &at), Place::There);
@@ -197,15 +215,15 @@ fn the_smallest_network_decides_for_all() {
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_420);
     nodes.measure(1_460);
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let nonsense = NodeState { version: 0, mtu: 7, trouble: None, second: false };
+    let nonsense = NodeState { version: 0, mtu: 7, trouble: None, second: false, open: None };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: nonsense });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let small = NodeState { version: 0, mtu: 1_400, trouble: None, second: false };
+    let small = NodeState { version: 0, mtu: 1_400, trouble: None, second: false, open: None };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: small });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_350);
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
+    tell(&mut nodes, &[lease(&[])], &PodNodes::new());
     assert_eq!(wish(&order).way.as_ref().unwrap().mtu, 1_350);
 }
 
@@ -239,7 +257,7 @@ fn a_daemon_that_starts_again_keeps_the_way_to_its_nodes() {
     assert_eq!(overlay.nodes, [(address("10.203.7.77"), address("192.0.2.2"))].into());
     // It comes, and has what it had.
     let order = join(&mut nodes, "n2", 1, Some("10.203.7.77"));
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
+    tell(&mut nodes, &[lease(&[])], &PodNodes::new());
     assert_eq!(wish(&order).way.as_ref().unwrap().address, address("10.203.7.77"));
 }
 
@@ -278,7 +296,7 @@ fn what_is_said_again_is_nothing_new() {
     let said = |connection| NodeEvent::State {
         node: "n2".to_owned(),
         connection,
-        state: NodeState { version: 0, mtu: 1_500, trouble: None, second: false },
+        state: NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open: None },
     };
     assert!(nodes.on_event(said(1)));
     assert!(!nodes.on_event(said(1)) && !nodes.on_event(said(9)));
@@ -292,12 +310,13 @@ fn what_is_said_again_is_nothing_new() {
 fn who_is_dismissed_says_that_nothing_is_left() {
     let mut nodes = three();
     let order = join(&mut nodes, "n2", 1, None);
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
+    tell(&mut nodes, &[lease(&[])], &PodNodes::new());
     state(&mut nodes, "n2", 1, wish(&order).version, None);
     assert!(!nodes.dismiss(), "it has not answered");
     let last = wish(&order);
     assert_eq!((&last.way, last.leases.len()), (&None, 0));
-    let done = NodeState { version: last.version, mtu: 1_500, trouble: None, second: false };
+    let done =
+        NodeState { version: last.version, mtu: 1_500, trouble: None, second: false, open: None };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: done });
     assert!(nodes.dismiss());
     assert_eq!(wish(&order), last);
@@ -318,4 +337,35 @@ fn a_node_without_an_address_is_named_with_the_reason() {
     assert!(nodes.cut_off()["n3"].contains("other nodes'"), "{:?}", nodes.cut_off());
     let _joined = join(&mut nodes, "n3", 3, None);
     assert!(!nodes.cut_off().contains_key("n3"));
+}
+
+#[test]
+fn a_closed_guest_is_told_to_its_node_alone() {
+    let mut nodes = three();
+    let two = join(&mut nodes, "n2", 1, None);
+    let three = join(&mut nodes, "n3", 2, None);
+    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
+    let closed = vec![guest("a"), guest("b")];
+    let lease = WishLease { guests: true, closed, ..lease(&[]) };
+    let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
+    let guests: GuestNodes = at.into();
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease], (&PodNodes::new(), &guests));
+    assert_eq!(wish(&two).leases[0].closed, [guest("a")]);
+    assert!(wish(&three).leases[0].closed.is_empty());
+    assert!(nodes.is_own("n1") && !nodes.is_own("n2") && nodes.is_known());
+}
+
+#[test]
+fn a_node_that_closes_nobody_is_named() {
+    let mut nodes = three();
+    let two = join(&mut nodes, "n2", 1, None);
+    let three = join(&mut nodes, "n3", 2, None);
+    assert!(nodes.open().is_empty());
+    let open = Some("no hooks".to_owned());
+    let state = NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open };
+    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
+    assert_eq!(nodes.open()["n2"], "no hooks");
+    drop((two, three));
+    nodes.settle(range());
+    assert_eq!(nodes.open().len(), 2, "nobody is there");
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 use mercato_protocol::limits;
-use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::node::{FromNode, NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
 
 use super::values::*;
 
@@ -14,10 +14,10 @@ fn address(n: usize) -> IpAddr {
 
 pub(super) fn from_node() -> [FromNode; 2] {
     let token = text(0, limits::NODE_TOKEN_BYTES);
-    let trouble = Some(text(0, limits::LINE_BYTES));
+    let [trouble, open] = [0, 1].map(|n| Some(text(n, limits::LINE_BYTES)));
     [
         FromNode::Hello { token, address: Some(address(1)) },
-        FromNode::State { version: MAX, mtu: u32::MAX, trouble, second: true },
+        FromNode::State { version: MAX, mtu: u32::MAX, trouble, second: true, open },
     ]
 }
 
@@ -31,16 +31,20 @@ pub(super) fn to_node() -> [ToNode; 4] {
         gateway_machine: address(4),
         vni: (1 << 24) - 1,
         port: u16::MAX.into(),
+        gate: u16::MAX.into(),
         mtu: u32::MAX,
         pool_v6: Some(IpNet::new(address(0), 96).unwrap().trunc()),
     };
     let each = limits::NODE_LEASE_RANGES / limits::NODE_LEASES;
     let last = |n: usize| u32::try_from(limits::NODE_RANGES - 1 - n).unwrap();
     let named = (0..each).map(last).collect();
-    let lease = NodeLease { left_ms: MAX, ranges: named, pods: vec![], guests: true };
+    let lease =
+        NodeLease { left_ms: MAX, ranges: named, pods: vec![], guests: true, closed: vec![] };
     let mut leases = vec![lease; limits::NODE_LEASES];
     let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
     leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
+    let guest = |n| NodeGuest { uid: format!("{n:064}").parse().unwrap(), pod: Some(address(n)) };
+    leases[0].closed = (0..limits::NODE_GUESTS).map(guest).collect();
     [
         ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges }),
         ToNode::Heard,

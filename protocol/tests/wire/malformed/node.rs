@@ -11,7 +11,8 @@ pub(super) fn cases() -> Vec<Case> {
     let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
     let hello = unchecked(&FromNode::Hello { token, address: None });
     let trouble = Some("x".repeat(limits::LINE_BYTES + 1));
-    let state = unchecked(&FromNode::State { version: 1, mtu: 1_500, trouble, second: true });
+    let state =
+        unchecked(&FromNode::State { version: 1, mtu: 1_500, open: None, trouble, second: true });
     let from = [
         ("too long a token", hello, "TooLong"),
         ("too long a reason", state, "TooLong"),
@@ -28,6 +29,8 @@ pub(super) fn cases() -> Vec<Case> {
         ("a pod twice", with(|lease| lease.pods = vec![lease.pods[0]; 2]), "Invalid"),
         ("a range of a lease twice", with(|lease| lease.ranges = vec![0; 2]), "Invalid"),
         ("a range that is not there", with(|lease| lease.ranges = vec![1]), "Invalid"),
+        ("a guest of nobody", with(|lease| lease.closed = vec![samples::guest()]), "Invalid"),
+        ("a guest twice", with(|lease| twice_closed(lease)), "Invalid"),
         ("a range twice", unchecked(&twice), "Invalid"),
         ("an address not of the pool", by(|way| way.address = way.machine), "Invalid"),
         ("a gateway not of the pool", by(|way| way.gateway = way.machine), "Invalid"),
@@ -37,6 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("a network identifier of 25 bits", by(|way| way.vni = 1 << 24), "Invalid"),
         ("no port", by(|way| way.port = 0), "Invalid"),
         ("a port of 17 bits", by(|way| way.port = 1 << 16), "Invalid"),
+        ("no port of gates", by(|way| way.gate = 0), "Invalid"),
         ("a network that carries nothing", by(|way| way.mtu = 575), "Invalid"),
         ("a second pool of the first family", second("10.200.0.0/13", 1_420), "Invalid"),
         ("a second pool of another length", second("fd4d:6572:6361:746f::/64", 1_420), "Invalid"),
@@ -60,7 +64,12 @@ fn lease() -> NodeLease {
         ranges: vec![0],
         pods: vec!["10.42.1.7".parse().unwrap()],
         guests: false,
+        closed: vec![],
     }
+}
+
+fn twice_closed(lease: &mut NodeLease) {
+    (lease.guests, lease.closed) = (true, vec![samples::guest(); 2]);
 }
 
 /// With a lease of which something is changed.

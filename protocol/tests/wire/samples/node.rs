@@ -1,6 +1,6 @@
 //! What the daemon of a cluster and a node of it say to each other.
 
-use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::node::{FromNode, NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
 use mercato_protocol::tunnel::SECOND_POOL;
 
 pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
@@ -13,15 +13,25 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         mtu: 1_500,
         trouble: trouble.map(str::to_owned),
         second: false,
+        open: None,
     };
-    let both = FromNode::State { version: 3, mtu: 1_500, trouble: None, second: true };
+    let (version, mtu, trouble) = (3, 1_500, None);
+    let both = FromNode::State { version, mtu, trouble: None, second: true, open: None };
+    let open = Some("this kernel lets through what its rules drop".to_owned());
+    let open = FromNode::State { version, mtu, trouble, second: false, open };
     vec![
         ("hello", hello(None)),
         ("hello again", hello(Some("10.203.7.9"))),
         ("in force", state(3, None)),
         ("in force for both families", both),
+        ("guests are not closed", open),
         ("in trouble", state(2, Some("the kernel refuses the device mercato1"))),
     ]
+}
+
+pub(crate) fn guest() -> NodeGuest {
+    let uid = "0f9d4c1e-7a53-4e0b-9c55-6f1a2b3c4d5e".parse().unwrap();
+    NodeGuest { uid, pod: "10.42.1.7".parse().ok() }
 }
 
 pub(crate) fn node_way() -> NodeWay {
@@ -36,6 +46,7 @@ pub(crate) fn node_way() -> NodeWay {
         port: 7_477,
         mtu: 1_420,
         pool_v6: None,
+        gate: 7_479,
     }
 }
 
@@ -45,6 +56,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         ranges: vec![0],
         pods: vec!["10.42.1.7".parse().unwrap()],
         guests: true,
+        closed: vec![guest()],
     };
     let both = NodeLease {
         pods: vec!["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()],

@@ -1,4 +1,4 @@
-//! The places of those whose token nobody has vouched for yet. There are few, and whoever holds most
+//! The places of those of whom nobody knows yet who they are. There are few, and whoever holds most
 //! of them gives one up for who comes: so one address takes no place from another. Of several that
 //! hold as many it is the one that has been there longest, so that who comes has as long as it takes
 //! all others to come anew. A pod whose packets have its node's address shares that node's places.

@@ -1,0 +1,195 @@
+//! Closes guests as their gates ask, and keeps closed whom it has closed, whatever becomes of rules:
+//! a guest of which nobody speaks any more reaches nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mercato_host::{Closed, HostError, Sandbox};
+use mercato_kubelet::{Repeated, warn_once};
+use mercato_protocol::gate::{Answer, GuestUid};
+use tokio::sync::{mpsc, watch};
+use tokio::task::block_in_place;
+use tokio::time::Instant;
+
+use super::gate::Asked;
+use super::sandboxes::Sandboxes;
+use super::{ClosingRules, Closings, GuestRule};
+use crate::limits;
+
+/// What it is that closes guests, and keeps them so.
+pub(super) struct ClosingKeeper<S> {
+    sandboxes: Arc<S>,
+    rules: watch::Receiver<ClosingRules>,
+    asked: mpsc::Receiver<Asked>,
+    tell: watch::Sender<Closings>,
+    /// Whom it has closed, by the address that was asked from.
+    held: BTreeMap<IpAddr, Held>,
+    /// When it was tried last whether anybody can be closed, and why nobody can.
+    tried: Option<(Instant, Option<String>)>,
+    failing: Repeated,
+}
+
+/// A guest that is closed.
+struct Held {
+    uid: GuestUid,
+    sandbox: Sandbox,
+    own: BTreeSet<IpAddr>,
+}
+
+impl<S: Sandboxes> ClosingKeeper<S> {
+    pub(super) fn new(
+        sandboxes: Arc<S>,
+        rules: watch::Receiver<ClosingRules>,
+        asked: mpsc::Receiver<Asked>,
+        tell: watch::Sender<Closings>,
+    ) -> Self {
+        let (held, tried, failing) = (BTreeMap::new(), None, Repeated::default());
+        Self { sandboxes, rules, asked, tell, held, tried, failing }
+    }
+
+    /// Does so for as long as somebody says whom to close.
+    pub(super) async fn keep(mut self) {
+        loop {
+            self.look();
+            let until = Instant::now() + limits::CLOSE_LOOK;
+            loop {
+                tokio::select! {
+                    changed = self.rules.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    Some(asked) = self.asked.recv() => self.on_asked(asked),
+                    () = tokio::time::sleep_until(until) => break,
+                }
+            }
+        }
+    }
+
+    /// Closes the guest whose gate asks, unless nobody has spoken of it yet.
+    fn on_asked(&mut self, asked: Asked) {
+        let Asked { uid, from, answer } = asked;
+        let rules = self.rules.borrow().clone();
+        let said = match rules.guests.get(&uid) {
+            None => Answer::Wait,
+            Some(rule) => match self.close_anew(&uid, from, rule, rules.port) {
+                Ok(true) => Answer::Open,
+                Ok(false) => Answer::Wait,
+                Err(error) => {
+                    warn_once!(self.failing, error; "a guest is not closed, and does not begin");
+                    Answer::Wait
+                }
+            },
+        };
+        // Who has asked may be gone.
+        let _ = answer.send(said);
+        self.say(None);
+    }
+
+    /// Whether the pod that has this address is here, and closed from now on.
+    fn close_anew(
+        &mut self,
+        uid: &GuestUid,
+        pod: IpAddr,
+        rule: &GuestRule,
+        port: u16,
+    ) -> Result<bool, HostError> {
+        if self.held.len() >= limits::CLOSED && !self.held.contains_key(&pod) {
+            self.look();
+        }
+        let sandboxes = &self.sandboxes;
+        let Some((sandbox, own)) = block_in_place(|| sandboxes.find(pod))? else {
+            return Ok(false);
+        };
+        let node = block_in_place(|| sandboxes.addresses())?;
+        let held = Held { uid: uid.clone(), sandbox, own };
+        let wanted = held.wanted(pod, Some(rule), node, port);
+        block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
+        if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
+            self.held.insert(pod, held);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Looks at each guest, and makes good what somebody has changed.
+    fn look(&mut self) {
+        self.try_now_and_then();
+        let rules = self.rules.borrow_and_update().clone();
+        let done = block_in_place(|| self.keep_closed(&rules));
+        if done.is_ok() {
+            self.failing.is_over();
+        }
+        let trouble = done.err().map(|error| {
+            warn_once!(self.failing, error; "guests on this node are not closed as they should be");
+            error.to_string()
+        });
+        self.say(trouble);
+    }
+
+    fn keep_closed(&mut self, rules: &ClosingRules) -> Result<(), HostError> {
+        let known = rules.guests.iter().filter_map(|(uid, rule)| Some((uid, rule.pod?, rule)));
+        let new: Vec<_> = known.filter(|(_, pod, _)| !self.held.contains_key(pod)).collect();
+        if self.held.is_empty() && new.is_empty() {
+            return Ok(());
+        }
+        let node = self.sandboxes.addresses()?;
+        let mut failed = None;
+        self.held.retain(|pod, held| {
+            let rule = rules.guests.get(&held.uid);
+            let wanted = held.wanted(*pod, rule, node.clone(), rules.port);
+            match self.sandboxes.close(&held.sandbox, &wanted) {
+                Ok(()) => true,
+                Err(HostError::SandboxGone { .. }) => false,
+                Err(error) => {
+                    failed = Some(error);
+                    true
+                }
+            }
+        });
+        for (uid, pod, rule) in new {
+            if let Err(error) = self.close_anew(uid, pod, rule, rules.port) {
+                failed = Some(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn try_now_and_then(&mut self) {
+        let is_fresh = |(at, trouble): &(Instant, Option<String>)| {
+            let after = if trouble.is_some() { limits::CLOSE_LOOK } else { limits::CLOSE_TRY };
+            at.elapsed() < after.saturating_sub(Duration::from_millis(1))
+        };
+        if !self.tried.as_ref().is_some_and(is_fresh) {
+            let tried = block_in_place(|| self.sandboxes.try_to_close());
+            self.tried = Some((Instant::now(), tried.err().map(|error| error.to_string())));
+        }
+    }
+
+    fn say(&self, trouble: Option<String>) {
+        let addresses = self.held.values().flat_map(|held| &held.own).copied().collect();
+        let untried = self.tried.as_ref().and_then(|(_, trouble)| trouble.clone());
+        let now = Closings { addresses, trouble: trouble.or(untried) };
+        self.tell.send_if_modified(|before| {
+            let is_new = *before != now;
+            *before = now;
+            is_new
+        });
+    }
+}
+
+impl Held {
+    /// What it may reach. Its gate may ask again as long as it is not known that it has heard.
+    fn wanted(
+        &self,
+        pod: IpAddr,
+        rule: Option<&GuestRule>,
+        node: BTreeSet<IpAddr>,
+        port: u16,
+    ) -> Closed {
+        let asks = rule.is_some_and(|rule| rule.pod != Some(pod));
+        let reached = rule.map(|rule| (*rule.reached).clone()).unwrap_or_default();
+        Closed { own: self.own.clone(), reached, node, gate: if asks { port } else { 0 } }
+    }
+}

@@ -1,0 +1,156 @@
+//! Guests of a machine that is none, whose gates ask by TCP of this one.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::{Mutex, MutexGuard};
+
+use mercato_host::{Closed, HostError, Sandbox};
+
+use super::sandboxes::Sandboxes;
+use super::*;
+
+/// What is in force in the sandbox of this machine's one pod, and why nothing can be.
+#[derive(Default)]
+struct Fake(Mutex<Now>);
+
+#[derive(Default)]
+struct Now {
+    is_there: bool,
+    closed: Option<Closed>,
+    trouble: bool,
+}
+
+const POD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+impl Fake {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Sandboxes for Fake {
+    fn try_to_close(&self) -> Result<(), HostError> {
+        if self.now().trouble { Err(HostError::NotClosed) } else { Ok(()) }
+    }
+
+    fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {
+        Ok(["192.0.2.1".parse().unwrap()].into())
+    }
+
+    fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError> {
+        let sandbox = Sandbox { path: "/run/netns/one".into(), id: (1, 2), device: 2, peer: None };
+        let found = (pod == POD && self.now().is_there).then(|| (sandbox, [POD].into()));
+        Ok(found)
+    }
+
+    fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
+        let mut now = self.now();
+        match now.is_there {
+            true => now.closed = Some(wanted.clone()),
+            false => return Err(HostError::SandboxGone { path: sandbox.path.clone() }),
+        }
+        Ok(())
+    }
+}
+
+/// As [`Closing::start`] does, with that machine.
+fn start(fake: &Arc<Fake>) -> Closing {
+    let (rules, ruled) = watch::channel(ClosingRules::default());
+    let (tell, closings) =
+        watch::channel(Closings { addresses: BTreeSet::new(), trouble: Some(String::new()) });
+    let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(gate::answer(ruled.clone(), ask));
+    tasks.spawn(ClosingKeeper::new(fake.clone(), ruled, asked, tell).keep());
+    Closing { rules, closings, _tasks: tasks }
+}
+
+fn uid() -> GuestUid {
+    "one-guest".parse().unwrap()
+}
+
+fn rules(port: u16, pod: Option<IpAddr>, reached: &str) -> ClosingRules {
+    let reached = Arc::new([reached.parse().unwrap()].into());
+    ClosingRules { port, guests: [(uid(), GuestRule { pod, reached })].into() }
+}
+
+/// What is answered at that port of this machine, once somebody is there.
+async fn ask(port: u16, line: &'static str) -> String {
+    let asking = move || loop {
+        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { continue };
+        stream.write_all(line.as_bytes()).unwrap();
+        let mut said = String::new();
+        // Whoever is hung up on has heard nothing.
+        let _ = stream.read_to_string(&mut said);
+        return said;
+    };
+    tokio::task::spawn_blocking(asking).await.unwrap()
+}
+
+/// A port that nobody had a moment ago.
+fn port() -> u16 {
+    let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    free.local_addr().unwrap().port()
+}
+
+async fn until(closings: &mut watch::Receiver<Closings>, is: impl FnMut(&Closings) -> bool) {
+    let waiting = closings.wait_for(is);
+    tokio::time::timeout(limits::CLOSE_LOOK * 4, waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_opens_once_its_pod_is_closed() {
+    let fake = Arc::new(Fake::default());
+    let (closing, port) = (start(&fake), port());
+    let mut closings = closing.closings();
+    until(&mut closings, |now| now.trouble.is_none()).await;
+    closing.rule(rules(port, None, "10.201.3.0/25"));
+    assert_eq!(ask(port, "another\n").await, "wait\n");
+    assert_eq!(ask(port, "One-Guest\n").await, "", "no question");
+    assert_eq!(ask(port, "one-guest\n").await, "wait\n", "no such pod is here");
+    assert!(closings.borrow().addresses.is_empty());
+    fake.now().is_there = true;
+    assert_eq!(ask(port, "one-guest\n").await, "open\n");
+    let first = fake.now().closed.clone().unwrap();
+    assert_eq!((first.own, first.gate), ([POD].into(), port), "it may ask again");
+    assert_eq!(first.reached, ["10.201.3.0/25".parse().unwrap()].into());
+    assert_eq!(first.node, ["192.0.2.1".parse().unwrap()].into());
+    assert_eq!(closings.borrow_and_update().addresses, [POD].into());
+    // Its gate is known to be open, and its lease reaches another range.
+    closing.rule(rules(port, Some(POD), "10.201.4.0/25"));
+    let is_so = || fake.now().closed.as_ref().is_some_and(|now| now.gate == 0);
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fake.now().closed.clone().unwrap().reached.len(), 1);
+    // Nobody speaks of it any more, and it runs on.
+    closing.rule(ClosingRules::default());
+    let is_so = || fake.now().closed.as_ref().is_some_and(|now| now.reached.is_empty());
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+    fake.now().is_there = false;
+    closing.rule(rules(0, None, "10.201.3.0/25"));
+    until(&mut closings, |now| now.addresses.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_known_to_run_is_closed_without_asking() {
+    let fake = Arc::new(Fake::default());
+    fake.now().is_there = true;
+    let closing = start(&fake);
+    closing.rule(rules(0, Some(POD), "10.201.3.0/25"));
+    until(&mut closing.closings(), |now| now.addresses.contains(&POD)).await;
+    assert_eq!(fake.now().closed.clone().unwrap().gate, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_closes_nobody_says_so() {
+    let fake = Arc::new(Fake::default());
+    fake.now().trouble = true;
+    let closing = start(&fake);
+    let says = |now: &Closings| now.trouble.as_ref().is_some_and(|why| why.contains("netdev"));
+    until(&mut closing.closings(), says).await;
+    fake.now().trouble = false;
+    until(&mut closing.closings(), |now| now.trouble.is_none()).await;
+}
