@@ -255,8 +255,20 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When something stands in the way, or it is not ready within a minute.
     pub async fn leases_from(&self, provider: &Self, pods: usize) -> Result<()> {
+        self.leases_by(provider, pods, "none").await
+    }
+
+    /// The same of one that closes guests, which is what owners ask for by default.
+    ///
+    /// # Errors
+    /// As [`Daemon::leases_from`].
+    pub async fn leases_closed_from(&self, provider: &Self, pods: usize) -> Result<()> {
+        self.leases_by(provider, pods, "required").await
+    }
+
+    async fn leases_by(&self, provider: &Self, pods: usize, isolation: &str) -> Result<()> {
         let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--pods", "8000"];
-        let terms = ["--price", "free", "--approve", "auto", "--network-isolation", "none"];
+        let terms = ["--price", "free", "--approve", "auto", "--network-isolation", isolation];
         provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;
         let name = provider.cluster.name();
         self.sees_offer_of(name).await?;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
@@ -91,6 +91,20 @@ impl<'a> User<'a> {
         let script = ["--command", "--", "sh", "-c", script];
         self.kubectl(&[&run, flags, &there, &script].concat()).await?;
         Ok(())
+    }
+
+    /// Makes a pod of this spec, on this user's node.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn makes(&self, name: &str, spec: &Value) -> Result<()> {
+        let mut spec = spec.clone();
+        if let Some(node) = self.node {
+            spec["nodeName"] = node.into();
+        }
+        let metadata = json!({ "name": name, "namespace": self.namespace });
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec });
+        self.cluster.apply(&pod.to_string()).await
     }
 
     /// Makes a pod of the bed's courier, which serves, and waits until it is ready.

@@ -36,6 +36,8 @@ struct Held {
     uid: GuestUid,
     sandbox: Sandbox,
     own: BTreeSet<IpAddr>,
+    /// Its gate may ask again: it is not known that it has heard.
+    asks: bool,
 }
 
 impl<S: Sandboxes> ClosingKeeper<S> {
@@ -103,8 +105,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             return Ok(false);
         };
         let node = block_in_place(|| sandboxes.addresses())?;
-        let held = Held { uid: uid.clone(), sandbox, own };
-        let wanted = held.wanted(pod, Some(rule), node, port);
+        let asks = rule.pod != Some(pod);
+        let held = Held { uid: uid.clone(), sandbox, own, asks };
+        let wanted = held.wanted(Some(rule), node, port);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
             self.held.insert(pod, held);
@@ -138,7 +141,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let mut failed = None;
         self.held.retain(|pod, held| {
             let rule = rules.guests.get(&held.uid);
-            let wanted = held.wanted(*pod, rule, node.clone(), rules.port);
+            held.asks = rule.is_some_and(|rule| rule.pod != Some(*pod));
+            let wanted = held.wanted(rule, node.clone(), rules.port);
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
                 Err(HostError::SandboxGone { .. }) => false,
@@ -168,7 +172,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
     }
 
     fn say(&self, trouble: Option<String>) {
-        let addresses = self.held.values().flat_map(|held| &held.own).copied().collect();
+        // A node's rules let no guest call it, nor its gate.
+        let heard = self.held.values().filter(|held| !held.asks);
+        let addresses = heard.flat_map(|held| &held.own).copied().collect();
         let untried = self.tried.as_ref().and_then(|(_, trouble)| trouble.clone());
         let now = Closings { addresses, trouble: trouble.or(untried) };
         self.tell.send_if_modified(|before| {
@@ -180,16 +186,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
 }
 
 impl Held {
-    /// What it may reach. Its gate may ask again as long as it is not known that it has heard.
-    fn wanted(
-        &self,
-        pod: IpAddr,
-        rule: Option<&GuestRule>,
-        node: BTreeSet<IpAddr>,
-        port: u16,
-    ) -> Closed {
-        let asks = rule.is_some_and(|rule| rule.pod != Some(pod));
+    fn wanted(&self, rule: Option<&GuestRule>, node: BTreeSet<IpAddr>, port: u16) -> Closed {
         let reached = rule.map(|rule| (*rule.reached).clone()).unwrap_or_default();
-        Closed { own: self.own.clone(), reached, node, gate: if asks { port } else { 0 } }
+        Closed { own: self.own.clone(), reached, node, gate: if self.asks { port } else { 0 } }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct GuestRule {
 /// How it is with the guests of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Closings {
-    /// The addresses of those that are closed.
+    /// The addresses of those that are closed, and whose gates have heard so.
     pub(crate) addresses: BTreeSet<IpAddr>,
     /// Why none can be closed, or one is not; none: all are that should be.
     pub(crate) trouble: Option<String>,

@@ -1,0 +1,138 @@
+//! Whom a pod finds that tries all who are there.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::Cluster;
+use mercato_tests::courier;
+use mercato_tests::user::User;
+use mercato_tests::wait;
+use serde_json::json;
+
+const IMAGE: &str = "mercato.test/busybox:1";
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// Those whom a pod tries, by address and port.
+#[derive(Clone, Debug)]
+pub(crate) struct Targets {
+    /// Of the provider.
+    there: BTreeSet<(IpAddr, u16)>,
+    /// Of home, if it is tried.
+    home: Option<IpAddr>,
+    /// A guest, by its own address.
+    guest: IpAddr,
+}
+
+/// Those who have answered, if only that nobody listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found(BTreeSet<(IpAddr, u16)>);
+
+impl Targets {
+    /// The nodes of a cluster, its API server, and a pod of this namespace on each node, which are
+    /// made for it. The guest is of that namespace and name.
+    pub(crate) async fn of(
+        cluster: &Cluster,
+        namespace: &str,
+        (of, guest): (&str, &str),
+    ) -> Result<Self> {
+        cluster.kubectl(&["create", "namespace", namespace]).await?.ok()?;
+        let user = User::new(cluster, namespace);
+        let service = ["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"];
+        let service = User::new(cluster, "default").kubectl(&service).await?;
+        let mut there = BTreeSet::from([(service.parse()?, 443)]);
+        for number in [1, 2] {
+            let machine = cluster.machine(number);
+            let name = format!("neighbour-{number}");
+            user.on(&machine.name()).serves(&name).await.with_context(|| name.clone())?;
+            there.insert((user.address_of(&name).await?, courier::PORT));
+            // The kubelet, and a port at which nobody listens.
+            there.extend([10_250, 9].map(|port| (machine.address(), port)));
+        }
+        let guest = User::new(cluster, of).address_of(guest).await?;
+        Ok(Self { there, home: None, guest })
+    }
+
+    /// The same, with a pod of home's.
+    pub(crate) fn and(&self, home: IpAddr) -> Self {
+        Self { home: Some(home), ..self.clone() }
+    }
+
+    pub(crate) fn all(&self) -> Found {
+        Found(self.there.clone())
+    }
+
+    pub(crate) fn home(&self) -> Found {
+        Found(self.home.iter().map(|home| (*home, courier::PORT)).collect())
+    }
+
+    /// No pod of this namespace and name has found the guest, whose port is open.
+    pub(crate) async fn is_not_called(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        pod: &str,
+    ) -> Result<()> {
+        let user = User::new(cluster, namespace);
+        let guest = Self { there: [(self.guest, courier::PORT)].into(), ..self.clone() };
+        let found = Found::again(&user, pod, &guest).await?;
+        ensure!(found == Found::default(), "a neighbour has called a guest: {found:?}");
+        Ok(())
+    }
+
+    /// Says on a line each whom it has found.
+    fn script(&self) -> String {
+        let home = self.home.map(|home| (home, courier::PORT));
+        let all = self.there.iter().copied().chain(home);
+        let one = |(address, port)| {
+            format!(
+                "if nc -w 2 {address} {port} </dev/null >/dev/null 2>/tmp/why || \
+                 grep -q refused /tmp/why; then echo found {address} {port}; fi; "
+            )
+        };
+        all.map(one).collect::<String>() + "echo done"
+    }
+}
+
+impl Found {
+    /// Makes a pod that tries them first in an init container and then in its own, and stays.
+    pub(crate) async fn by(user: &User<'_>, name: &str, targets: &Targets) -> Result<Self> {
+        let script = targets.script();
+        let command = |script: &str| json!(["sh", "-c", script]);
+        let spec = json!({ "terminationGracePeriodSeconds": 0,
+            "initContainers": [{ "name": "first", "image": IMAGE, "command": command(&script) }],
+            "containers": [{ "name": name, "image": IMAGE,
+                "command": command(&format!("{script}; sleep 3600")) }] });
+        user.makes(name, &spec).await?;
+        let first = said(user, name, "first").await?;
+        let own = said(user, name, name).await?;
+        ensure!(first == own, "its init container found {first:?}, and it itself {own:?}");
+        Ok(own)
+    }
+
+    /// Whom a pod finds that runs.
+    pub(crate) async fn again(user: &User<'_>, pod: &str, targets: &Targets) -> Result<Self> {
+        let said = user.kubectl(&["exec", pod, "--", "sh", "-c", &targets.script()]).await?;
+        Self::read(&said)
+    }
+
+    fn read(said: &str) -> Result<Self> {
+        let mut found = BTreeSet::new();
+        for line in said.lines() {
+            if let ["found", address, port] = line.split(' ').collect::<Vec<_>>()[..] {
+                found.insert((address.parse()?, port.parse()?));
+            }
+        }
+        ensure!(said.ends_with("done") || said.ends_with("done\n"), "it did not end: {said}");
+        Ok(Self(found))
+    }
+}
+
+async fn said(user: &User<'_>, pod: &str, container: &str) -> Result<Found> {
+    let logs = ["logs", pod, "-c", container];
+    wait::until(&format!("{pod} has tried all in {container}"), PATIENCE, || async {
+        Ok(user.output(&logs).await?.stdout.trim_end().ends_with("done"))
+    })
+    .await?;
+    Found::read(user.kubectl(&logs).await?.trim_end())
+}

@@ -1,0 +1,116 @@
+//! A cluster of two nodes sells what only an owner sells who closes guests, which is the default: a
+//! guest reaches the pods of its home, and nobody else, from its first instruction on.
+#![allow(clippy::disallowed_methods, reason = "who is not answered is waited for")]
+
+mod found;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork, ProxyMode};
+use mercato_tests::courier::Sender;
+use mercato_tests::daemon::{Daemon, deploy};
+use mercato_tests::image;
+use mercato_tests::nodes::Nodes;
+use mercato_tests::step_timer::StepTimer;
+use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::tunnel::has_no_tunnel;
+use mercato_tests::user::User;
+
+use found::{Found, Targets};
+
+const GATEWAY: &str = "gateway:\n  enabled: on";
+const PODS: usize = 8;
+const NAMESPACE: &str = "closed";
+/// What it is called in turin.
+const GUESTS: &str = "closed-rome";
+const NODE: &str = "mercato-turin";
+const LOCAL: &str = "neighbours";
+
+fn main() -> ExitCode {
+    let clusters = match [("rome", 1), ("turin", 2)].into_iter().map(cluster).collect() {
+        Ok(clusters) => clusters,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let tests = vec![Test::ci("guests_reach_their_home_alone", |s| Box::pin(closed(s)))];
+    suite::run("isolation", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+/// As it is asked for, or as most clusters are.
+fn cluster((name, nodes): (&str, u8)) -> Result<ClusterSpec> {
+    let cidrs = Some(Cidrs::same());
+    let pod_network = suite::asked("MERCATO_POD_NETWORK")?.unwrap_or(PodNetwork::Routed);
+    let proxy_mode = suite::asked("MERCATO_PROXY_MODE")?.unwrap_or(ProxyMode::Nftables);
+    Ok(ClusterSpec { nodes, cidrs, pod_network, proxy_mode, ..ClusterSpec::named(name) })
+}
+
+async fn closed(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    let program = stage.program("mercato")?;
+    let mut timer = StepTimer::start();
+    futures::try_join!(deploy(rome), deploy(turin))?;
+    let agents = Nodes::install(turin, &program, &[1, 2]).await.context("in turin")?;
+    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
+    let config = format!("{GATEWAY}\n  nodes:\n    image: {}", image::MERCATO);
+    let provider = Daemon::prepared(turin, &program, &config).await?;
+    timer.step("daemons answer");
+    home.leases_closed_from(&provider, PODS).await?;
+    let contracts = home.json(&["contracts", "list"]).await?;
+    let id = contracts[0]["id"].as_str().context("a contract")?.to_owned();
+    let contract = home.mercato(&["contracts", "show", &id, "-o", "json"]).await?.ok()?;
+    ensure!(contract.contains("\"required\""), "its guests are not closed: {contract}");
+    rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
+    home.offload(NAMESPACE, "Both").await?;
+    timer.step("bought, as owners sell by default");
+
+    let user = User::new(rome, NAMESPACE);
+    let one = rome.machine(1).name();
+    user.on(&one).serves("near").await.context("at home")?;
+    user.on(NODE).serves("far").await.context("as a guest")?;
+    let far = user.address_of("far").await?;
+    let known = Sender::Pod(user, "near").tcp(far, 100_000, "closed").await?;
+    timer.step("a guest runs, and its home reaches it");
+
+    let targets = Targets::of(turin, LOCAL, (GUESTS, "far")).await?;
+    let by_anybody = Found::by(&User::new(turin, LOCAL), "scout", &targets).await?;
+    ensure!(by_anybody == targets.all(), "a pod of turin's own found {by_anybody:?}");
+    timer.step("pods of turin's own reach what is there");
+    let guests = user.on(NODE);
+    let at_home = targets.and(known.seen_as);
+    let by_guest = Found::by(&guests, "scout", &at_home).await?;
+    ensure!(by_guest == at_home.home(), "a guest found {by_guest:?}");
+    timer.step("a guest's first instructions find home alone");
+    targets.is_not_called(turin, LOCAL, "scout").await?;
+    timer.step("no neighbour calls a guest");
+
+    for number in [1, 2] {
+        turin.on_nth_machine(number, "nft delete table ip mercato").await?;
+    }
+    let flushed = Found::again(&guests, "scout", &targets).await?;
+    ensure!(flushed == Found::default(), "without the rules of the nodes it found {flushed:?}");
+    agents.replaced(2).await?;
+    provider.kill().await?;
+    let restarted = Found::again(&guests, "scout", &targets).await?;
+    ensure!(restarted == Found::default(), "while all start again it found {restarted:?}");
+    Sender::Pod(user, "near").tcp(far, 100_000, "closed").await.context("afterwards")?;
+    timer.step("neither without rules nor while all start again does it find more");
+    over(&home, &provider).await?;
+    timer.step("the contract is over, and nothing of the tunnel is left on any node");
+    home.kept_to_its_rights().context("in rome")?;
+    provider.kept_to_its_rights().context("in turin")
+}
+
+/// Rome cancels, and its pods there end: what was set up for them goes everywhere.
+async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
+    home.cluster.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await?.ok()?;
+    let contracts = home.json(&["contracts", "list"]).await?;
+    let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
+    let cancel = ["contracts", "cancel", id, "--reason", "done", "--yes"];
+    home.mercato(&cancel).await?.ok()?;
+    let (near, far) = (home.cluster, provider.cluster);
+    futures::try_join!(has_no_tunnel(near, 1), has_no_tunnel(far, 1), has_no_tunnel(far, 2))?;
+    Ok(())
+}
