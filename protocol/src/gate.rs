@@ -77,7 +77,7 @@ impl fmt::Display for GuestUid {
 }
 
 impl Answer {
-    /// The whole answer.
+    /// The whole answer, with the end of its line.
     pub fn line(self) -> &'static str {
         match self {
             Self::Open => "open\n",
@@ -104,7 +104,7 @@ impl Answer {
 /// What has come of a line that is the only one.
 enum Line<'a> {
     Begun,
-    /// Without its end.
+    /// The line without its end.
     Whole(&'a [u8]),
     /// It is too long, or something stands behind it.
     Wrong,
