@@ -12,6 +12,7 @@ use mercato_protocol::codec::Message;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Payload, Signed, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
+use mercato_protocol::gate::{self, GuestUid};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
@@ -137,7 +138,7 @@ pub(super) fn text(bytes: &[u8]) {
 type Reader = (&'static str, fn(&str));
 
 /// The types of which text is read, as their own modules call them.
-pub(super) const TEXTS: [Reader; 11] = [
+pub(super) const TEXTS: [Reader; 12] = [
     ("JoinToken", shown::<JoinToken>),
     ("Slug", shown::<Slug>),
     ("Line", line),
@@ -149,6 +150,7 @@ pub(super) const TEXTS: [Reader; 11] = [
     ("NegotiationId", shown::<NegotiationId>),
     ("Digest", shown::<Digest>),
     ("GatewayKey", shown::<GatewayKey>),
+    ("GuestUid", asked),
 ];
 
 fn shown<T: FromStr + Display + PartialEq + Debug>(text: &str)
@@ -164,6 +166,17 @@ where
 fn line(text: &str) {
     if let Ok(line) = text.parse::<Line>() {
         assert_eq!(shown_lines(text), String::from(line));
+    }
+}
+
+/// What a gate asks, and what it is answered: a line is read as it is written.
+fn asked(text: &str) {
+    shown::<GuestUid>(text);
+    if let Ok(Some(uid)) = GuestUid::read_question(text.as_bytes()) {
+        assert_eq!(uid.question(), text);
+    }
+    if let Ok(Some(answer)) = gate::Answer::read(text.as_bytes()) {
+        assert_eq!(answer.line(), text);
     }
 }
 
