@@ -94,7 +94,7 @@ impl fmt::Display for GuestUid {
 }
 
 impl Answer {
-    /// The whole answer.
+    /// The whole answer, with the end of its line.
     pub fn line(self) -> &'static str {
         match self {
             Self::Open => "open\n",
@@ -121,7 +121,7 @@ impl Answer {
 /// What has come of a line that is the only one.
 enum Line<'a> {
     Begun,
-    /// Without its end.
+    /// The line without its end.
     Whole(&'a [u8]),
     /// It is too long, or something stands behind it.
     Wrong,

@@ -12,7 +12,7 @@ use mercato_protocol::codec::Message;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Payload, Signed, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
-use mercato_protocol::gate::{Answer, GuestUid};
+use mercato_protocol::gate::{self, GuestUid};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
@@ -150,7 +150,7 @@ pub(super) const TEXTS: [Reader; 12] = [
     ("NegotiationId", shown::<NegotiationId>),
     ("Digest", shown::<Digest>),
     ("GatewayKey", shown::<GatewayKey>),
-    ("GuestUid", guest_uid),
+    ("GuestUid", asked),
 ];
 
 fn shown<T: FromStr + Display + PartialEq + Debug>(text: &str)
@@ -162,24 +162,21 @@ where
     }
 }
 
-/// Its question is read as it was asked; so is whatever else comes to a gate or its node.
-fn guest_uid(text: &str) {
-    shown::<GuestUid>(text);
-    if let Ok(uid) = text.parse::<GuestUid>() {
-        assert_eq!(GuestUid::read_question(uid.question().as_bytes()), Ok(Some(uid)));
-    }
-    if let Ok(Some(uid)) = GuestUid::read_question(text.as_bytes()) {
-        assert_eq!(uid.question(), text);
-    }
-    if let Ok(Some(answer)) = Answer::read(text.as_bytes()) {
-        assert_eq!(answer.line(), text);
-    }
-}
-
 /// It is shown as it is.
 fn line(text: &str) {
     if let Ok(line) = text.parse::<Line>() {
         assert_eq!(shown_lines(text), String::from(line));
+    }
+}
+
+/// What a gate asks, and what it is answered: a line is read as it is written.
+fn asked(text: &str) {
+    shown::<GuestUid>(text);
+    if let Ok(Some(uid)) = GuestUid::read_question(text.as_bytes()) {
+        assert_eq!(uid.question(), text);
+    }
+    if let Ok(Some(answer)) = gate::Answer::read(text.as_bytes()) {
+        assert_eq!(answer.line(), text);
     }
 }
 

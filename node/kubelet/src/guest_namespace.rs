@@ -212,6 +212,7 @@ mod tests {
             pod_security: PodSecurity::Baseline,
             ranges: Vec::new(),
             name_servers: Vec::new(),
+            gate_port: None,
         }
     }
 

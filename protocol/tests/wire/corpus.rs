@@ -62,7 +62,9 @@ fn every_vector_is_an_input_of_a_fuzz_target() {
             targets.push(("bodies", input));
         }
     }
-    for text in [&samples::token().to_string(), "gpu.h100", "EUR", "1.5Gi", "0.5", "1e3"] {
+    for text in
+        [&samples::token().to_string(), "gpu.h100", "EUR", "1.5Gi", "0.5", "1e3", "u-1\n", "open\n"]
+    {
         decoders::text(text.as_bytes());
         targets.push(("text", text.as_bytes().to_vec()));
     }

@@ -34,7 +34,7 @@ impl Default for Gate {
 /// Whether a guest pod is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It has no gate.
+    /// It has no gate, and nothing waits.
     Ungated,
     /// Its gate has not ended well, or runs again in a new sandbox: nobody enters.
     Held,

@@ -158,10 +158,12 @@ impl AtProvider {
 
     /// Makes it, and removes one of another name, in which nothing is any more.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
-        let Shared { cluster, account, name_servers, .. } = &*self.shared;
+        let Shared { cluster, account, name_servers, gate, .. } = &*self.shared;
+        let isolation = desire.contract.terms.network_isolation;
+        let gate_port = (isolation == terms::NetworkIsolation::Required).then_some(gate.port);
         let ranges = Bounds::of(desire).ranges;
         let wanted = GuestNamespace::of(&desire.contract, home, name, name_servers);
-        let wanted = GuestNamespace { ranges, ..wanted };
+        let wanted = GuestNamespace { ranges, gate_port, ..wanted };
         let (cluster, account) = (cluster.clone(), account.clone());
         self.leaving.remove(name).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);

@@ -1,6 +1,7 @@
 //! A guest namespace as objects: made with everything that keeps a guest within its contract.
 
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 
 use ipnet::IpNet;
 use mercato_protocol::contract::Contract;
@@ -32,10 +33,12 @@ pub struct GuestNamespace {
     pub ranges: Vec<IpNet>,
     /// The name servers that its pods use, besides the cluster's own.
     pub name_servers: Vec<IpAddr>,
+    /// Where nodes answer the gates of its pods, by TCP; none: they have no gates.
+    pub gate_port: Option<NonZeroU16>,
 }
 
 impl GuestNamespace {
-    /// Called `name`, for the home namespace `home` of this contract's lease; without ranges.
+    /// Called `name`, for the home namespace `home` of this contract's lease; without ranges and gates.
     pub fn of(contract: &Contract, home: &str, name: &str, name_servers: &[IpAddr]) -> Self {
         let terms = &contract.terms;
         Self {
@@ -46,6 +49,7 @@ impl GuestNamespace {
             pod_security: terms.pod_security,
             ranges: Vec::new(),
             name_servers: name_servers.to_vec(),
+            gate_port: None,
         }
     }
 
@@ -108,9 +112,13 @@ impl GuestNamespace {
 
     /// The NetworkPolicy: nothing in, nothing out, but among the guests of one contract, from and to
     /// the pods of home, and to the name servers that guests use. Port 53 of any other address would
-    /// be a way out for anything.
+    /// be a way out for anything. Where pods have gates, these reach their node: a policy cannot name
+    /// that, and so names its port alone; what a node has closed in reaches nobody else by it.
     pub fn network_policy(&self) -> Value {
-        let spec = network::policy(&self.contract, &self.ranges, &self.name_servers);
+        let mut spec = network::policy(&self.contract, &self.ranges, &self.name_servers);
+        if let (Some(port), Some(egress)) = (self.gate_port, spec["egress"].as_array_mut()) {
+            egress.push(json!({ "ports": [{ "protocol": "TCP", "port": port }] }));
+        }
         json!({ "metadata": { "labels": self.labels() }, "spec": spec })
     }
 
@@ -147,6 +155,7 @@ mod tests {
             pod_security: PodSecurity::Baseline,
             ranges: Vec::new(),
             name_servers: Vec::new(),
+            gate_port: None,
         }
     }
 
@@ -157,6 +166,16 @@ mod tests {
         assert_eq!(hard["pods"], "20");
         assert_eq!(hard["requests.nvidia.com/gpu"], "2");
         assert_eq!(hard["services.loadbalancers"], "0");
+    }
+
+    #[test]
+    fn a_gate_reaches_its_node() {
+        let rules = |wanted: GuestNamespace| wanted.network_policy()["spec"]["egress"].clone();
+        let without = rules(wanted());
+        let with = rules(GuestNamespace { gate_port: NonZeroU16::new(7479), ..wanted() });
+        let mut expected = without.as_array().unwrap().clone();
+        expected.push(json!({ "ports": [{ "protocol": "TCP", "port": 7479 }] }));
+        assert_eq!(with, json!(expected));
     }
 
     #[test]
