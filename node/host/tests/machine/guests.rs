@@ -11,6 +11,7 @@ use crate::namespace::Namespace;
 use crate::packets::{PORT, exchange, has_nothing, rises, socket};
 use crate::pods::{
     INTERNET, INTERNET_V6, METADATA, NODE, NODE_V6, OTHER, OTHER_V6, POD, POD_V6, Pods,
+    has_its_addresses,
 };
 
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 4, 8);
@@ -78,7 +79,10 @@ impl Ground {
         let ground = Self { pods, far };
         ground.with_guests(&[])?;
         let until = std::time::Instant::now() + PATIENCE;
-        while said(&ground.far, "ip route")?.contains("linkdown") {
+        while said(&ground.far, "ip route")?.contains("linkdown")
+            || !has_its_addresses(&ground.far)?
+            || !has_its_addresses(&ground.pods.node)?
+        {
             ensure!(std::time::Instant::now() < until, "a device does not come up");
         }
         Ok(ground)
@@ -131,7 +135,7 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
         ground.with_guests(guests)?;
         for (place, address, chain) in &called {
             // Another port for each: what conntrack knows is of somebody who was no guest.
-            let [from, to] = [socket(pod, own(*address), 0)?, socket(place, *address, PORT)?];
+            let [from, to] = [socket(pod, own(*address), 0)?, socket(place, *address, 0)?];
             if guests.is_empty() {
                 exchange(&from, &to, *address).with_context(|| format!("to {address}"))?;
             } else {
@@ -143,7 +147,7 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
             (IpAddr::from(FAR), IpAddr::from(POD), IpAddr::from(NODE[0])),
             (FAR_V6.into(), POD_V6.into(), NODE_V6[0].into()),
         ] {
-            let [guest, far_away] = [socket(pod, own, PORT)?, socket(&ground.far, far, PORT)?];
+            let [guest, far_away] = [socket(pod, own, 0)?, socket(&ground.far, far, 0)?];
             let source = exchange(&guest, &far_away, far).context("to another cluster")?;
             ensure!(source == own, "it came from {source}");
             exchange(&far_away, &guest, own).context("from another cluster")?;
@@ -168,7 +172,7 @@ pub(crate) fn others_do_not_call_guests() -> Result<()> {
             (other, OTHER_V6.into(), POD_V6.into()),
             (outside, INTERNET_V6.into(), POD_V6.into()),
         ] {
-            let [from, guest] = [socket(place, source, 0)?, socket(pod, to, PORT)?];
+            let [from, guest] = [socket(place, source, 0)?, socket(pod, to, 0)?];
             if guests.is_empty() {
                 exchange(&from, &guest, to).with_context(|| format!("from {source}"))?;
             } else {
