@@ -131,13 +131,20 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
     called.extend(NODE.map(|address| (node, address.into(), "input")));
     called.extend(NODE_V6.map(|address| (node, address.into(), "input")));
     let own = |to: IpAddr| if to.is_ipv4() { IpAddr::from(POD) } else { POD_V6.into() };
+    let mut earlier = Vec::new();
     for guests in [&[][..], &[POD.into(), POD_V6.into()]] {
         ground.with_guests(guests)?;
+        // Nor does it go on with what it began before it was known for a guest.
+        for (from, to, chain) in earlier.drain(..) {
+            let comment = if chain == "input" { TO_NODE } else { ELSEWHERE };
+            ground.is_dropped(&from, &to, [chain, comment]).context("an earlier one")?;
+        }
         for (place, address, chain) in &called {
             // Another port for each: what conntrack knows is of somebody who was no guest.
             let [from, to] = [socket(pod, own(*address), 0)?, socket(place, *address, 0)?];
             if guests.is_empty() {
                 exchange(&from, &to, *address).with_context(|| format!("to {address}"))?;
+                earlier.push((from, to, *chain));
             } else {
                 let comment = if *chain == "input" { TO_NODE } else { ELSEWHERE };
                 ground.is_dropped(&from, &to, [chain, comment])?;

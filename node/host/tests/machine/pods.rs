@@ -68,7 +68,8 @@ pub(crate) struct Pods {
 /// What the pod may reach.
 pub(crate) fn wanted() -> Closed {
     let node = NODE.map(IpAddr::from).into_iter().chain(NODE_V6.map(IpAddr::from));
-    let reached = ["10.201.4.0/24", "10.203.0.0/16", "fd00:c8:4::/64"];
+    // One of them has an address of the node in it.
+    let reached = ["10.201.4.0/24", "10.201.0.0/28", "fd00:c8:4::/64"];
     Closed {
         own: [POD.into(), POD_V6.into()].into(),
         reached: reached.map(|range| range.parse().expect("a network")).into(),

@@ -89,6 +89,8 @@ pub(crate) fn raw_tries() -> Tries {
     by_frame("said to be ARP", ARP, own(IPV4, &to_internet));
     by_frame("said to be IPv6", IPV6, own(IPV4, &to_internet));
     by_frame("said to be IPv4", IPV4, own(IPV6, &six(POD_V6, INTERNET_V6, UDP, &udp())));
+    by_frame("said to be IPv4, of another kind", IPV4, own(0x88b5, &to_reached));
+    by_frame("said to be IPv4, of a VLAN", IPV4, own(VLAN, &to_reached));
     // Where the kernel then looks for a header is one that might pass.
     let shifted = [&[0x45, 0, 0, 60][..], &to_reached].concat();
     by_frame("said to be of a VLAN", VLAN, own(IPV4, &shifted));
