@@ -3,13 +3,14 @@
 //! daemon; with the namespace they go.
 //!
 //! A pod with CAP_NET_ADMIN can remove them. One with CAP_NET_RAW may pass them by with a socket
-//! of AF_XDP: what is enforced against that has to be at the node's end.
+//! of AF_XDP: against that the node's end of its pair is closed as well (`at_node.rs`).
 
 use crate::error::{HostError, KernelError};
-use crate::netlink::{Conversation, read_addresses, read_devices, read_frames, replace_frames};
-use crate::packets::{FrameTable, Interface, Table, closed};
+use crate::interface::interface;
+use crate::netlink::{Conversation, read_frames, replace_frames};
+use crate::packets::{FrameTable, Table, closed};
 use crate::reach::Closed;
-use crate::sandbox::{Sandbox, is_of_link};
+use crate::sandbox::Sandbox;
 
 /// Puts what is wanted in force in a pod's namespace, at one moment, or nothing of it; what is in
 /// force already is not touched. Connections to whoever is still reached go on.
@@ -54,24 +55,4 @@ fn compare(
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let there = read_frames(&mut kernel, Table::NAME).map_err(reading("nf_tables"))?;
     Ok((kernel, there, table))
-}
-
-/// The pod's device as it is now. A second one would be a way out that no rule sees.
-fn interface(sandbox: &Sandbox) -> Result<Interface, HostError> {
-    let reading = |source| HostError::Read { what: "devices of a pod", source };
-    let gone = || HostError::SandboxGone { path: sandbox.path.clone() };
-    let mut kernel = Conversation::about_routing().map_err(reading)?;
-    let devices = read_devices(&mut kernel).map_err(reading)?;
-    let is_other = |index: u32| index != sandbox.device;
-    let mut up = devices.iter().filter(|device| device.up && !device.is_loopback);
-    if let Some(device) = up.find(|device| is_other(device.index)) {
-        let (path, device) = (sandbox.path.clone(), device.name.clone());
-        return Err(HostError::SecondDevice { path, device });
-    }
-    let device = devices.into_iter().find(|device| device.index == sandbox.device);
-    let device = device.ok_or_else(gone)?;
-    let addresses = read_addresses(&mut kernel).map_err(reading)?;
-    let own = addresses.iter().filter(|address| address.device == sandbox.device);
-    let of_link = own.map(|address| address.net.addr()).filter(|one| is_of_link(*one)).collect();
-    Ok(Interface { name: device.name, mac: device.mac.ok_or_else(gone)?, of_link })
 }

@@ -237,6 +237,16 @@ pub enum HostError {
         /// The file of the namespace.
         path: PathBuf,
     },
+    /// Its device is no pair, or the pod has gone.
+    #[error(
+        "the network namespace {} has no end of its device on this node, at which it could be \
+         closed; look for the pod again, and use a pod network that joins pods by pairs (veth)",
+        .path.display()
+    )]
+    NoPair {
+        /// The file of the namespace.
+        path: PathBuf,
+    },
     /// A way out that no rule sees.
     #[error(
         "the network namespace {} has a second device that is up, {device}, by which a pod would \

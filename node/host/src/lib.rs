@@ -7,18 +7,20 @@
 //! is decided elsewhere.
 //!
 //! A pod that may reach few is closed in its own network namespace: [`sandbox_of`] finds it,
-//! [`close`] sets the rules of its device.
+//! [`close`] sets the rules of its device, [`close_at_node`] the same ones at the node's end of it.
 //!
 //! Both families are, each where this node has an address of a pool of it; the network between
 //! nodes is of either.
 
 mod apply;
+mod at_node;
 mod closed;
 mod devices;
 mod dropping;
 mod error;
 mod family;
 mod found;
+mod interface;
 mod limits;
 mod netlink;
 mod networks;
@@ -33,6 +35,7 @@ mod trial;
 mod wanted;
 
 pub use apply::{apply, clean, dropping, mtu_of, networks, read};
+pub use at_node::{close_at_node, is_closed_at_node, open_at_node};
 pub use closed::{close, is_closed};
 pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};

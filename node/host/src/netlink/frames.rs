@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
-use super::message::{Attributes, CREATE, Message};
+use super::message::{Attributes, CREATE, Message, REQUEST};
 use super::packets::{
-    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, GET_CHAIN, HEADER_BYTES, HOOK_NUMBER,
-    HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, elements, header, is_there,
-    new_rule, new_set, read_all_rules, read_sets,
+    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, DELETE_TABLE, GET_CHAIN, GET_TABLE,
+    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE,
+    elements, header, is_there, new_rule, new_set, read_all_rules, read_sets,
 };
 use crate::error::KernelError;
 use crate::family::Family;
@@ -67,6 +67,22 @@ pub(crate) fn read_frames(
     }
     let sets = read_sets(kernel, place, &Family::ALL)?;
     Ok(Some(FrameTable { name: name.to_owned(), chains, sets }))
+}
+
+/// What all tables of frames are called.
+pub(crate) fn names_of_frames(kernel: &mut Conversation) -> Result<Vec<String>, KernelError> {
+    let tables = kernel.list(|| header(GET_TABLE, list_flags(), FRAMES))?;
+    let name = |bytes: &Vec<u8>| {
+        Ok(Attributes::after(HEADER_BYTES, bytes)?.text(OF_TABLE).unwrap_or_default())
+    };
+    tables.iter().map(name).collect()
+}
+
+/// Removes a table, with all that is in it.
+pub(crate) fn remove_frames(kernel: &mut Conversation, name: &str) -> Result<(), KernelError> {
+    let place = InKernel { protocol: FRAMES, table: name };
+    let removed = kernel.batch(vec![place.message(DELETE_TABLE, REQUEST)]);
+    removed.or_else(|error| if error.is(libc::ENOENT) { Ok(()) } else { Err(error) })
 }
 
 fn new_chain(place: InKernel<'_>, name: &str, chain: &FrameChain) -> Message {

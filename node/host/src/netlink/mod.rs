@@ -22,7 +22,7 @@ pub(crate) use self::devices::{
 pub(crate) use self::entries::{
     add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,
 };
-pub(crate) use self::frames::{read_frames, replace_frames};
+pub(crate) use self::frames::{names_of_frames, read_frames, remove_frames, replace_frames};
 pub(crate) use self::others::read_dropping;
 pub(crate) use self::packets::{change_set, read_packets, remove_packets, replace_packets};
 pub(crate) use self::routing::{

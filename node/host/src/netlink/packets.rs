@@ -20,8 +20,8 @@ pub(super) const IPV6: u8 = 10;
 
 // Messages (`NFT_MSG_...`).
 const NEW_TABLE: u16 = 0;
-const GET_TABLE: u16 = 1;
-const DELETE_TABLE: u16 = 2;
+pub(super) const GET_TABLE: u16 = 1;
+pub(super) const DELETE_TABLE: u16 = 2;
 pub(super) const NEW_CHAIN: u16 = 3;
 pub(super) const GET_CHAIN: u16 = 4;
 const NEW_RULE: u16 = 6;

@@ -78,9 +78,26 @@ pub(crate) struct Interface {
 /// The table in a pod's own namespace.
 pub(crate) fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
     let scopes = scopes(wanted);
-    let mut chains = leaving(&scopes, interface, Side::Out, LAST);
+    let mut chains = leaving(&scopes, interface, at(&interface.name, Side::Out, LAST));
     chains.extend(arriving(&scopes, interface));
-    table(wanted, interface, chains)
+    table(wanted, interface, Table::NAME.to_owned(), chains)
+}
+
+/// The table of this name at the node's end of a pod's device, which is called so there. What comes
+/// in by it is what the pod has sent.
+pub(crate) fn closed_at_node(
+    wanted: &Closed,
+    interface: &Interface,
+    name: String,
+    end: &str,
+) -> FrameTable {
+    let chains = leaving(&scopes(wanted), interface, at(end, Side::In, FIRST));
+    table(wanted, interface, name, chains)
+}
+
+/// A frame passes that a rule accepts, and no other.
+fn at(device: &str, side: Side, priority: i32) -> FrameBase {
+    FrameBase { device: device.to_owned(), side, priority, accepts: false }
 }
 
 /// Those of a family that has an address of the pod.
@@ -98,6 +115,7 @@ fn scopes(wanted: &Closed) -> Vec<Scope<'_>> {
 fn table(
     wanted: &Closed,
     interface: &Interface,
+    name: String,
     chains: BTreeMap<String, FrameChain>,
 ) -> FrameTable {
     let mut sets: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
@@ -116,7 +134,7 @@ fn table(
         }
     }
     sets.retain(|_, members| !members.is_empty());
-    FrameTable { name: Table::NAME.to_owned(), chains, sets }
+    FrameTable { name, chains, sets }
 }
 
 impl Scope<'_> {
@@ -182,8 +200,7 @@ impl Scope<'_> {
 fn leaving(
     scopes: &[Scope<'_>],
     interface: &Interface,
-    side: Side,
-    priority: i32,
+    base: FrameBase,
 ) -> BTreeMap<String, FrameChain> {
     let mac = interface.mac.0.to_vec();
     let mut rules =
@@ -208,7 +225,7 @@ fn leaving(
         }
     }
     rules.push(drop_of("of no family that it has", []));
-    chains.insert(LEAVING.to_owned(), based(interface, side, priority, rules));
+    chains.insert(LEAVING.to_owned(), FrameChain { base: Some(base), rules });
     chains
 }
 
@@ -331,7 +348,8 @@ fn arriving(scopes: &[Scope<'_>], interface: &Interface) -> BTreeMap<String, Fra
         chains.insert(scope.name(ARRIVING), plain(arriving_of(scope)));
     }
     rules.push(drop_of("of no family that it has", []));
-    chains.insert(ARRIVING.to_owned(), based(interface, Side::In, FIRST, rules));
+    let base = Some(at(&interface.name, Side::In, FIRST));
+    chains.insert(ARRIVING.to_owned(), FrameChain { base, rules });
     chains
 }
 
@@ -358,9 +376,4 @@ fn arriving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
 
 fn plain(rules: Vec<PacketRule>) -> FrameChain {
     FrameChain { base: None, rules }
-}
-
-fn based(interface: &Interface, side: Side, priority: i32, rules: Vec<PacketRule>) -> FrameChain {
-    let device = interface.name.clone();
-    FrameChain { base: Some(FrameBase { device, side, priority, accepts: false }), rules }
 }

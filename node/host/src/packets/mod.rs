@@ -16,7 +16,7 @@ mod rule;
 mod scope;
 mod table;
 
-pub(crate) use self::closed::{Interface, closed};
+pub(crate) use self::closed::{Interface, closed, closed_at_node};
 pub(crate) use self::expression::address;
 pub use self::expression::{Expression, Verdict};
 pub(crate) use self::frames::{FrameBase, FrameChain, FrameTable};

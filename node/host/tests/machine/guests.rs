@@ -11,6 +11,7 @@ use crate::namespace::Namespace;
 use crate::packets::{PORT, exchange, has_nothing, rises, socket};
 use crate::pods::{
     INTERNET, INTERNET_V6, METADATA, NODE, NODE_V6, OTHER, OTHER_V6, POD, POD_V6, Pods,
+    has_its_addresses,
 };
 
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 4, 8);
@@ -78,7 +79,10 @@ impl Ground {
         let ground = Self { pods, far };
         ground.with_guests(&[])?;
         let until = std::time::Instant::now() + PATIENCE;
-        while said(&ground.far, "ip route")?.contains("linkdown") {
+        while said(&ground.far, "ip route")?.contains("linkdown")
+            || !has_its_addresses(&ground.far)?
+            || !has_its_addresses(&ground.pods.node)?
+        {
             ensure!(std::time::Instant::now() < until, "a device does not come up");
         }
         Ok(ground)
@@ -127,13 +131,20 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
     called.extend(NODE.map(|address| (node, address.into(), "input")));
     called.extend(NODE_V6.map(|address| (node, address.into(), "input")));
     let own = |to: IpAddr| if to.is_ipv4() { IpAddr::from(POD) } else { POD_V6.into() };
+    let mut earlier = Vec::new();
     for guests in [&[][..], &[POD.into(), POD_V6.into()]] {
         ground.with_guests(guests)?;
+        // Nor does it go on with what it began before it was known for a guest.
+        for (from, to, chain) in earlier.drain(..) {
+            let comment = if chain == "input" { TO_NODE } else { ELSEWHERE };
+            ground.is_dropped(&from, &to, [chain, comment]).context("an earlier one")?;
+        }
         for (place, address, chain) in &called {
             // Another port for each: what conntrack knows is of somebody who was no guest.
-            let [from, to] = [socket(pod, own(*address), 0)?, socket(place, *address, PORT)?];
+            let [from, to] = [socket(pod, own(*address), 0)?, socket(place, *address, 0)?];
             if guests.is_empty() {
                 exchange(&from, &to, *address).with_context(|| format!("to {address}"))?;
+                earlier.push((from, to, *chain));
             } else {
                 let comment = if *chain == "input" { TO_NODE } else { ELSEWHERE };
                 ground.is_dropped(&from, &to, [chain, comment])?;
@@ -143,7 +154,7 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
             (IpAddr::from(FAR), IpAddr::from(POD), IpAddr::from(NODE[0])),
             (FAR_V6.into(), POD_V6.into(), NODE_V6[0].into()),
         ] {
-            let [guest, far_away] = [socket(pod, own, PORT)?, socket(&ground.far, far, PORT)?];
+            let [guest, far_away] = [socket(pod, own, 0)?, socket(&ground.far, far, 0)?];
             let source = exchange(&guest, &far_away, far).context("to another cluster")?;
             ensure!(source == own, "it came from {source}");
             exchange(&far_away, &guest, own).context("from another cluster")?;
@@ -168,7 +179,7 @@ pub(crate) fn others_do_not_call_guests() -> Result<()> {
             (other, OTHER_V6.into(), POD_V6.into()),
             (outside, INTERNET_V6.into(), POD_V6.into()),
         ] {
-            let [from, guest] = [socket(place, source, 0)?, socket(pod, to, PORT)?];
+            let [from, guest] = [socket(place, source, 0)?, socket(pod, to, 0)?];
             if guests.is_empty() {
                 exchange(&from, &guest, to).with_context(|| format!("from {source}"))?;
             } else {

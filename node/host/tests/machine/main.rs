@@ -22,6 +22,7 @@ mod sandboxes;
 mod six;
 mod six_packets;
 mod state;
+mod tries;
 
 use std::process::ExitCode;
 
@@ -95,7 +96,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 17] {
+fn of_guests() -> [(&'static str, Test); 19] {
     [
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
@@ -111,6 +112,8 @@ fn of_guests() -> [(&'static str, Test); 17] {
         ("a_pod_is_closed_without_the_nodes_rules", closed::it_is_closed_without_the_nodes_rules),
         ("nobody_else_reaches_a_closed_pod", closed::nobody_else_reaches_it),
         ("a_change_keeps_a_closed_pods_connections", closed::a_change_keeps_connections),
+        ("the_nodes_end_of_a_pod_is_enough", closed::the_nodes_end_is_enough),
+        ("what_is_at_the_node_goes_with_the_pod", sandboxes::what_is_at_the_node_goes_with_the_pod),
         ("a_pod_is_found_by_its_address", sandboxes::a_pod_is_found_by_its_address),
         ("a_pod_at_a_bridge_is_found", sandboxes::a_pod_at_a_bridge_is_found),
         ("a_pod_that_is_not_sure_is_refused", sandboxes::who_is_not_sure_is_refused),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, HostError, Sandbox, close, is_closed, sandbox_of};
+use mercato_host::{Closed, HostError, Sandbox, close, close_at_node, is_closed, sandbox_of};
 use serde_json::Value;
 
 use crate::cluster::{PATIENCE, empty_of_both, nft, said, sysctl};
@@ -68,7 +68,8 @@ pub(crate) struct Pods {
 /// What the pod may reach.
 pub(crate) fn wanted() -> Closed {
     let node = NODE.map(IpAddr::from).into_iter().chain(NODE_V6.map(IpAddr::from));
-    let reached = ["10.201.4.0/24", "10.203.0.0/16", "fd00:c8:4::/64"];
+    // One of them has an address of the node in it.
+    let reached = ["10.201.4.0/24", "10.201.0.0/28", "fd00:c8:4::/64"];
     Closed {
         gate: 0,
         own: [POD.into(), POD_V6.into()].into(),
@@ -136,7 +137,7 @@ impl Pods {
         for namespace in [&self.node, &self.pod, &self.other, &self.outside] {
             while said(namespace, "ip -o link show up")?.contains("DOWN")
                 || said(namespace, "ip route")?.contains("linkdown")
-                || said(namespace, "ip -6 -o address")?.contains("tentative")
+                || !has_its_addresses(namespace)?
             {
                 ensure!(Instant::now() < until, "a device does not come up");
             }
@@ -161,6 +162,17 @@ impl Pods {
     pub(crate) fn is_closed(&self, wanted: &Closed) -> Result<bool> {
         let (sandbox, wanted) = (self.sandbox()?, wanted.clone());
         Ok(self.node.within(move || is_closed(&sandbox, &wanted))??)
+    }
+
+    pub(crate) fn close_at_node(&self, wanted: &Closed) -> Result<()> {
+        let (sandbox, wanted) = (self.sandbox()?, wanted.clone());
+        Ok(self.node.within(move || close_at_node(&sandbox, &wanted))??)
+    }
+
+    /// How many frames of the pod the rules at the node's end have dropped.
+    pub(crate) fn dropped_at_node(&self) -> Result<u64> {
+        let peer = self.sandbox()?.peer.context("no end here")?;
+        counted_in_all(&self.node, &format!("netdev mercato-{peer}"))
     }
 
     /// How many frames the pod's own rules have dropped.
@@ -217,6 +229,19 @@ fn join(
         pod.ip(&words)?;
     }
     Ok(())
+}
+
+/// Whether the kernel has got as far with each address of IPv6 as to take what is sent there: it
+/// does so by and by.
+pub(crate) fn has_its_addresses(namespace: &Namespace) -> Result<bool> {
+    let local = said(namespace, "ip -6 route show table local")?;
+    let addresses = said(namespace, "ip -6 -o address")?;
+    let mut names = addresses.lines().filter_map(|line| {
+        let net = line.split_whitespace().nth(3)?;
+        net.split('/').next()
+    });
+    let is_taken = |name: &str| local.contains(&format!("local {name} "));
+    Ok(!addresses.contains("tentative") && names.all(is_taken))
 }
 
 fn counted_in_all(namespace: &Namespace, table: &str) -> Result<u64> {

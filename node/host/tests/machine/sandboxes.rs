@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, close, is_closed};
+use mercato_host::{
+    Closed, Marks, Sandbox, clean, close, close_at_node, is_closed, is_closed_at_node, open_at_node,
+};
 
 use crate::cluster::{empty_of_both, nft, said};
 use crate::namespace::Namespace;
@@ -170,5 +172,39 @@ pub(crate) fn as_much_as_is_taken_is_in_force() -> Result<()> {
     ensure!(pods.is_closed(&many)?, "it is not seen");
     pods.close(&wanted())?;
     ensure!(pods.is_closed(&wanted())?, "it is not small again");
+    Ok(())
+}
+
+pub(crate) fn what_is_at_the_node_goes_with_the_pod() -> Result<()> {
+    let pods = Pods::new()?;
+    let sandboxes = [POD, OTHER].map(|pod| pods.sandbox_of(pod.into()));
+    let [pod, other]: [Result<Sandbox>; 2] = sandboxes.map(|found| found??.context("nobody"));
+    let (pod, other) = (pod?, other?);
+    let tables = || said(&pods.node, "nft list tables netdev");
+    let before = tables()?;
+    let is_closed = |of: &Sandbox| {
+        let of = of.clone();
+        pods.node.within(move || is_closed_at_node(&of, &wanted()))
+    };
+    let close = |of: &Sandbox| {
+        let of = of.clone();
+        pods.node.within(move || close_at_node(&of, &wanted()))
+    };
+    for of in [&pod, &other] {
+        ensure!(!is_closed(of)??, "nothing is in force");
+        close(of)??;
+        ensure!(is_closed(of)??, "it is not in force");
+    }
+    nft(&pods.node, &format!("flush table netdev mercato-{}", pod.peer.context("no end")?))?;
+    ensure!(!is_closed(&pod)?? && is_closed(&other)??, "it is not seen which one is broken");
+    close(&pod)??;
+    let kept = pod.clone();
+    pods.node.within(move || open_at_node(&[&kept]))??;
+    ensure!(is_closed(&pod)?? && !is_closed(&other)??, "the wrong one is open");
+    let none = Sandbox { peer: None, ..pod.clone() };
+    let error = close(&none)?.err().context("it has no end here")?.to_string();
+    ensure!(error.contains("cni-1") && error.contains("veth"), "{error}");
+    pods.node.within(|| clean(&Marks::default()))??;
+    ensure!(tables()? == before, "{}", tables()?);
     Ok(())
 }

@@ -29,6 +29,10 @@ pub(super) struct ClosingKeeper<S> {
     /// When it was tried last whether anybody can be closed, and why nobody can.
     tried: Option<(Instant, Option<String>)>,
     failing: Repeated,
+    /// It was said whom to close, and so whose rules are left over.
+    is_ruled: bool,
+    /// There may be rules on this machine of guests that there are no more.
+    has_leftovers: bool,
 }
 
 /// A guest that is closed.
@@ -48,7 +52,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         tell: watch::Sender<Closings>,
     ) -> Self {
         let (held, tried, failing) = (BTreeMap::new(), None, Repeated::default());
-        Self { sandboxes, rules, asked, tell, held, tried, failing }
+        let (is_ruled, has_leftovers) = (false, true);
+        Self { sandboxes, rules, asked, tell, held, tried, failing, is_ruled, has_leftovers }
     }
 
     /// Does so for as long as somebody says whom to close.
@@ -132,10 +137,11 @@ impl<S: Sandboxes> ClosingKeeper<S> {
     }
 
     fn keep_closed(&mut self, rules: &ClosingRules) -> Result<(), HostError> {
+        self.is_ruled |= rules.port != 0;
         let known = rules.guests.iter().filter_map(|(uid, rule)| Some((uid, rule.pod?, rule)));
         let new: Vec<_> = known.filter(|(_, pod, _)| !self.held.contains_key(pod)).collect();
         if self.held.is_empty() && new.is_empty() {
-            return Ok(());
+            return self.forget();
         }
         let node = self.sandboxes.addresses()?;
         let mut failed = None;
@@ -145,7 +151,10 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             let wanted = held.wanted(rule, node.clone(), rules.port);
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
-                Err(HostError::SandboxGone { .. }) => false,
+                Err(HostError::SandboxGone { .. }) => {
+                    self.has_leftovers = true;
+                    false
+                }
                 Err(error) => {
                     failed = Some(error);
                     true
@@ -157,7 +166,19 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 failed = Some(error);
             }
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), Err)?;
+        self.forget()
+    }
+
+    /// What is left over of guests that are gone goes.
+    fn forget(&mut self) -> Result<(), HostError> {
+        if !(self.is_ruled && self.has_leftovers) {
+            return Ok(());
+        }
+        let held: Vec<&Sandbox> = self.held.values().map(|held| &held.sandbox).collect();
+        self.sandboxes.forget(&held)?;
+        self.has_leftovers = false;
+        Ok(())
     }
 
     fn try_now_and_then(&mut self) {

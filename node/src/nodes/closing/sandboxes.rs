@@ -16,6 +16,8 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Brings it about that this is in force in the sandbox.
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError>;
+    /// Removes from this machine what is of other sandboxes than these.
+    fn forget(&self, but: &[&Sandbox]) -> Result<(), HostError>;
 }
 
 /// Where containerd and CRI-O keep the network namespaces of pods.
@@ -39,6 +41,15 @@ impl Sandboxes for Host {
     }
 
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
-        mercato_host::close(sandbox, wanted)
+        mercato_host::close(sandbox, wanted)?;
+        // A pod of another kind of network than a pair has rules of its own alone.
+        match sandbox.peer {
+            Some(_) => mercato_host::close_at_node(sandbox, wanted),
+            None => Ok(()),
+        }
+    }
+
+    fn forget(&self, but: &[&Sandbox]) -> Result<(), HostError> {
+        mercato_host::open_at_node(but)
     }
 }

@@ -18,6 +18,8 @@ struct Now {
     is_there: bool,
     closed: Option<Closed>,
     trouble: bool,
+    /// How often what is left over has gone.
+    forgotten: u32,
 }
 
 const POD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -49,6 +51,11 @@ impl Sandboxes for Fake {
             true => now.closed = Some(wanted.clone()),
             false => return Err(HostError::SandboxGone { path: sandbox.path.clone() }),
         }
+        Ok(())
+    }
+
+    fn forget(&self, _: &[&Sandbox]) -> Result<(), HostError> {
+        self.now().forgotten += 1;
         Ok(())
     }
 }
@@ -131,7 +138,9 @@ async fn a_gate_opens_once_its_pod_is_closed() {
     }
     fake.now().is_there = false;
     closing.rule(rules(0, None, "10.201.3.0/25"));
+    let before = fake.now().forgotten;
     until(&mut closings, |now| now.addresses.is_empty()).await;
+    assert!(fake.now().forgotten > before, "nothing of it is left on the node");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,6 +83,7 @@ impl Machine for Host {
     }
 
     fn clean(&self) -> Result<bool, Trouble> {
+        mercato_host::open_at_node(&[])?;
         unless_gateways(mercato_host::clean_plan)
     }
 }

@@ -1,0 +1,95 @@
+//! The node's end of a closed pod's pair: what the pod may not send is dropped there as well, by the
+//! same rules. A socket of AF_XDP passes by those in the pod's own namespace, these it does not.
+//!
+//! What is attached to that device as a program of eBPF comes before: a pod network that sends
+//! packets on from there does not ask these rules.
+
+use std::collections::BTreeSet;
+
+use crate::error::{HostError, KernelError};
+use crate::interface::interface;
+use crate::netlink::{
+    Conversation, Device, names_of_frames, read_devices, read_frames, remove_frames, replace_frames,
+};
+use crate::packets::{FrameTable, Table, closed_at_node};
+use crate::reach::Closed;
+use crate::sandbox::Sandbox;
+
+/// Puts what is wanted in force at the node's end of a pod's pair, at one moment, or nothing of it;
+/// what is in force already is not touched.
+///
+/// # Errors
+/// When more is wanted than is taken, the sandbox is gone or has no end here, or the kernel refuses.
+pub fn close_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
+    let (mut kernel, there, table) = compare(sandbox, wanted)?;
+    if there.as_ref() == Some(&table) {
+        return Ok(());
+    }
+    let doing = |source| HostError::Apply {
+        doing: format!("close the node's end of {}", sandbox.path.display()),
+        source,
+    };
+    replace_frames(&mut kernel, &table).map_err(doing)
+}
+
+/// Whether exactly what is wanted is in force at the node's end of a pod's pair.
+///
+/// # Errors
+/// When more is wanted than is taken, the sandbox is gone or has no end here, or the kernel does not
+/// say.
+pub fn is_closed_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<bool, HostError> {
+    let (_, there, table) = compare(sandbox, wanted)?;
+    Ok(there == Some(table))
+}
+
+/// Removes what is in force at the node's ends of all pods but these. A device that goes leaves its
+/// rules, which another one of the same name would come by.
+///
+/// # Errors
+/// When the kernel does not say what is there, or refuses.
+pub fn open_at_node(but: &[&Sandbox]) -> Result<(), HostError> {
+    let kept: BTreeSet<String> =
+        but.iter().filter_map(|sandbox| sandbox.peer).map(name_of).collect();
+    let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
+    let names = names_of_frames(&mut kernel).map_err(reading("nf_tables"))?;
+    let is_ours = |name: &String| name.starts_with(&prefix()) && !kept.contains(name);
+    for name in names.into_iter().filter(is_ours) {
+        let doing = |source| HostError::Apply { doing: format!("remove the table {name}"), source };
+        remove_frames(&mut kernel, &name).map_err(doing)?;
+    }
+    Ok(())
+}
+
+/// What is there, and what should be.
+fn compare(
+    sandbox: &Sandbox,
+    wanted: &Closed,
+) -> Result<(Conversation, Option<FrameTable>, FrameTable), HostError> {
+    wanted.check()?;
+    let no_end = || HostError::NoPair { path: sandbox.path.clone() };
+    let index = sandbox.peer.ok_or_else(no_end)?;
+    let pods = sandbox.inside(|| interface(sandbox))?;
+    let mut kernel = Conversation::about_routing().map_err(reading("devices"))?;
+    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
+    let is_end = |device: &&Device| {
+        device.index == index && device.is_pair && device.link == Some(sandbox.device)
+    };
+    let end = devices.iter().find(is_end).ok_or_else(no_end)?;
+    let table = closed_at_node(wanted, &pods, name_of(index), &end.name);
+    let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
+    let there = read_frames(&mut kernel, &table.name).map_err(reading("nf_tables"))?;
+    Ok((kernel, there, table))
+}
+
+/// One table for each pod, so that each comes and goes by itself.
+fn name_of(device: u32) -> String {
+    format!("{}{device}", prefix())
+}
+
+fn prefix() -> String {
+    format!("{}-", Table::NAME)
+}
+
+fn reading(what: &'static str) -> impl Fn(KernelError) -> HostError {
+    move |source| HostError::Read { what, source }
+}
