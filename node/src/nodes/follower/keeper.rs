@@ -118,7 +118,7 @@ impl<M: Machine> NodeKeeper<M> {
             {
                 return;
             }
-            std::future::pending().await
+            std::future::pending().await;
         }
     }
 

@@ -64,9 +64,7 @@ impl Keeper {
             guests.insert(guest.uid, GuestRule { pod: guest.pod, reached });
         }
         closing.rule(ClosingRules { port: common.gate, guests });
-        let closings = closing.closings();
-        let addresses = closings.borrow().addresses.clone();
-        addresses
+        closing.closings().borrow().addresses.clone()
     }
 
     /// Whether guests are closed wherever they may run.
