@@ -188,6 +188,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         ("events", to_home(events, vec![])),
         ("addresses", to_guest(called, vec![])),
         ("addresses in force", to_home(in_force, vec![])),
+        ("addresses of both families in force", to_home(in_both, vec![])),
     ]
 }
 
