@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use mercato_protocol::gate;
 use mercato_protocol::tunnel::{SECOND_POOL, SECOND_PREFIX};
 use serde::{Deserialize, Deserializer};
 
@@ -47,11 +48,24 @@ pub struct Nodes {
     /// The number of the network between them, of 24 bits.
     #[serde(deserialize_with = "vni")]
     pub vni: NonZeroU32,
+    /// The image of this program on the nodes: in guests whose contract requires isolation it holds
+    /// back all else until they are isolated. None: no such guest is made.
+    #[serde(deserialize_with = "image")]
+    pub image: Option<String>,
+    /// Where the process on each node answers those guests, by TCP.
+    #[serde(deserialize_with = "port")]
+    pub gate_port: NonZeroU16,
 }
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self { port: NODES_PORT, overlay_port: OVERLAY_PORT, vni: VNI }
+        Self {
+            port: NODES_PORT,
+            overlay_port: OVERLAY_PORT,
+            vni: VNI,
+            image: None,
+            gate_port: gate::PORT,
+        }
     }
 }
 
@@ -63,6 +77,9 @@ const OVERLAY_PORT: NonZeroU16 = NonZeroU16::new(7477).expect("it is not zero");
 const VNI: NonZeroU32 = NonZeroU32::new(7475).expect("it is not zero");
 /// 24 bits (RFC 7348, section 5).
 const LARGEST_VNI: u32 = (1 << 24) - 1;
+/// Bytes of an image's name: of a host and a path 255 (the distribution project's `reference`), of a
+/// tag 128, of a digest fewer than the rest.
+const IMAGE_BYTES: usize = 512;
 
 /// How long the prefix of a pool is: a wider one is of the Internet's, a narrower one has no room for
 /// two leases.
@@ -104,6 +121,17 @@ fn vni<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU32, D::Error> {
         let wrong = format!("expected a number from 1 to {LARGEST_VNI}, found {vni}");
         serde::de::Error::custom(wrong)
     })
+}
+
+fn image<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let Some(image) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let of_image = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
+    if (1..=IMAGE_BYTES).contains(&image.len()) && image.bytes().all(of_image) {
+        return Ok(Some(image));
+    }
+    Err(serde::de::Error::custom(
+        "expected the name of an image that nodes can pull, for example registry.example/mercato:1",
+    ))
 }
 
 fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<IpNet, D::Error> {

@@ -203,6 +203,7 @@ mod tests {
     use mercato_protocol::resources::Resource;
 
     use super::*;
+    use crate::gateway::Nodes;
 
     fn refused(yaml: &str) -> String {
         Settings::parse("mercato.yaml", yaml).unwrap_err().to_string()
@@ -230,6 +231,10 @@ mod tests {
             gateway: Gateway {
                 enabled: Switch::On,
                 addresses: vec!["203.0.113.7:7475".parse().unwrap()],
+                nodes: Nodes {
+                    image: Some("registry.example/mercato:1".to_owned()),
+                    ..Nodes::default()
+                },
                 ..Gateway::default()
             },
             kubernetes: Kubernetes {
@@ -292,9 +297,13 @@ mod tests {
             let said = refused(&format!("gateway:\n  port: {port}\n"));
             assert!(said.contains("line 2") && said.contains("from 1 to 65535"), "{said}");
         }
-        for key in ["port", "overlayPort", "vni"] {
+        for key in ["port", "overlayPort", "vni", "gatePort"] {
             let said = refused(&format!("gateway:\n  nodes:\n    {key}: 16777216\n"));
             assert!(said.contains("line 3") && said.contains("from 1 to"), "{said}");
+        }
+        for image in ["''", "'a b'", "[a]"] {
+            let said = refused(&format!("gateway:\n  nodes:\n    image: {image}\n"));
+            assert!(said.contains("line 3"), "{said}");
         }
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");

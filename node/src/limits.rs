@@ -66,6 +66,8 @@ pub(crate) const NODE_GATHER: Duration = Duration::from_secs(10);
 pub(crate) const NODE_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Addresses that are looked at for a node, as a power of two.
 pub(crate) const NODE_BITS: u32 = 16;
+/// Nodes have so long to hear that they need nothing any more.
+pub(crate) const NODE_DISMISS: Duration = Duration::from_secs(10);
 /// How often it is said again where the daemon is: whoever has removed that is made good for.
 pub(crate) const NODE_TELL: Duration = Duration::from_secs(300);
 /// Between two attempts to write again.
@@ -238,6 +240,19 @@ pub(crate) const PARTNERS_LOOK: Duration = Duration::from_secs(5);
 /// the simulation.
 pub(crate) const PARTNERS: usize = 4_096;
 
+/// How long a gate has to reach its node, which is the machine that it runs on.
+pub(crate) const GATE_CONNECT: Duration = Duration::from_secs(1);
+/// How long it waits for an answer; a node answers each question at once, or hangs up.
+pub(crate) const GATE_ANSWER: Duration = Duration::from_secs(5);
+/// So many times it asks again so soon, since most nodes are ready within that,
+pub(crate) const GATE_EAGER: u32 = 10;
+/// (the time between two questions,)
+pub(crate) const GATE_SOON: Duration = Duration::from_millis(20);
+/// and after that so often.
+pub(crate) const GATE_AGAIN: Duration = Duration::from_millis(50);
+/// So often it says what it waits for.
+pub(crate) const GATE_SAYS: Duration = Duration::from_secs(10);
+
 /// A node that does not reach its daemon tries again after this time, then after twice as long
 /// each time,
 pub(crate) const FOLLOW_RETRY: Duration = Duration::from_secs(1);
@@ -255,6 +270,9 @@ pub(crate) const FOLLOW_LOOK: Duration = Duration::from_secs(5);
 /// What an earlier process of a node has set up stays for so long while its daemon is sought: a
 /// guess, longer than a daemon takes to start.
 pub(crate) const FOLLOW_EARLIER_MS: u64 = 60_000;
+/// After the end of the last lease by a node's own clock what it has set up refuses for so long,
+/// and then goes.
+pub(crate) const FOLLOW_ENDED_MS: u64 = 60_000;
 /// Bytes of a file that names the daemon, or has its certificate: each has far fewer.
 pub(crate) const FOLLOW_FILE: usize = 64 << 10;
 /// Characters that are shown of what should have been an address.

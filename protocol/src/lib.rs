@@ -15,6 +15,7 @@ mod countersigned;
 pub mod envelope;
 pub mod equivocation;
 pub mod federation;
+pub mod gate;
 pub mod gossip;
 pub mod gpu;
 pub mod hello;

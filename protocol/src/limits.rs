@@ -145,12 +145,21 @@ pub const NODE_TOKEN_BYTES: usize = 8 * 1_024;
 pub const FROM_NODE_BYTES: usize = NODE_TOKEN_BYTES + 64;
 /// Leases in a snapshot for a node.
 pub const NODE_LEASES: usize = 1_024;
-/// Ranges in it, of all leases together.
+/// Ranges in it, each said once.
 pub const NODE_RANGES: usize = 4_096;
+/// How often leases name one, all together: as if each had as many as a cluster may have.
+pub const NODE_LEASE_RANGES: usize = 64 * NODE_LEASES;
 /// Pods in it, of all leases together: a kubelet runs 110 unless told otherwise.
 pub const NODE_PODS: usize = 4_096;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6.
-pub const TO_NODE_BYTES: usize = 256 * 1_024;
+pub const TO_NODE_BYTES: usize = 512 * 1_024;
+
+/// The uid of a guest pod: Kubernetes gives them 36.
+pub const GATE_UID_BYTES: usize = 64;
+/// What a guest's gate asks: a uid and the end of its line.
+pub const GATE_QUESTION_BYTES: usize = GATE_UID_BYTES + 1;
+/// What a gate is answered: `open` or `wait`, and the end of the line.
+pub const GATE_ANSWER_BYTES: usize = 5;
 
 /// What guests use, one page of it.
 pub const USAGE_BYTES: usize = 1_024 * 1_024;

@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub way: Option<NodeWay>,
     /// What is reached by it, and who, lease by lease.
     pub leases: Vec<NodeLease>,
+    /// The ranges of all leases, each once: many leases with one cluster have the same.
+    pub ranges: Vec<IpNet>,
 }
 
 /// How a node reaches the gateway.
@@ -101,10 +103,13 @@ pub struct NodeWay {
 pub struct NodeLease {
     /// How long it is in force from now on, in milliseconds: the node ends it by itself.
     pub left_ms: u64,
-    /// What of the other cluster is reached, within the pool.
-    pub ranges: Vec<IpNet>,
+    /// What of the other cluster is reached, within the pool: places among the ranges of the
+    /// snapshot, from 0 on.
+    pub ranges: Vec<u32>,
     /// The node's own pods that the other cluster knows: by their own addresses.
     pub pods: Vec<IpAddr>,
+    /// Whether these pods are guests of the other cluster: then they alone call its ranges.
+    pub guests: bool,
 }
 
 /// The smallest overlay, in bytes: what each IPv4 host takes (RFC 791).
@@ -147,9 +152,13 @@ impl Snapshot {
         ensure(self.version != 0, "a snapshot without a version")?;
         at_most("leases", self.leases.len(), limits::NODE_LEASES)?;
         let count = |of: fn(&NodeLease) -> usize| self.leases.iter().map(of).sum::<usize>();
-        at_most("ranges", count(|lease| lease.ranges.len()), limits::NODE_RANGES)?;
+        at_most("ranges", self.ranges.len(), limits::NODE_RANGES)?;
+        let of_leases = count(|lease| lease.ranges.len());
+        at_most("ranges of leases", of_leases, limits::NODE_LEASE_RANGES)?;
         at_most("pods", count(|lease| lease.pods.len()), limits::NODE_PODS)?;
-        self.leases.iter().try_for_each(NodeLease::validate)?;
+        let ranges: BTreeSet<_> = self.ranges.iter().collect();
+        ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
+        self.leases.iter().try_for_each(|lease| lease.validate(self.ranges.len()))?;
         match &self.way {
             Some(way) => way.validate(),
             None => ensure(self.leases.is_empty(), "a lease without a way"),
@@ -174,8 +183,11 @@ impl NodeWay {
 }
 
 impl NodeLease {
-    fn validate(&self) -> Result<(), CodecError> {
+    /// There are so many ranges in the snapshot.
+    fn validate(&self, of: usize) -> Result<(), CodecError> {
         ensure(self.left_ms > 0, "a lease that has ended")?;
+        let is_there = |range: &u32| usize::try_from(*range).is_ok_and(|place| place < of);
+        ensure(self.ranges.iter().all(is_there), "a range that is not there")?;
         let (ranges, pods): (BTreeSet<_>, BTreeSet<_>) =
             (self.ranges.iter().collect(), self.pods.iter().collect());
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
@@ -193,7 +205,7 @@ wire_union!(ToNode {
     2 => Own {},
     3 => Refused { 1 => text },
 });
-wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases });
+wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges });
 wire_map!(NodeWay {
     1 => pool,
     2 => address,
@@ -205,4 +217,4 @@ wire_map!(NodeWay {
     8 => mtu,
     9 => pool_v6,
 });
-wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods });
+wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods, 4 => guests });

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use ipnet::IpNet;
 use thiserror::Error;
@@ -39,6 +40,9 @@ pub enum WantedError {
         /// The pool that it should be in.
         pool: IpNet,
     },
+    /// A rule about it would never be met.
+    #[error("{0} is said to be a home of guests, and is not among the ranges that are reached")]
+    NoRange(IpNet),
     /// More of the world would be led to the gateway than belongs to any pool.
     #[error("the pool {0} is wider than /8; set a range of your own (gateway.pool)")]
     Wide(IpNet),
@@ -157,6 +161,81 @@ pub enum HostError {
         /// Why that did not work.
         source: KernelError,
     },
+    /// It cannot be.
+    #[error("{0}")]
+    Wanted(#[from] WantedError),
+    /// No folder of network namespaces can be read.
+    #[error(
+        "cannot read the folder of network namespaces {}: {source}; mount it from the node, with \
+         mountPropagation: HostToContainer", .folder.display()
+    )]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why that did not work.
+        source: io::Error,
+    },
+    /// A pod's network namespace was not entered.
+    #[error(
+        "cannot enter the network namespace {}: {source}{}", .path.display(), right(.source)
+    )]
+    Enter {
+        /// Its file.
+        path: PathBuf,
+        /// Why that did not work.
+        source: io::Error,
+    },
+    /// More than are looked at.
+    #[error(
+        "this machine has more than {most} network namespaces, so that no pod is looked for in \
+         them; remove those that nobody uses (ip netns list)"
+    )]
+    Namespaces {
+        /// How many are looked at.
+        most: usize,
+    },
+    /// It is not known which of them is meant.
+    #[error(
+        "the network namespaces {} and {} both have the address {address}, so that it is not known \
+         who is meant; remove the one that no pod uses any more", .one.display(), .other.display()
+    )]
+    TwoSandboxes {
+        /// The address that both have.
+        address: IpAddr,
+        /// The file of the first one.
+        one: PathBuf,
+        /// The file of the second one.
+        other: PathBuf,
+    },
+    /// Whoever has the address is not whom others reach by it.
+    #[error(
+        "the network namespace {} has the address {address}, but this node's route to it leads to \
+         somebody else; look at ip route get {address}, and at what the pod network has left over",
+        .path.display()
+    )]
+    Elsewhere {
+        /// The address.
+        address: IpAddr,
+        /// The file of the namespace that has it.
+        path: PathBuf,
+    },
+    /// The pod has ended, or was given another namespace.
+    #[error("the network namespace {} is not there any more; look for the pod again", .path.display())]
+    SandboxGone {
+        /// Its file.
+        path: PathBuf,
+    },
+    /// A way out that no rule sees.
+    #[error(
+        "the network namespace {} has a second device that is up, {device}, by which a pod would \
+         reach what it may not; give such pods one network alone", .path.display()
+    )]
+    SecondDevice {
+        /// The file of the namespace.
+        path: PathBuf,
+        /// The name of that device.
+        device: String,
+    },
     /// More than is looked at.
     #[error(
         "this machine has more than {most} networks, so that the pool is not compared with them; \
@@ -200,6 +279,18 @@ impl KernelError {
             Self::Refused { source, .. } => source.raw_os_error() == Some(number),
             Self::Socket { .. } | Self::Garbled | Self::Changing => false,
         }
+    }
+}
+
+/// What to do, for whoever may not enter.
+fn right(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "; the daemon needs CAP_SYS_ADMIN for that: start it as root, or in a pod with \
+             securityContext.capabilities.add: [NET_ADMIN, SYS_ADMIN], and with /run/netns mounted \
+             with mountPropagation: HostToContainer"
+        }
+        Some(_) | None => "",
     }
 }
 

@@ -6,10 +6,14 @@
 //! gateway's device itself is the gateway's (`node/tunnel/`), and which pods and nodes there are
 //! is decided elsewhere.
 //!
+//! A pod that may reach few is closed in its own network namespace: [`sandbox_of`] finds it,
+//! [`close`] sets the rules of its device.
+//!
 //! Both families are, each where this node has an address of a pool of it; the network between
 //! nodes is of either.
 
 mod apply;
+mod closed;
 mod devices;
 mod dropping;
 mod error;
@@ -22,10 +26,12 @@ mod overlay;
 mod packets;
 mod plan;
 mod routes;
+mod sandbox;
 mod step;
 mod wanted;
 
 pub use apply::{apply, clean, dropping, mtu_of, networks, read};
+pub use closed::{Closed, close, is_closed};
 pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};
 pub use family::{Family, Place};
@@ -36,6 +42,7 @@ pub use found::{
 pub use networks::{Network, NetworkKind, Overlap, overlap};
 pub use overlay::{Mac, Overlay, Way};
 pub use packets::{Base, Chain, Expression, Hook, PacketRule, Table, Verdict, guard};
-pub use plan::{clean_plan, plan};
+pub use plan::{clean_plan, plan, refuse_plan};
+pub use sandbox::{Sandbox, sandbox_of};
 pub use step::Step;
 pub use wanted::{Marks, Wanted};

@@ -24,6 +24,14 @@ pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
 /// gives twice what is asked for, which is as much as it does unless told otherwise
 /// (`net.core.wmem_max`).
 pub(crate) const BATCH_BYTES: usize = 212_992;
+/// Files of network namespaces on a node: one for each pod, and some that nobody has removed.
+pub(crate) const NAMESPACES: usize = 4_096;
+/// Addresses of one pod: one of each family, unless a pod network gives more.
+pub(crate) const OWN: usize = 16;
+/// Ranges that one pod reaches: those of its lease.
+pub(crate) const REACHED: usize = 1_024;
+/// Addresses of the node itself; with kube-proxy in IPVS mode, one for each Service.
+pub(crate) const NODE_ADDRESSES: usize = 2_048;
 /// How long an answer of the kernel is waited for. It answers within milliseconds, unless it is stuck:
 /// then whoever asks says so, and is not stuck as well.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);

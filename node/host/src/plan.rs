@@ -92,6 +92,17 @@ pub fn clean_plan(found: &Found, marks: &Marks) -> Vec<Step> {
     steps
 }
 
+/// What has to be done so that what a node has set up leads nowhere, and what is sent to other
+/// clusters is refused: what refuses and drops stays.
+pub fn refuse_plan(found: &Found, marks: &Marks) -> Vec<Step> {
+    let leads =
+        |route: &&Route| route.protocol == marks.protocol && route.kind != RouteKind::Unreachable;
+    let leading = found.routes.iter().filter(leads).cloned().map(Step::RemoveRoute);
+    let overlay = found.overlay.as_ref();
+    let overlay = overlay.map(|there| Step::RemoveDevice { device: there.link.index });
+    leading.chain(overlay).collect()
+}
+
 /// The device that the network of the nodes is at; none, where its address is on one that no
 /// packets come by.
 fn network<'a>(found: &'a Found, wanted: &Wanted) -> Result<Option<&'a str>, WantedError> {

@@ -67,6 +67,9 @@ pub struct Wanted {
     pub second: Option<Place>,
     /// What of other clusters is reached, within the pools.
     pub ranges: BTreeSet<IpNet>,
+    /// Those of them that are reached by mapped pods alone: the homes of guests that run here.
+    /// Whoever else calls there is not answered.
+    pub homes: BTreeSet<IpNet>,
     /// This node's own pods that are mapped: they keep their source, and are reached from other
     /// clusters.
     pub pods: BTreeSet<IpAddr>,
@@ -117,6 +120,7 @@ impl Wanted {
         let is_first = |address: &IpAddr| Family::of(*address) == family;
         let mut first = Self { second: None, ..self.clone() };
         first.ranges.retain(|range| Family::of_net(*range) == family);
+        first.homes.retain(|home| Family::of_net(*home) == family);
         first.pods.retain(is_first);
         if let Way::Device { elsewhere } = &mut first.way {
             elsewhere.retain(|pod, _| is_first(pod));
@@ -164,6 +168,9 @@ impl Wanted {
         };
         let nodes = self.overlay.iter().flat_map(|overlay| overlay.nodes.keys());
         let nodes = nodes.map(|node| IpNet::from(*node));
+        if let Some(home) = self.homes.iter().find(|home| !self.ranges.contains(home)) {
+            return Err(WantedError::NoRange(*home));
+        }
         for address in self.ranges.iter().copied().chain(nodes) {
             let pool = pool(address)?;
             if !pool.contains(&address) {

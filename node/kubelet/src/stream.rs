@@ -4,6 +4,8 @@
 //! ends, so the bytes pass untouched, SPDY and WebSocket alike. How a stream
 //! reaches the peer is `node/net`'s.
 
+mod entry;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::future::BoxFuture;
@@ -84,6 +86,10 @@ pub fn open_on_cluster(
         let labels = guest.as_ref().map_or(&Value::Null, |pod| &pod["metadata"]["labels"]);
         if labels[CONTRACT] != request.contract.to_string() || labels[HOME_UID] != request.uid.0 {
             return Err(Refused::new(RefusedReason::NotFound, "no such pod over there"));
+        }
+        if let Some(guest) = &guest {
+            let may = entry::check(guest, &request.what);
+            may.map_err(|(reason, text)| Refused::new(reason, text))?;
         }
         let path = path.map_err(|failure| unavailable(failure.to_string()))?;
         let asked = subresource(&path, &request.what, request.upgrade.as_ref())?;

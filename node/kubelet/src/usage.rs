@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::forge::gate;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::{USAGE_BYTES, USAGE_PODS};
 use mercato_protocol::quantity;
@@ -152,7 +153,8 @@ fn measurement(measured: &Value) -> Option<PodUsage> {
     let uid = measured["metadata"]["labels"][HOME_UID].as_str()?;
     let at_ms = clock::parse_ms(measured["timestamp"].as_str()?)?;
     let containers = measured["containers"].as_array()?.iter().take(limits::USAGE_CONTAINERS);
-    let containers = containers.filter_map(|container| {
+    let homes = containers.filter(|container| container["name"] != gate::CONTAINER);
+    let containers = homes.filter_map(|container| {
         Some(ContainerUsage {
             name: container["name"].as_str()?.to_owned(),
             cpu_nanos: FIRST_TOTAL,
@@ -226,6 +228,21 @@ mod tests {
         assert_eq!((pod.uid.0.as_str(), pod.at_ms), ("u1", 1_767_225_601_000));
         let app = &pod.containers[0];
         assert_eq!((app.cpu_nano_cores, app.memory_bytes), (250_000_000, 12 << 20));
+    }
+
+    #[test]
+    fn what_the_gate_uses_is_not_told() {
+        let mut pod = measured("c", "u1", 1, "1m");
+        let mut gate = pod["containers"][0].clone();
+        gate["name"] = gate::CONTAINER.into();
+        pod["containers"].as_array_mut().unwrap().insert(0, gate);
+        let names = |pod: &Value| -> Vec<String> {
+            let containers = measurement(pod).unwrap().containers.into_iter();
+            containers.map(|container| container.name).collect()
+        };
+        assert_eq!(names(&pod), ["app"]);
+        pod["containers"].as_array_mut().unwrap().pop();
+        assert!(names(&pod).is_empty(), "nothing of home's runs yet");
     }
 
     #[tokio::test]

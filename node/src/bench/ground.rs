@@ -152,6 +152,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
         node: gateway,
         second: None,
         ranges: BTreeSet::from([others(end)]),
+        homes: BTreeSet::new(),
         pods: BTreeSet::new(),
         way: Way::Device { elsewhere },
         overlay: Some(overlay(machine(1), node, machine(2))),

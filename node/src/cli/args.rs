@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use super::bench::Bench;
 use super::deals::Contracts;
 use super::federation::Federation;
+use super::gate::Gate;
 use super::gateway::Gateway;
 use super::global::Global;
 use super::key::Key;
@@ -77,6 +78,9 @@ pub(crate) enum Command {
     Run(Run),
     /// Let the pods of this node reach other clusters: on each node but the gateway's
     Node(Node),
+    /// Hold a guest back until its node has isolated it: its first container
+    #[command(hide = true)]
+    Gate(Gate),
     #[command(flatten)]
     Ask(Ask),
     /// Check this machine, the network and the cluster, and say what to do

@@ -6,7 +6,7 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo), `node`. What is done, the daemon does.
+//! import), `run` (run, demo), `node`, `gate`. What is done, the daemon does.
 
 mod announce;
 mod args;
@@ -17,6 +17,7 @@ mod demand;
 mod doctor;
 mod federation;
 mod focus;
+mod gate;
 mod gateway;
 mod global;
 mod key;
@@ -91,32 +92,36 @@ fn mistaken(error: &clap::Error) -> ! {
 
 fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
     let Cli { global, command } = cli;
+    let text = match command {
+        Command::Run(run) => on_threads(run.perform(&global)),
+        Command::Node(node) => on_threads(node.perform(&global)),
+        // Each guest waits for it: it needs no threads.
+        Command::Gate(gate) => Ok(gate.pass()),
+        Command::Demo(demo) => on_threads(demo.perform(&global, screen)),
+        Command::Doctor => on_threads(doctor::doctor(&global, screen)),
+        Command::Gateway(gateway) => gateway.perform(screen),
+        Command::Bench(bench) => on_threads(bench.perform(screen)),
+        Command::Export(export) => on_threads(export.perform(&global, screen)),
+        Command::Import(import) => import.perform(&global, screen),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);
+            Ok(String::from_utf8_lossy(&script).into_owned())
+        }
+        Command::Ask(asked) => {
+            let api = Client::new(global.socket(), global.answer_timeout());
+            on_threads(ask(&api, screen, &global, asked))
+        }
+    }?;
+    print(&text)
+}
+
+fn on_threads(work: impl Future<Output = Result<String, Problem>>) -> Result<String, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Problem::failed("no threads can be started").because(&error))?;
-    let text = runtime.block_on(async {
-        match command {
-            Command::Run(run) => run.perform(&global).await,
-            Command::Node(node) => node.perform(&global).await,
-            Command::Demo(demo) => demo.perform(&global, screen).await,
-            Command::Doctor => doctor::doctor(&global, screen).await,
-            Command::Gateway(gateway) => gateway.perform(screen),
-            Command::Bench(bench) => bench.perform(screen).await,
-            Command::Export(export) => export.perform(&global, screen).await,
-            Command::Import(import) => import.perform(&global, screen),
-            Command::Completion { shell } => {
-                let mut script = Vec::new();
-                clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);
-                Ok(String::from_utf8_lossy(&script).into_owned())
-            }
-            Command::Ask(asked) => {
-                let api = Client::new(global.socket(), global.answer_timeout());
-                ask(&api, screen, &global, asked).await
-            }
-        }
-    })?;
-    print(&text)
+    runtime.block_on(work)
 }
 
 /// What a api is asked; the text to be shown in the end.

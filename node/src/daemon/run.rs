@@ -12,6 +12,7 @@ use mercato_config::Switch;
 use mercato_config::settings::Health;
 use mercato_discovery::{Address, Host, PublicAddress, Transport};
 use mercato_net::Listen;
+use mercato_offload::forge::Gate;
 use mercato_protocol::join::JoinToken;
 use mercato_protocol::resources::Resources;
 use tokio::signal::unix::{SignalKind, signal};
@@ -192,7 +193,9 @@ async fn cluster(
         off.push(Attention::of(AttentionKind::ClusterOff, text));
         return None;
     }
-    match Real::start(&settings.kubernetes, metrics.clone(), false).await {
+    let nodes = &settings.gateway.nodes;
+    let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port };
+    match Real::start(&settings.kubernetes, gate, metrics.clone(), false).await {
         Ok(real) => Some(Arc::new(real)),
         Err(error) => {
             let text = format!("no cluster to share from or to buy for: {error:#}");

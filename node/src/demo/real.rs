@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::try_join;
 use mercato_config::settings::{self, Offload};
 use mercato_kubelet::{Cluster, names, rights};
+use mercato_offload::forge::Gate;
 use serde_json::{Value, json};
 
 use super::clusters::{Asked, Clusters, Place, pod};
@@ -77,7 +78,7 @@ impl Side {
             let problem = ours.iter().fold(Problem::failed(what), |all, one| all.todo(one.clone()));
             return Err(problem.todo("if a demo was killed: kubectl delete them").into());
         }
-        let kubernetes = Real::start(&settings, Metrics::new(), true).await?;
+        let kubernetes = Real::start(&settings, Gate::default(), Metrics::new(), true).await?;
         let others = site.requests().await?;
         Ok(Self { site, kubernetes: Arc::new(kubernetes), others })
     }

@@ -97,6 +97,11 @@ impl Door {
         Ok(Open { at, control, _says: says })
     }
 
+    /// Whether it is listened for nodes.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Nodes were told where it is, or could not be.
     pub(super) fn on_told(&mut self, told: Result<(), String>) {
         self.set(told.err().map(|why| format!("nodes are not told where the daemon is: {why}")));

@@ -29,6 +29,8 @@ pub(super) struct Stand<'a> {
     /// This node's own address of the pool.
     pub(super) node: IpAddr,
     pub(super) ranges: BTreeSet<IpNet>,
+    /// Those of them that guests here alone call.
+    pub(super) homes: BTreeSet<IpNet>,
     pub(super) nodes: &'a Nodes,
     pub(super) pods: &'a PodNodes,
 }
@@ -169,7 +171,7 @@ impl End {
         if self.running.is_none() {
             return;
         }
-        let Stand { common, node, ranges, nodes, pods } = ground;
+        let Stand { common, node, ranges, homes, nodes, pods } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
         let locals = locals.filter(|local| !common.has(local)).collect();
         let second = common
@@ -182,6 +184,7 @@ impl End {
             node,
             second,
             ranges,
+            homes,
             pods: nodes.here(&locals, pods),
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },
             overlay: nodes.overlay(common),

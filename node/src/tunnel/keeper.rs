@@ -63,6 +63,10 @@ pub(crate) struct Keeper {
     /// When this run of the daemon began.
     begun: Instant,
     door: Door,
+    /// Since when nodes are told that they need nothing any more.
+    dismisses: Option<Instant>,
+    /// The ranges of leases, as nodes are told of them.
+    lease_ranges: BTreeMap<ContractId, Arc<Vec<IpNet>>>,
     node_events: mpsc::Receiver<NodeEvent>,
     watches_machines: bool,
     asks_ranges: bool,
@@ -182,6 +186,8 @@ impl Before {
             nodes: Nodes::default(),
             begun: Instant::now(),
             door,
+            dismisses: None,
+            lease_ranges: BTreeMap::new(),
             node_events,
             watches_machines: false,
             asks_ranges: false,

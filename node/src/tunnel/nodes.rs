@@ -5,21 +5,24 @@ mod address;
 mod common;
 mod machines;
 mod seat;
+mod share;
+mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_host::{Family, Overlay};
-use mercato_protocol::node::{LEAST_MTU, NodeWay};
+use mercato_protocol::node::LEAST_MTU;
 use tokio::sync::watch;
 
 use self::address::address_of;
 pub(super) use self::common::Common;
 use self::machines::{Machine, Machines};
 use self::seat::Seat;
+use self::share::LeftOut;
 use crate::kubernetes::NodeMachine;
-use crate::nodes::control::{NodeEvent, NodeState, Order, WishLease};
+use crate::nodes::control::{NodeEvent, NodeState, Order};
 
 /// All other nodes, as far as packets from and to them are concerned.
 #[derive(Default)]
@@ -37,6 +40,10 @@ pub(super) struct Nodes {
     present: BTreeMap<String, Present>,
     /// Nodes that have an address of the pool.
     seats: BTreeMap<String, Seat>,
+    /// Nodes that were sent away, and why.
+    refused: BTreeMap<String, String>,
+    /// What no node is told, since there is too much.
+    left_out: LeftOut,
     /// Of the latest wish of all.
     version: u64,
 }
@@ -146,6 +153,7 @@ impl Nodes {
                 && machines.address(name) == Some(seat.machine)
         };
         self.seats.retain(|name, seat| stays(name, seat));
+        self.refused.retain(|name, _| machines.address(name).is_some());
         if range.is_some() {
             let before = std::mem::take(&mut self.before);
             for (name, machine) in machines.others() {
@@ -174,13 +182,15 @@ impl Nodes {
                     };
                     match address_of(name, range, present.held, free) {
                         Some(address) => {
+                            self.refused.remove(name);
                             self.seats.insert(name.clone(), Seat::new(address, machine));
                             continue;
                         }
-                        None => Order::Refuse(format!(
-                            "all addresses of {range} are other nodes': so many nodes are not \
-                             reached"
-                        )),
+                        None => {
+                            let why = format!("all addresses of {range} {ARE_OTHERS}");
+                            self.refused.insert(name.clone(), why.clone());
+                            Order::Refuse(why)
+                        }
                     }
                 }
             };
@@ -234,51 +244,6 @@ impl Nodes {
         locals.iter().filter(is_here).copied().collect()
     }
 
-    /// Says to each node what it is to have: the leases, each with the pods of that node alone.
-    pub(super) fn tell(
-        &mut self,
-        common: &Common,
-        gateway: Option<IpAddr>,
-        leases: &[WishLease],
-        pods: &PodNodes,
-    ) {
-        let (mtu, local) = (self.mtu(common), self.local());
-        let mut on: BTreeMap<&str, BTreeMap<usize, Vec<IpAddr>>> = BTreeMap::new();
-        for (nth, lease) in leases.iter().enumerate() {
-            for pod in &lease.pods {
-                let Some(node) = pods.get(pod) else { continue };
-                on.entry(node).or_default().entry(nth).or_default().push(*pod);
-            }
-        }
-        for (name, seat) in &mut self.seats {
-            let of = on.get(name.as_str());
-            let way = gateway.zip(local).filter(|_| !leases.is_empty());
-            let way = way.map(|(gateway, gateway_machine)| NodeWay {
-                pool: common.pool,
-                address: seat.address,
-                machine: seat.machine,
-                gateway,
-                gateway_machine,
-                vni: common.vni,
-                port: common.port.into(),
-                mtu,
-                pool_v6: common.second.map(IpNet::V6),
-            });
-            let mine = |(nth, lease): (usize, &WishLease)| WishLease {
-                until_ms: lease.until_ms,
-                ranges: lease.ranges.clone(),
-                pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
-            };
-            let leases = leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
-            if let Some(wish) = seat.wish(self.version + 1, way, leases) {
-                self.version = wish.version;
-            }
-            if let Some(present) = self.present.get(name) {
-                say(&present.orders, seat.order());
-            }
-        }
-    }
-
     /// Where a pod is, by its own address.
     pub(super) fn place(&self, pod: IpAddr, pods: &PodNodes) -> Place {
         match self.standing() {
@@ -294,6 +259,7 @@ impl Nodes {
         let answers = self.present.get(node).is_some_and(|it| it.state.trouble.is_none());
         match self.seats.get(node).map(|seat| seat.has_pod(pod)) {
             Some(true) => Place::There,
+            Some(false) if self.left_out.has_pod(pod) => Place::Nowhere,
             Some(false) if answers => Place::Unknown,
             Some(false) | None if self.gathers => Place::Unknown,
             Some(false) | None => Place::Nowhere,
@@ -313,6 +279,9 @@ impl Nodes {
         for (name, _) in self.others().filter(|(_, machine)| machine.ready) {
             if self.seats.get(name).is_some_and(|seat| seat.has_range(range)) {
                 continue;
+            }
+            if self.left_out.has_range(range) {
+                return Some(false);
             }
             match self.trouble(name) {
                 Some(_) if !self.gathers => return Some(false),
@@ -354,7 +323,7 @@ impl Nodes {
             _ if !has_address => {
                 Some(format!("the cluster tells of no node {node} {WITH_ADDRESS}"))
             }
-            None => Some(NOBODY.to_owned()),
+            None => Some(self.refused.get(node).cloned().unwrap_or_else(|| NOBODY.to_owned())),
             Some(present) => present.state.trouble.clone(),
         }
     }
@@ -362,6 +331,9 @@ impl Nodes {
 
 /// What a node has to have.
 const WITH_ADDRESS: &str = "with an InternalIP of IPv4 that no other node has";
+/// Why a node gets no address.
+const ARE_OTHERS: &str = "are other nodes': of so many nodes not all are reached, and no pod \
+                          elsewhere has an address at home";
 /// Why all nodes are cut off from a daemon that is on none of them.
 const APART: &str = "the daemon is on no node of the cluster, where no pod's packets come by: run it \
                      on a node, on the host's network";

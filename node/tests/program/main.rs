@@ -14,6 +14,7 @@ mod demo;
 mod disk;
 mod doctor;
 mod federation;
+mod gate;
 mod health;
 mod hoard;
 mod hostile;

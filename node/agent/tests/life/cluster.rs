@@ -290,6 +290,8 @@ impl Cluster {
                             deleting,
                             ended,
                             unschedulable,
+                            ungated: None,
+                            held: false,
                             address,
                         })
                     }

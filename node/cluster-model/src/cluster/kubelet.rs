@@ -119,7 +119,17 @@ fn start(pod: &mut Value, now: Now) {
     let at = text::time(now.wall_ms);
     let running = json!({ "running": { "startedAt": at } });
     let old = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
-    let statuses = containers(pod).into_iter().map(|(name, image)| {
+    let first = containers(&pod["spec"]["initContainers"]).into_iter().map(|(name, image)| {
+        let ended =
+            json!({ "exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at });
+        json!({ "name": name, "image": image, "imageID": format!("simulated:{image}"),
+            "ready": true, "restartCount": 0, "state": { "terminated": ended } })
+    });
+    let first: Vec<_> = first.collect();
+    if !first.is_empty() {
+        pod["status"]["initContainerStatuses"] = first.into();
+    }
+    let statuses = containers(&pod["spec"]["containers"]).into_iter().map(|(name, image)| {
         let before = old.iter().find(|status| status["name"] == name);
         let count = before.map_or(json!(0), |status| status["restartCount"].clone());
         let last = before.map_or(Value::Null, |status| status["lastState"].clone());
@@ -178,8 +188,8 @@ fn terminated(status: &Value, at: &str, code: i32) -> Value {
     } })
 }
 
-fn containers(pod: &Value) -> Vec<(String, String)> {
-    let list = pod["spec"]["containers"].as_array().into_iter().flatten();
+fn containers(list: &Value) -> Vec<(String, String)> {
+    let list = list.as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     list.map(|container| (text(&container["name"]), text(&container["image"]))).collect()
 }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
+use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::Route;
 use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
 use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
 use mercato_protocol::contract::Contract;
-use mercato_protocol::id::{ContractId, Digest};
+use mercato_protocol::id::Digest;
 use serde_json::Value;
 
 use super::watch::{News, Watch};
@@ -114,11 +114,11 @@ impl GuestSide {
 
     /// What the watches have to tell.
     pub fn news(&mut self, client: &mut Client<'_>) -> Vec<Input> {
-        let contract = self.context.contract;
+        let context = &self.context;
         let capacity = &mut self.capacity;
         let Client { cluster, bodies, .. } = client;
         let see = |object: &Value| {
-            let observed = observe(contract, object, *bodies)?;
+            let observed = observe(context, object, *bodies)?;
             capacity.note(&observed.item, object);
             Some(observed)
         };
@@ -141,7 +141,7 @@ impl GuestSide {
     pub fn confirm(&mut self, client: &mut Client<'_>, item: &Item) -> Input {
         let Client { cluster, bodies, .. } = client;
         let found = self.place(item).and_then(|key| cluster.get(&key));
-        let found = found.and_then(|found| observe(self.context.contract, found, *bodies));
+        let found = found.and_then(|found| observe(&self.context, found, *bodies));
         let found = found.filter(|found| found.item == *item);
         if found.is_none() {
             self.capacity.release(item);
@@ -250,7 +250,10 @@ impl GuestSide {
 }
 
 fn context(contract: &Contract) -> GuestContext {
-    placement::guest_context(contract, BTreeMap::new(), ProviderTerms::default())
+    // The model's kubelets let every guest through at once.
+    let gate = Gate { image: Some("mercato".to_owned()), ..Gate::default() };
+    let provider = ProviderTerms { gate, ..ProviderTerms::default() };
+    placement::guest_context(contract, BTreeMap::new(), provider)
 }
 
 /// Performs a write, unless it is to fail.
@@ -274,8 +277,8 @@ fn failed(error: ApiError) -> Failure {
 }
 
 /// A guest object of a lease; a pod's status is kept, to be sent home.
-fn observe(contract: ContractId, object: &Value, bodies: &mut dyn Bodies) -> Option<Observed> {
-    let observed = forge::observe(contract, object)?;
+fn observe(context: &GuestContext, object: &Value, bodies: &mut dyn Bodies) -> Option<Observed> {
+    let observed = forge::observe(context, object)?;
     if observed.pod.is_some() {
         bodies.keep(&observed.item, &forge::guest_status(object)).ok()?;
     }

@@ -30,6 +30,8 @@ const ALL_DEVICES: i32 = -1;
 /// (`IFLA_INFO_KIND`).
 const VXLAN: &str = "vxlan";
 const DUMMY: &str = "dummy";
+/// The kind of a device whose other end is a device as well, maybe elsewhere.
+const PAIR: &str = "veth";
 // Of VXLAN (`IFLA_VXLAN_...`).
 const VNI: u16 = 1;
 const GROUP: u16 = 2;
@@ -67,6 +69,15 @@ pub(crate) struct Device {
     pub(crate) mtu: u32,
     /// Whether packets come by it from elsewhere at all.
     pub(crate) has_others: bool,
+    pub(crate) is_loopback: bool,
+    /// Its own address in frames, where it has one of Ethernet.
+    pub(crate) mac: Option<Mac>,
+    /// Whether it is one end of two.
+    pub(crate) is_pair: bool,
+    /// The index of the other end, or of what is below it.
+    pub(crate) link: Option<u32>,
+    /// The number of the namespace where that is, if it is another one.
+    pub(crate) link_namespace: Option<u32>,
     pub(crate) settings: BTreeMap<DeviceSetting, u32>,
     pub(crate) vxlan: Option<Vxlan>,
 }
@@ -80,6 +91,7 @@ pub(crate) fn read_devices(kernel: &mut Conversation) -> Result<Vec<Device>, Ker
 fn device(message: &[u8]) -> Result<Device, KernelError> {
     let attributes = Attributes::after(LINK_BYTES, message)?;
     let flags = number(&message[8..]).map_or(0, u32::from_ne_bytes);
+    let is_loopback = flags & libc::IFF_LOOPBACK as u32 != 0;
     let families = attributes.within(FAMILIES)?;
     let inet = families.within(INET.into())?;
     let in_a_row = inet.of(SETTINGS).unwrap_or_default();
@@ -106,7 +118,12 @@ fn device(message: &[u8]) -> Result<Device, KernelError> {
         name: attributes.text(libc::IFLA_IFNAME).unwrap_or_default(),
         up: flags & libc::IFF_UP as u32 != 0,
         mtu: attributes.u32(libc::IFLA_MTU).unwrap_or_default(),
-        has_others: flags & libc::IFF_LOOPBACK as u32 == 0 && kind.as_deref() != Some(DUMMY),
+        has_others: !is_loopback && kind.as_deref() != Some(DUMMY),
+        is_loopback,
+        mac,
+        is_pair: kind.as_deref() == Some(PAIR),
+        link: attributes.u32(libc::IFLA_LINK),
+        link_namespace: attributes.u32(libc::IFLA_LINK_NETNSID),
         settings: DeviceSetting::ALL.into_iter().filter_map(value).collect(),
         vxlan,
     })

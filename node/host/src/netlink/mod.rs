@@ -7,10 +7,12 @@
 mod conversation;
 mod devices;
 mod entries;
+mod frames;
 mod message;
 mod others;
 mod packets;
 mod routing;
+mod way;
 mod words;
 
 pub(crate) use self::conversation::{Change, Conversation};
@@ -20,9 +22,11 @@ pub(crate) use self::devices::{
 pub(crate) use self::entries::{
     add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,
 };
+pub(crate) use self::frames::{read_frames, replace_frames};
 pub(crate) use self::others::read_dropping;
 pub(crate) use self::packets::{change_set, read_packets, remove_packets, replace_packets};
 pub(crate) use self::routing::{
     add_address, add_route, add_rule, all_routes, own_routes, read_addresses, read_rules,
     remove_address, remove_route, remove_rule,
 };
+pub(crate) use self::way::{RouteTo, id_of_namespace, route_to};

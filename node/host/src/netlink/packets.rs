@@ -22,13 +22,13 @@ pub(super) const IPV6: u8 = 10;
 const NEW_TABLE: u16 = 0;
 const GET_TABLE: u16 = 1;
 const DELETE_TABLE: u16 = 2;
-const NEW_CHAIN: u16 = 3;
+pub(super) const NEW_CHAIN: u16 = 3;
 pub(super) const GET_CHAIN: u16 = 4;
 const NEW_RULE: u16 = 6;
 pub(super) const GET_RULE: u16 = 7;
 const NEW_SET: u16 = 9;
 const GET_SET: u16 = 10;
-const NEW_ELEMENTS: u16 = 12;
+pub(super) const NEW_ELEMENTS: u16 = 12;
 const GET_ELEMENTS: u16 = 13;
 const DELETE_ELEMENTS: u16 = 14;
 
@@ -37,11 +37,11 @@ pub(super) const OF_TABLE: u16 = 1;
 // Of chains.
 pub(super) const CHAIN_NAME: u16 = 3;
 pub(super) const CHAIN_HOOK: u16 = 4;
-const CHAIN_POLICY: u16 = 5;
-const CHAIN_TYPE: u16 = 7;
-const HOOK_NUMBER: u16 = 1;
-const HOOK_PRIORITY: u16 = 2;
-const ACCEPT: u32 = 1;
+pub(super) const CHAIN_POLICY: u16 = 5;
+pub(super) const CHAIN_TYPE: u16 = 7;
+pub(super) const HOOK_NUMBER: u16 = 1;
+pub(super) const HOOK_PRIORITY: u16 = 2;
+pub(super) const ACCEPT: u32 = 1;
 // Of rules.
 pub(super) const RULE_CHAIN: u16 = 2;
 const RULE_EXPRESSIONS: u16 = 4;
@@ -67,18 +67,14 @@ const DATA_VALUE: u16 = 1;
 
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 
-/// Puts a table in the place of whatever has its name. It is made first, so that it can be removed.
+/// Puts a table in the place of whatever has its name.
 pub(crate) fn replace_packets(kernel: &mut Conversation, table: &Table) -> Result<(), KernelError> {
-    let place = InKernel { family: table.family, table: &table.name };
-    let mut messages = vec![
-        place.message(NEW_TABLE, CREATE),
-        place.message(DELETE_TABLE, REQUEST),
-        place.message(NEW_TABLE, CREATE),
-    ];
+    let place = InKernel { protocol: protocol(table.family), table: &table.name };
+    let mut messages = place.made_anew();
     // Rules name chains and sets, which are there by then.
     messages.extend(table.chains.iter().map(|(chain, it)| new_chain(place, chain, it)));
     for ((set, members), id) in table.sets.iter().zip(1..) {
-        messages.push(new_set(place, set, id));
+        messages.push(new_set(place, set, table.family, id));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, set, members));
     }
     for (chain, it) in &table.chains {
@@ -114,35 +110,55 @@ pub(crate) fn read_packets(
 ) -> Result<Option<Table>, KernelError> {
     let place = InKernel::ours(family);
     let name = place.table;
-    let get = |kind| move || header(kind, list_flags(), protocol(family));
-    if !is_of(&kernel.list(get(GET_TABLE))?, name)? {
+    if !is_there(kernel, place)? {
         return Ok(None);
     }
     let (chains, sets) = Default::default();
     let mut table = Table { family, name: name.to_owned(), chains, sets };
-    for bytes in kernel.list(get(GET_CHAIN))? {
+    for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), place.protocol))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         if attributes.text(OF_TABLE).as_deref() == Some(name) {
             let chain = attributes.text(CHAIN_NAME).unwrap_or_default();
             table.chains.insert(chain, Chain { base: base(&attributes)?, rules: Vec::new() });
         }
     }
-    for bytes in kernel.list(|| place.message(GET_RULE, list_flags()))? {
-        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        let chain = attributes.text(RULE_CHAIN).unwrap_or_default();
-        if attributes.text(OF_TABLE).as_deref() == Some(name)
-            && let Some(chain) = table.chains.get_mut(&chain)
-        {
-            chain.rules.push(rule(&attributes)?);
+    for (chain, rule) in read_all_rules(kernel, place)? {
+        if let Some(chain) = table.chains.get_mut(&chain) {
+            chain.rules.push(rule);
         }
     }
-    table.sets = read_sets(kernel, place)?;
+    table.sets = read_sets(kernel, place, &[family])?;
     Ok(Some(table))
 }
 
-fn read_sets(
+/// Whether there is a table of that name.
+pub(super) fn is_there(
     kernel: &mut Conversation,
     place: InKernel<'_>,
+) -> Result<bool, KernelError> {
+    is_of(&kernel.list(|| header(GET_TABLE, list_flags(), place.protocol))?, place.table)
+}
+
+/// All rules of a table, each with its chain, in order.
+pub(super) fn read_all_rules(
+    kernel: &mut Conversation,
+    place: InKernel<'_>,
+) -> Result<Vec<(String, PacketRule)>, KernelError> {
+    let mut rules = Vec::new();
+    for bytes in kernel.list(|| place.message(GET_RULE, list_flags()))? {
+        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
+        if attributes.text(OF_TABLE).as_deref() == Some(place.table) {
+            rules.push((attributes.text(RULE_CHAIN).unwrap_or_default(), rule(&attributes)?));
+        }
+    }
+    Ok(rules)
+}
+
+/// All sets of a table, whose members are of one of these families.
+pub(super) fn read_sets(
+    kernel: &mut Conversation,
+    place: InKernel<'_>,
+    families: &[Family],
 ) -> Result<BTreeMap<String, BTreeSet<IpAddr>>, KernelError> {
     let mut sets = BTreeMap::new();
     for bytes in kernel.list(|| place.message(GET_SET, list_flags()))? {
@@ -152,7 +168,7 @@ fn read_sets(
         if attributes.text(OF_TABLE).as_deref() != Some(place.table) {
             continue;
         }
-        if shape == (Some(key(place.family).bytes), 0) {
+        if families.iter().any(|family| shape == (Some(key(*family).bytes), 0)) {
             let members = read_members(kernel, place, &name)?;
             sets.insert(name, members);
         } else {
@@ -229,9 +245,9 @@ fn new_chain(place: InKernel<'_>, name: &str, chain: &Chain) -> Message {
     message
 }
 
-fn new_set(place: InKernel<'_>, name: &str, id: u32) -> Message {
+pub(super) fn new_set(place: InKernel<'_>, name: &str, family: Family, id: u32) -> Message {
     let mut message = place.message(NEW_SET, CREATE);
-    let key = key(place.family);
+    let key = key(family);
     message.put_text(SET_NAME, name);
     message.put_be32(SET_FLAGS, 0);
     message.put_be32(SET_KEY_TYPE, key.kind);
@@ -240,7 +256,7 @@ fn new_set(place: InKernel<'_>, name: &str, id: u32) -> Message {
     message
 }
 
-fn new_rule(place: InKernel<'_>, chain: &str, rule: &PacketRule) -> Message {
+pub(super) fn new_rule(place: InKernel<'_>, chain: &str, rule: &PacketRule) -> Message {
     let mut message = place.message(NEW_RULE, APPEND);
     message.put_text(RULE_CHAIN, chain);
     message.nest(RULE_EXPRESSIONS, |message| {
@@ -254,7 +270,7 @@ fn new_rule(place: InKernel<'_>, chain: &str, rule: &PacketRule) -> Message {
     message
 }
 
-fn elements(
+pub(super) fn elements(
     place: InKernel<'_>,
     kind: u16,
     flags: u16,
@@ -281,19 +297,27 @@ fn elements(
 
 /// By what the kernel knows a table.
 #[derive(Clone, Copy)]
-struct InKernel<'a> {
-    family: Family,
-    table: &'a str,
+pub(super) struct InKernel<'a> {
+    /// Whose packets it sees (`NFPROTO_...`).
+    pub(super) protocol: u8,
+    pub(super) table: &'a str,
 }
 
 impl InKernel<'_> {
     fn ours(family: Family) -> Self {
-        Self { family, table: Table::NAME }
+        Self { protocol: protocol(family), table: Table::NAME }
+    }
+
+    /// What puts an empty table in the place of whatever has its name. It is made first, so that it
+    /// can be removed.
+    pub(super) fn made_anew(self) -> Vec<Message> {
+        let kinds = [(NEW_TABLE, CREATE), (DELETE_TABLE, REQUEST), (NEW_TABLE, CREATE)];
+        kinds.map(|(kind, flags)| self.message(kind, flags)).into()
     }
 
     /// A message about the table, or about something in it.
-    fn message(self, kind: u16, flags: u16) -> Message {
-        let mut message = header(kind, flags, protocol(self.family));
+    pub(super) fn message(self, kind: u16, flags: u16) -> Message {
+        let mut message = header(kind, flags, self.protocol);
         message.put_text(OF_TABLE, self.table);
         message
     }

@@ -22,6 +22,7 @@ const GOTO: u32 = (-4_i32).cast_unsigned();
 // Of `meta`, and what it loads (`NFT_META_...`).
 const META_TO: u16 = 1;
 const META_KEY: u16 = 2;
+const KIND: u32 = 1;
 const MARK: u32 = 3;
 const INPUT_NAME: u32 = 6;
 const OUTPUT_NAME: u32 = 7;
@@ -35,11 +36,12 @@ const DIRECTION: u32 = 1;
 const DESTINATION_IPV4: u32 = 20;
 const DESTINATION_IPV6: u32 = 22;
 const REPLY: &[u8] = &[1];
-// Of `payload`; the second base is the network's header, the third that of what is in it.
+// Of `payload`; the bases are the headers of the frame, of the network, and of what is in it.
 const PAYLOAD_TO: u16 = 1;
 const PAYLOAD_BASE: u16 = 2;
 const PAYLOAD_OFFSET: u16 = 3;
 const PAYLOAD_BYTES: u16 = 4;
+const FRAME_HEADER: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 // Of `immediate`.
@@ -95,6 +97,7 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         Expression::OutputName => load(message, "meta", META_TO, META_KEY, OUTPUT_NAME),
         Expression::Mark => load(message, "meta", META_TO, META_KEY, MARK),
         Expression::Protocol => load(message, "meta", META_TO, META_KEY, PROTOCOL),
+        Expression::Kind => load(message, "meta", META_TO, META_KEY, KIND),
         Expression::State => load(message, "ct", CT_TO, CT_KEY, STATE),
         Expression::Direction => load(message, "ct", CT_TO, CT_KEY, DIRECTION),
         Expression::ReplyDestination(family) => word(message, "ct", |message| {
@@ -107,6 +110,7 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             message.put_be32(FIB_RESULT, DEVICE);
             message.put_be32(FIB_FLAGS, OF_SOURCE_BY_INPUT_IS_THERE);
         }),
+        Expression::Frame { offset, bytes } => header(message, FRAME_HEADER, *offset, *bytes),
         Expression::Header { offset, bytes } => header(message, NETWORK_HEADER, *offset, *bytes),
         Expression::Transport { offset, bytes } => {
             header(message, TRANSPORT_HEADER, *offset, *bytes);
@@ -229,6 +233,7 @@ fn read_meta(attributes: &Attributes<'_>) -> Option<Expression> {
     match attributes.be32(META_KEY)? {
         MARK => Some(Expression::Mark),
         PROTOCOL => Some(Expression::Protocol),
+        KIND => Some(Expression::Kind),
         INPUT_NAME => Some(Expression::InputName),
         OUTPUT_NAME => Some(Expression::OutputName),
         _ => None,
@@ -251,6 +256,7 @@ fn read_payload(attributes: &Attributes<'_>) -> Option<Expression> {
     let offset = attributes.be32(PAYLOAD_OFFSET)?;
     let bytes = attributes.be32(PAYLOAD_BYTES)?;
     match attributes.be32(PAYLOAD_BASE)? {
+        FRAME_HEADER => Some(Expression::Frame { offset, bytes }),
         NETWORK_HEADER => Some(Expression::Header { offset, bytes }),
         TRANSPORT_HEADER => Some(Expression::Transport { offset, bytes }),
         _ => None,
@@ -329,6 +335,8 @@ mod tests {
             Expression::OutputName,
             Expression::Mark,
             Expression::Protocol,
+            Expression::Kind,
+            Expression::Frame { offset: 6, bytes: 6 },
             Expression::State,
             Expression::Direction,
             Expression::ReplyDestination(Family::V4),

@@ -26,6 +26,15 @@ pub enum Expression {
     LeadsBack,
     /// Loads what the IP packet has in it, such as UDP, behind whatever headers.
     Protocol,
+    /// Loads what is in the frame, as the kernel was told: whoever sends it may say anything.
+    Kind,
+    /// Loads bytes of the frame, from its beginning.
+    Frame {
+        /// Where the first one stands.
+        offset: u32,
+        /// How many there are, up to 16.
+        bytes: u32,
+    },
     /// Loads bytes of the IP header.
     Header {
         /// Where the first one stands.
@@ -87,6 +96,10 @@ const BYTES_V4: u32 = 4;
 const SOURCE_V6: u32 = 8;
 const DESTINATION_V6: u32 = 24;
 const BYTES_V6: u32 = 16;
+/// Of IPv6, where it stands what follows.
+const NEXT_V6: u32 = 6;
+/// Of a frame, where it stands what is in it (IEEE 802.3).
+const FRAME_KIND: u32 = 12;
 /// Of UDP, where the port stands that it goes to (RFC 768).
 const UDP_DESTINATION: u32 = 2;
 const UDP: u8 = 17;
@@ -143,6 +156,24 @@ pub(super) fn is_udp_to(port: u16) -> [Expression; 4] {
         Expression::Transport { offset: UDP_DESTINATION, bytes: 2 },
         Expression::Is(port.to_be_bytes().to_vec()),
     ]
+}
+
+/// What is in it is of this protocol, behind whatever headers.
+pub(super) fn is_protocol(protocol: u8) -> [Expression; 2] {
+    [Expression::Protocol, Expression::Is(vec![protocol])]
+}
+
+/// Of IPv6, what follows the first header is of this protocol: it is no part of a larger one, and
+/// says no way.
+pub(super) fn lacks_more_headers(protocol: u8) -> [Expression; 2] {
+    [Expression::Header { offset: NEXT_V6, bytes: 1 }, Expression::Is(vec![protocol])]
+}
+
+/// This is in the frame, by what the kernel was told and by what the frame says. A frame of a VLAN
+/// says that it is one.
+pub(super) fn is_kind(kind: u16) -> [Expression; 4] {
+    let is = || Expression::Is(kind.to_be_bytes().to_vec());
+    [Expression::Kind, is(), Expression::Frame { offset: FRAME_KIND, bytes: 2 }, is()]
 }
 
 /// It came by this device.

@@ -12,6 +12,7 @@ use super::expression::{
     Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
     is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
 };
+use super::homes;
 use super::overlay;
 use super::rule::{drop_of, rule, said};
 use super::scope::Scope;
@@ -49,6 +50,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
             let scope = Scope { wanted, place, family };
             let pods = wanted.pods.iter().copied().filter(|pod| Family::of(*pod) == family);
             sets.insert(Table::PODS.to_owned(), pods.collect());
+            sets.extend(homes::sets(&scope));
             sets.extend(overlay::sets(&scope));
             with_place(&scope)
         }
@@ -198,6 +200,7 @@ fn leaving(scope: &Scope<'_>) -> Vec<PacketRule> {
     let elsewhere = scope.devices().into_iter().flat_map(not_by);
     let in_clear = scope.to_other_of_pool().chain(elsewhere);
     let mut rules = vec![drop_of("to another cluster in clear", in_clear)];
+    rules.extend(homes::leaving(scope));
     match scope.family {
         Family::V4 => {}
         // The kernel tells neighbours that it is there, by each device that it routes for.

@@ -1,16 +1,24 @@
 //! What becomes of packets: a table of nf_tables for each family, as a value.
 //!
+//! Beside them, a table for the frames of one device.
+//!
 //! A table is compared with what the kernel has, and so holds what the kernel keeps, and no more.
 //! How it is said to the kernel is `netlink/`'s.
 
+mod closed;
 mod expression;
+mod frames;
 mod guard;
+mod homes;
 mod overlay;
 mod rule;
 mod scope;
 mod table;
 
+pub(crate) use self::closed::{Interface, closed};
 pub(crate) use self::expression::address;
 pub use self::expression::{Expression, Verdict};
+pub(crate) use self::frames::{FrameBase, FrameChain, FrameTable};
 pub use self::guard::guard;
+pub(crate) use self::table::Side;
 pub use self::table::{Base, Chain, Hook, PacketRule, Table};

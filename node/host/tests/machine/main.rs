@@ -4,15 +4,20 @@
 #![allow(clippy::disallowed_methods, reason = "a deadline ends a test that hangs")]
 
 mod both;
+mod closed;
 mod cluster;
 mod dropping;
 mod entries;
+mod frames;
+mod homes;
 // That of `mercato bench tunnel`, which is no library.
 #[path = "../../../src/bench/namespace.rs"]
 mod namespace;
 mod nodes;
 mod overlay;
 mod packets;
+mod pods;
+mod sandboxes;
 mod six;
 mod six_packets;
 mod state;
@@ -28,11 +33,11 @@ fn main() -> ExitCode {
     if skipped {
         eprintln!("skipped: network namespaces need root; run `sudo -E cargo test`");
     }
-    let trial = |name, test: fn() -> Result<()>| {
+    let trial = |name, test: Test| {
         let run = move || test().map_err(|error| Failed::from(format!("{error:#}")));
         Trial::test(name, run).with_ignored_flag(skipped)
     };
-    let trials = vec![
+    let mut trials = vec![
         trial("what_is_there_is_what_was_wanted", state::wanted_is_there),
         trial("a_second_time_there_is_nothing_to_do", state::second_plan_is_empty),
         trial("a_stop_at_any_step_is_mended", state::stops_are_mended),
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         trial("other_clusters_reach_pods_that_are_mapped_alone", packets::nobody_else_is_reached),
         trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),
         trial("services_lead_to_other_clusters", packets::services_lead_there),
+        trial("a_guest_calls_home_once_it_is_mapped", homes::a_guest_calls_once_it_is_mapped),
+        trial("a_guest_of_another_node_calls_home", homes::by_the_overlay_as_well),
         trial("nothing_leaves_in_clear_without_the_device", packets::nothing_leaves_in_clear),
         trial("pods_of_other_nodes_keep_their_address", overlay::sources_are_right),
         trial("pods_of_other_nodes_are_reached", overlay::mapped_pods_alone_are_reached),
@@ -81,5 +88,24 @@ fn main() -> ExitCode {
         trial("a_large_packet_of_ipv6_is_refused", six_packets::large_packets_are_refused),
         trial("no_ipv6_goes_where_nobody_has_it", six_packets::without_a_pool_nothing_goes),
     ];
+    trials.extend(of_closed_pods().map(|(name, test)| trial(name, test)));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+type Test = fn() -> Result<()>;
+
+fn of_closed_pods() -> [(&'static str, Test); 11] {
+    [
+        ("a_closed_pod_reaches_nobody_else", closed::nobody_else_is_reached),
+        ("nothing_else_leaves_a_closed_pod", closed::nothing_else_leaves),
+        ("a_pod_is_closed_without_the_nodes_rules", closed::it_is_closed_without_the_nodes_rules),
+        ("nobody_else_reaches_a_closed_pod", closed::nobody_else_reaches_it),
+        ("a_change_keeps_a_closed_pods_connections", closed::a_change_keeps_connections),
+        ("a_pod_is_found_by_its_address", sandboxes::a_pod_is_found_by_its_address),
+        ("a_pod_at_a_bridge_is_found", sandboxes::a_pod_at_a_bridge_is_found),
+        ("a_pod_that_is_not_sure_is_refused", sandboxes::who_is_not_sure_is_refused),
+        ("what_is_in_force_in_a_pod_is_seen", sandboxes::what_is_in_force_is_seen),
+        ("a_pod_that_cannot_be_closed_is_refused", sandboxes::who_cannot_be_closed_is_refused),
+        ("as_much_as_is_taken_is_in_force", sandboxes::as_much_as_is_taken_is_in_force),
+    ]
 }

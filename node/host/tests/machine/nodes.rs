@@ -87,6 +87,7 @@ pub(crate) fn of_gateway() -> Wanted {
         node: GATEWAY.into(),
         second: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
+        homes: [].into(),
         pods: [GATEWAYS_POD.into()].into(),
         way: Way::Device { elsewhere: [(POD.into(), NODE.into())].into() },
         overlay: Some(overlay(GATEWAY_MACHINE, NODE, NODE_MACHINE)),

@@ -69,6 +69,25 @@ fn changed_ranges_are_changed_routes() {
 }
 
 #[test]
+fn a_home_of_guests_is_an_element_and_one_of_another_size_a_rule() {
+    let homes = |homes: &[&str]| Wanted { homes: nets(homes), ..wanted() };
+    let one = homes(&["10.203.0.0/26"]);
+    let Step::ReplacePackets(table) = &plan(&set_up(), &one).unwrap()[0] else { panic!() };
+    assert_eq!(table.sets["homes26"], ["10.203.0.0".parse().unwrap()].into());
+    let brought_to = |wanted: &Wanted| after(set_up(), &plan(&set_up(), wanted).unwrap());
+    let found = brought_to(&one);
+    let ranges = nets(&["10.201.4.0/24", "10.203.0.0/26", "10.203.0.64/26"]);
+    let two = Wanted { ranges, ..homes(&["10.203.0.0/26", "10.203.0.64/26"]) };
+    let steps = plan(&found, &two).unwrap();
+    assert!(matches!(&steps[0], Step::ChangeSet { add, .. } if add.len() == 1), "{steps:#?}");
+    let other = homes(&["10.201.4.0/24", "10.203.0.0/26"]);
+    let steps = plan(&brought_to(&other), &other).unwrap();
+    assert_eq!(steps, []);
+    let apart = homes(&["10.205.0.0/26"]);
+    assert!(matches!(plan(&set_up(), &apart), Err(WantedError::NoRange(_))));
+}
+
+#[test]
 fn a_changed_node_leaves_no_gap() {
     let wanted = Wanted { node: "10.201.0.2".parse().unwrap(), ..wanted() };
     let steps = plan(&set_up(), &wanted).unwrap();

@@ -49,6 +49,7 @@ fn six_alone() -> Wanted {
         pool: POOL.parse().unwrap(),
         node: address("fd00:c8::1"),
         ranges: nets(&["fd00:c8:4::/64"]),
+        homes: [].into(),
         pods: [address("fd42::5")].into(),
         ..wanted()
     }

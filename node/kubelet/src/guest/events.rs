@@ -1,13 +1,14 @@
 //! What the provider's kubelets say of the guests of one lease: their events are followed
 //! in each guest namespace, and told as inputs of the session. Those of the scheduler and
 //! of others speak of the provider's own cluster, and stay there. None is worth a second
-//! try, and home bounds how many it takes.
+//! try, and home bounds how many it takes. What is said of the gate stays here, too.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::SelectAll;
 use futures::{FutureExt, StreamExt};
+use mercato_offload::forge::is_about_gate;
 use mercato_offload::guest::Input;
 use mercato_offload::message::{EventKind, PodEvent};
 use serde_json::Value;
@@ -84,6 +85,9 @@ impl Said {
         let about = &event["involvedObject"];
         let kind = if event["type"] == "Warning" { EventKind::Warning } else { EventKind::Normal };
         let count = event["count"].as_u64().or(event["series"]["count"].as_u64());
+        if is_about_gate(&text(&about["fieldPath"]), &text(&event["message"])) {
+            return None;
+        }
         let times = ["lastTimestamp", "eventTime"].map(|name| event[name].as_str());
         Some(Self {
             guest: about["uid"].as_str()?.to_owned(),
@@ -110,6 +114,15 @@ mod tests {
                 "fieldPath": "spec.containers{app}" },
             "type": "Normal", "reason": "Started", "message": "Container started", "count": 2,
             "lastTimestamp": "2026-01-01T00:00:01Z", "eventTime": null })
+    }
+
+    #[test]
+    fn home_hears_nothing_of_the_gate() {
+        let mut event = started();
+        event["involvedObject"]["fieldPath"] = "spec.initContainers{mercato-gate}".into();
+        assert_eq!(Said::read(&event), None);
+        event["involvedObject"]["fieldPath"] = "spec.initContainers{migrate}".into();
+        assert!(Said::read(&event).is_some());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! only at a subresource. Whose the pod is has been settled before.
 
 use mercato_offload::forge::labels::{DIGEST, HOME_GENERATION};
-use mercato_offload::forge::{self, Refusal, is_homes};
+use mercato_offload::forge::{self, Passage, Refusal, is_homes};
 use mercato_offload::guest::Failure as GuestFailure;
 use mercato_offload::placement;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,8 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::POD;
 
-/// Makes it. A pod cannot be made with containers of `kubectl debug`: they follow.
+/// Makes it. A pod cannot be made with containers of `kubectl debug`: they follow, where a gate holds
+/// the pod back once that has let it through.
 pub(super) async fn create(
     cluster: &Cluster,
     ns: &str,
@@ -27,11 +28,16 @@ pub(super) async fn create(
         annotations.remove(HOME_GENERATION);
     }
     let made = cluster.create(POD, Some(ns), forged).await.map_err(failed)?;
-    if debug { update(cluster, ns, whole, &made).await } else { Ok(made) }
+    let follows = debug && forge::passage(&made) == Passage::Ungated;
+    if follows { update(cluster, ns, whole, &made).await } else { Ok(made) }
 }
 
 /// Brings the pod that runs to what home wants, as far as a running pod can change; gives back how
-/// it is then.
+/// it is then. Its gate stays as it was made.
+///
+/// A kubelet may start a container of `kubectl debug` before those that it begins with have ended:
+/// it is not written before the gate has let the pod through. Until then the answer is that it is to
+/// be tried again, and the pod does not count as what home wants.
 pub(super) async fn update(
     cluster: &Cluster,
     ns: &str,
@@ -44,9 +50,10 @@ pub(super) async fn update(
         change["metadata"]["uid"] = metadata["uid"].clone();
         cluster.strategic(POD, Some(ns), name, subresource, change)
     };
+    let forged = &forge::without_gate(forged);
     let mut first = mutable(forged, present);
     let further = [
-        ("ephemeralcontainers", "spec.ephemeralContainers", debug(forged, present)),
+        (DEBUG, "spec.ephemeralContainers", debug(forged, present)),
         ("resize", "spec.containers.resources", resized(forged, present)),
     ];
     let further = further.into_iter().filter_map(|(at, path, spec)| Some((at, path, spec?)));
@@ -60,9 +67,25 @@ pub(super) async fn update(
         }
     }
     let mut pod = patch(None, first).await.map_err(failed)?;
+    let mut waits = false;
     for (subresource, path, spec) in further {
-        let written = patch(Some(subresource), json!({ "spec": spec })).await;
+        let mut change = json!({ "spec": spec });
+        match forge::passage(&pod) {
+            Passage::Held if subresource == DEBUG => {
+                waits = true;
+                continue;
+            }
+            // Only to the pod that was looked at: its gate may run again.
+            Passage::Open if subresource == DEBUG => {
+                change["metadata"]["resourceVersion"] = pod["metadata"]["resourceVersion"].clone();
+            }
+            Passage::Held | Passage::Open | Passage::Ungated => {}
+        }
+        let written = patch(Some(subresource), change).await;
         pod = written.map_err(|failure| failed_at(path, failure))?;
+    }
+    if waits {
+        return Err(GuestFailure::Transient);
     }
     if !last.is_empty() {
         let last = json!({ "metadata": { "annotations": last } });
@@ -153,6 +176,9 @@ fn failed_at(path: &str, failure: Failure) -> GuestFailure {
     let failure = failed(failure);
     placement::keeps_running(path, failure)
 }
+
+/// Where containers of `kubectl debug` are written.
+const DEBUG: &str = "ephemeralcontainers";
 
 /// What can be resized in place.
 const SIZES: [(&str, &str); 4] =

@@ -62,7 +62,7 @@ impl Shared {
 
     /// Reads a guest object; a pod's status is kept as a body, to be sent home.
     pub(super) fn observe(&self, object: &Value) -> Option<Observed> {
-        let observed = forge::observe(self.context().contract, object)?;
+        let observed = forge::observe(&self.context(), object)?;
         self.capacity().note(&observed.item, object);
         self.guests.note(&observed.item, object);
         if observed.pod.is_some()

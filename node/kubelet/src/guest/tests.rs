@@ -1,5 +1,7 @@
 //! The provider's side against scripted API servers.
 
+mod gate;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,6 +36,7 @@ pub(super) fn context() -> GuestContext {
         dns_config: None,
         user_namespaces: false,
         longest_grace_s: 30,
+        gate: None,
         transit: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),

@@ -71,5 +71,9 @@ pub const HOME_GENERATION: &str = "mercato.dev/home-generation";
 /// of name and reason.
 pub const LEFT_OUT: &str = "mercato.dev/left-out";
 
+/// Annotation of a pod whose contract requires isolation: image and arguments of the gate that it was
+/// made with, as JSON.
+pub const GATE: &str = "mercato.dev/gate";
+
 /// Finalizer of guest pods: they stay until their end is on record.
 pub const FINALIZER: &str = "mercato.dev/guest";

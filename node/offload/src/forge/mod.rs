@@ -14,6 +14,7 @@ use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
 pub use digest::digest;
 pub use export::{export_object, export_pod, export_token};
+pub use gate::{Gate, Passage, is_about_gate, passage, without_gate};
 pub use grace::{longest_grace_s, shortened};
 pub use guest_status::guest_status;
 pub use keys::is_homes;
@@ -33,6 +34,7 @@ mod coverage;
 mod digest;
 mod export;
 mod fields;
+pub mod gate;
 mod grace;
 mod guest_status;
 mod keys;
@@ -88,6 +90,8 @@ pub struct GuestContext {
     pub user_namespaces: bool,
     /// Seconds that a guest may take to end, at most: see [`longest_grace_s`].
     pub longest_grace_s: u64,
+    /// With what guests are held back until they are isolated, where the contract requires that.
+    pub gate: Option<Gate>,
     /// Whether the contract lets guests pass on to further clusters.
     pub transit: bool,
     /// Requests of a container that names none, by resource (`cpu`: `100m`): the

@@ -1,21 +1,21 @@
 //! Guest objects and answers of the provider's API server, read.
 
-use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::id::ClusterId;
 use serde_json::Value;
 
 use super::labels::*;
 use super::metadata::kind_name;
 use super::rule::refusal;
-use super::{digest, guest_status};
+use super::{GuestContext, Passage, digest, gate, guest_status, passage};
 use crate::guest::{Failure, Observed, ObservedPod};
 use crate::key::{Item, ObjectKind, PodId, Uid, key};
 use crate::message::{Outcome, Route};
 
-/// A guest object as the session sees it; none if it does not carry the marks of
-/// `contract`, so that it is not ours. The status of a pod is [`guest_status`]'s.
-pub fn observe(contract: ContractId, guest: &Value) -> Option<Observed> {
+/// A guest object as the session sees it; none if it does not carry the marks of the context's
+/// contract, so that it is not ours. The status of a pod is [`guest_status`]'s.
+pub fn observe(ctx: &GuestContext, guest: &Value) -> Option<Observed> {
     let metadata = &guest["metadata"];
-    if metadata["labels"][CONTRACT].as_str()? != contract.to_string() {
+    if metadata["labels"][CONTRACT].as_str()? != ctx.contract.to_string() {
         return None;
     }
     let mark = |name: &str| metadata["annotations"][name].as_str();
@@ -26,7 +26,7 @@ pub fn observe(contract: ContractId, guest: &Value) -> Option<Observed> {
     if kind == kind_name(ObjectKind::Pod) {
         let uid = Uid(metadata["labels"][HOME_UID].as_str()?.to_owned());
         let id = PodId { uid, namespace: namespace.to_owned(), name: name.to_owned() };
-        return Some(Observed { item: Item::Pod(id), digest, pod: Some(observe_pod(guest)) });
+        return Some(Observed { item: Item::Pod(id), digest, pod: Some(observe_pod(ctx, guest)) });
     }
     let kind = kinds.into_iter().find(|known| kind_name(*known) == kind)?;
     Some(Observed { item: Item::Object(key(kind, namespace, name)), digest, pod: None })
@@ -45,7 +45,7 @@ pub fn came(pod: &Value) -> Option<Route> {
     Some(route().unwrap_or(Route { origin: ClusterId([0; 32]), path: Vec::new(), hops: 0 }))
 }
 
-fn observe_pod(guest: &Value) -> ObservedPod {
+fn observe_pod(ctx: &GuestContext, guest: &Value) -> ObservedPod {
     let (metadata, status) = (&guest["metadata"], &guest["status"]);
     let terminal = match status["phase"].as_str() {
         Some("Succeeded") => Some(Outcome::Succeeded),
@@ -66,6 +66,8 @@ fn observe_pod(guest: &Value) -> ObservedPod {
         terminal,
         deleting,
         unschedulable: unschedulable(status),
+        ungated: ctx.gate.as_ref().and_then(|_| gate::misplaced(guest)),
+        held: passage(guest) == Passage::Held,
         address: status["podIP"].as_str().and_then(|text| text.parse().ok()),
     }
 }

@@ -6,12 +6,12 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value, json};
 
-use super::labels::LEFT_OUT;
+use super::labels::{GATE, LEFT_OUT};
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::rule::refusal;
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
-use super::{GuestContext, Refusal, fields, grace, guest_name, metadata, scheduling};
+use super::{GuestContext, Refusal, fields, gate, grace, guest_name, metadata, scheduling};
 use crate::key::{Item, PodId};
 use crate::message::Route;
 
@@ -32,6 +32,7 @@ pub fn forge_pod(
     let mut pod = POD.filter(home, ctx.pod_security)?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
+    check_names(spec)?;
     let runtime = spec["runtimeClassName"].as_str().filter(|name| !name.is_empty());
     if runtime.is_some() && runtime != ctx.runtime_class.as_deref() {
         return Err(refusal("spec.runtimeClassName", "is not what the contract says"));
@@ -57,6 +58,9 @@ pub fn forge_pod(
     further.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
     grace::shorten(spec, ctx.longest_grace_s);
     impose(spec, home, ctx);
+    if let Some(gate) = &ctx.gate {
+        further.insert(GATE.to_owned(), json!(gate::put_first(spec, gate)?));
+    }
     let item = Item::Pod(id.clone());
     let marks = metadata::metadata(&item, &home["metadata"], digest, route, further, ctx)?;
     let passes_on = ctx.transit && route.hops > 0;
@@ -78,7 +82,11 @@ fn allowed(home: &Value, level: PodSecurity) -> (Value, Option<String>) {
     let spec = home.get_mut("spec").and_then(Value::as_object_mut);
     let list = spec.and_then(|spec| spec.get_mut("ephemeralContainers"));
     if let Some(list) = list.and_then(Value::as_array_mut) {
-        list.retain(|container| match EPHEMERAL.filter(container, level) {
+        let judged = |container: &Value| {
+            gate::check_name(container, "")?;
+            EPHEMERAL.filter(container, level)
+        };
+        list.retain(|container| match judged(container) {
             Ok(_) => true,
             Err(Refusal { path, reason }) => {
                 let name = container["name"].as_str().unwrap_or_default();
@@ -89,6 +97,15 @@ fn allowed(home: &Value, level: PodSecurity) -> (Value, Option<String>) {
     }
     let list = (!left_out.is_empty()).then(|| json!(left_out).to_string());
     (home, list)
+}
+
+fn check_names(spec: &Value) -> Result<(), Refusal> {
+    let of_list = |list: &'static str| {
+        let all = spec[list].as_array().into_iter().flatten().enumerate();
+        all.map(move |(n, container)| (format!("spec.{list}[{n}]."), container))
+    };
+    let mut all = of_list("containers").chain(of_list("initContainers"));
+    all.try_for_each(|(path, container)| gate::check_name(container, &path))
 }
 
 /// What the provider says, whatever the pod says.

@@ -219,6 +219,11 @@ impl Pod {
     }
 }
 
+/// The end of one that was made, and is not as it must be: it may have begun, and is never made again.
+pub(super) fn refused(Refusal { path, reason }: &Refusal) -> Outcome {
+    failed("OffloadRefused", &format!("{path}: {reason}")).clipped()
+}
+
 fn failed(reason: &str, message: &str) -> Outcome {
     Outcome::Failed { reason: reason.to_owned(), message: message.to_owned() }
 }

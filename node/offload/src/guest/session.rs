@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use mercato_protocol::time::{Deadline, Now};
 
 use super::object::Object;
-use super::pod::{Pod, Step};
+use super::pod::{Pod, Step, refused};
 use super::{Config, Effect, Failure, Input, Life, Observed, Record};
 use crate::channel::Channel;
 use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
-use crate::message::{Outcome, PodEvent, ToHome};
+use crate::message::{Outcome, PodEvent, Refusal, ToHome};
 use crate::retry::Retries;
 
 /// The provider's side of one lease.
@@ -181,7 +181,12 @@ impl GuestSession {
             (Item::Pod(id), Some(mut seen)) => {
                 seen.terminal = seen.terminal.map(Outcome::clipped);
                 seen.unschedulable = seen.unschedulable.map(Outcome::clipped);
+                seen.ungated = seen.ungated.map(Refusal::clipped);
                 let pod = self.life(id);
+                let opens = pod.seen.as_ref().is_some_and(|(_, before)| before.held) && !seen.held;
+                if let Some(why) = &seen.ungated {
+                    pod.evicted.get_or_insert_with(|| refused(why));
+                }
                 pod.settled |= seen.terminal.is_some() && !seen.deleting;
                 pod.ended_at_ms = seen.ended.then(|| pod.ended_at_ms.unwrap_or(now.mono_ms));
                 let since = pod.roomless_at_ms.unwrap_or(now.mono_ms);
@@ -189,6 +194,10 @@ impl GuestSession {
                 pod.absent = false;
                 pod.seen = Some((observed.digest, seen));
                 self.map(&id.uid, out);
+                if opens {
+                    // What waited for that does no longer.
+                    self.retries.clear(&observed.item);
+                }
             }
             (Item::Pod(_), None) => return,
         }

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
-use mercato_protocol::terms::Isolation;
+use mercato_protocol::terms::{Isolation, NetworkIsolation};
 use serde_json::json;
 
-use crate::forge::{GuestContext, longest_grace_s};
+use crate::forge::{Gate, GuestContext, longest_grace_s};
 use crate::limits;
 
 /// The resource by which pods ask for whole GPUs; others are not sold yet.
@@ -31,6 +31,8 @@ pub struct ProviderTerms<'a> {
     pub name_servers: &'a [IpAddr],
     /// Guests have users of their own, also where they do not ask for it.
     pub user_namespaces: bool,
+    /// With what guests are held back whose contract requires isolation.
+    pub gate: Gate,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces: guest namespaces by home
@@ -40,7 +42,7 @@ pub fn guest_context(
     namespaces: BTreeMap<String, String>,
     provider: ProviderTerms<'_>,
 ) -> GuestContext {
-    let ProviderTerms { priority_class, name_servers, user_namespaces } = provider;
+    let ProviderTerms { priority_class, name_servers, user_namespaces, gate } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -60,6 +62,7 @@ pub fn guest_context(
         dns_config: (!name_servers.is_empty()).then(|| json!({ "nameservers": name_servers })),
         user_namespaces,
         longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
+        gate: (terms.network_isolation == NetworkIsolation::Required).then_some(gate),
         transit: terms.transit_hops > 0,
         default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
         default_limits: BTreeMap::new(),
@@ -107,6 +110,7 @@ pub(super) mod tests {
             dns_config: None,
             user_namespaces: false,
             longest_grace_s: 30,
+            gate: None,
             transit: false,
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),

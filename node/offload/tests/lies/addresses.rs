@@ -154,6 +154,8 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
             deleting: false,
             ended: false,
             unschedulable: None,
+            held: false,
+            ungated: None,
             address: guest.parse().ok(),
         };
         let (item, digest) = (Item::Pod(id.clone()), Digest::of(b"web"));

@@ -4,7 +4,7 @@ mod addresses;
 #[path = "../told/mod.rs"]
 mod told;
 
-use mercato_offload::address::{Reach, Tunnel};
+use mercato_offload::address::Reach;
 use mercato_offload::guest::{self, Failure, Life, Record};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -15,7 +15,7 @@ use mercato_offload::message::{
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Deadline;
 
-use told::{Asked, Lied, NOW, at_home, pod, put, refusal};
+use told::{Asked, Lied, NOW, pod, put, refusal};
 
 #[test]
 fn what_was_never_sent_cannot_be_refused() {

@@ -388,6 +388,8 @@ fn seen(pod: &Pod) -> Observed {
         deleting,
         ended: deleting && pod.terminal.is_some(),
         unschedulable: None,
+        ungated: None,
+        held: false,
         address: Some(guest_address(pod)),
     };
     Observed { item: Item::Pod(pod.id.clone()), digest: pod.digest, pod: Some(seen) }

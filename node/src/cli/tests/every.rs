@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 58] = [
+const COMMANDS: [(&str, Prints); 59] = [
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
     ("completion", Else),
@@ -59,6 +59,7 @@ const COMMANDS: [(&str, Prints); 58] = [
     ("federation revoke", Objects("federation revoke 4f --yes")),
     ("federation rotate", Else),
     ("federation token", Objects("federation token")),
+    ("gate", Else),
     ("gateway", Else),
     ("gateway clean", Else),
     ("import", Else),

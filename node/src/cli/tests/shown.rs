@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 53] = [
+const FIELDS: [&str; 54] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",

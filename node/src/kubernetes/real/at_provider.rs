@@ -354,6 +354,7 @@ impl AtProvider {
             priority_class: self.priority_class.clone(),
             name_servers: &self.shared.name_servers,
             user_namespaces: self.user_namespaces,
+            gate: self.shared.gate.clone(),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
     }

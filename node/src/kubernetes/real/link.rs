@@ -16,6 +16,7 @@ use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{OptIns, Reach, Webhook};
 use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, examine, rights};
+use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -52,6 +53,7 @@ impl Link {
 pub(super) async fn keep(
     first: anyhow::Result<kube::Config>,
     settings: settings::Kubernetes,
+    gate: Gate,
     metrics: Metrics,
     approve_serving: bool,
     link: &watch::Sender<Link>,
@@ -60,7 +62,7 @@ pub(super) async fn keep(
     let mut config = first;
     let shared = loop {
         let connected = match config {
-            Ok(config) => connect(config, &settings, &metrics, approve_serving).await,
+            Ok(config) => connect(config, &settings, &gate, &metrics, approve_serving).await,
             Err(error) => Err(error),
         };
         match connected {
@@ -157,6 +159,7 @@ fn tell_missing(link: &watch::Sender<Link>, missing: &[rights::Missing]) {
 async fn connect(
     config: kube::Config,
     settings: &settings::Kubernetes,
+    gate: &Gate,
     metrics: &Metrics,
     approve_serving: bool,
 ) -> anyhow::Result<Shared> {
@@ -191,6 +194,7 @@ async fn connect(
         audiences: settings.token_audiences.clone(),
         name_servers: name_servers::of_guests(&settings.guests),
         user_namespaces: settings.guests.user_namespaces,
+        gate: gate.clone(),
         scope,
         opt_ins,
         sold: watch::Sender::default(),
@@ -272,7 +276,7 @@ mod tests {
         let file = dir.path().join("later");
         let settings =
             settings::Kubernetes { kubeconfig: Some(file.clone()), ..Default::default() };
-        let real = Real::start(&settings, Metrics::new(), false).await.unwrap();
+        let real = Real::start(&settings, Gate::default(), Metrics::new(), false).await.unwrap();
         let says = async |words: &str| {
             let mut link = real.link.clone();
             let says = |link: &Link| link.trouble.as_ref().is_some_and(|why| why.contains(words));

@@ -24,6 +24,7 @@ use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::{Cluster, Failure, Grant, inventory, own_nodes};
+use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
@@ -55,7 +56,8 @@ pub(crate) struct Real {
 
 impl Real {
     /// Begins to look for the cluster that the settings, the environment or the pod name,
-    /// and for as long as it takes, also where its kubeconfig is still to come. With
+    /// and for as long as it takes, also where its kubeconfig is still to come. By `gate` guests
+    /// are held back whose contracts require isolation. With
     /// `approve_serving` the account, which must be an administrator's, approves the
     /// certificate requests that are made here.
     ///
@@ -63,6 +65,7 @@ impl Real {
     /// When none is named, and none is found.
     pub(crate) async fn start(
         settings: &settings::Kubernetes,
+        gate: Gate,
         metrics: Metrics,
         approve_serving: bool,
     ) -> anyhow::Result<Self> {
@@ -80,7 +83,7 @@ impl Real {
         tokio::spawn(async move {
             tokio::select! {
                 () = tell.closed() => {}
-                () = link::keep(first, settings, metrics, approve_serving, &tell) => {}
+                () = link::keep(first, settings, gate, metrics, approve_serving, &tell) => {}
             }
         });
         Ok(Self { server, scope, link })

@@ -10,6 +10,7 @@ use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::OptIns;
 use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, Failure};
+use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::{Leave, OptIn, Scope};
 use mercato_protocol::id::ContractId;
 use tokio::sync::watch;
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     pub(super) name_servers: Vec<IpAddr>,
     /// Which guests have users of their own.
     pub(super) user_namespaces: settings::UserNamespaces,
+    /// With what guests are held back whose contracts require isolation.
+    pub(super) gate: Gate,
     /// Virtual nodes are there for all pods.
     pub(super) scope: Scope,
     pub(super) opt_ins: OptIns,

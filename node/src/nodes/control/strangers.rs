@@ -1,6 +1,9 @@
 //! The places of those whose token nobody has vouched for yet. There are few, and whoever holds most
-//! of them gives one up for who comes: so a node gets in, whatever pods hold.
+//! of them gives one up for who comes: so one address takes no place from another. Of several that
+//! hold as many it is the one that has been there longest, so that who comes has as long as it takes
+//! all others to come anew. A pod whose packets have its node's address shares that node's places.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +14,15 @@ use crate::limits;
 
 /// All of them, by the address that they come from.
 #[derive(Clone, Default)]
-pub(super) struct Strangers(Arc<Mutex<BTreeMap<IpAddr, VecDeque<Arc<Notify>>>>>);
+pub(super) struct Strangers(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    /// How many have come so far.
+    count: u64,
+    /// Those of each address, the first one first, each with its number.
+    by_address: BTreeMap<IpAddr, VecDeque<(u64, Arc<Notify>)>>,
+}
 
 /// The place of one, until it is dropped.
 pub(super) struct Place {
@@ -25,14 +36,17 @@ impl Strangers {
     pub(super) fn enter(&self, from: IpAddr) -> Place {
         let evicted = Arc::new(Notify::new());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.values().map(VecDeque::len).sum::<usize>() >= limits::NODE_STRANGERS {
-            let most = all.values_mut().max_by_key(|of| of.len());
-            if let Some(first) = most.and_then(VecDeque::pop_front) {
+        let All { count, by_address } = &mut *all;
+        if by_address.values().map(VecDeque::len).sum::<usize>() >= limits::NODE_STRANGERS {
+            let first = |of: &VecDeque<(u64, _)>| of.front().map(|(number, _)| *number);
+            let most = by_address.values_mut().max_by_key(|of| (of.len(), Reverse(first(of))));
+            if let Some((_, first)) = most.and_then(VecDeque::pop_front) {
                 first.notify_one();
             }
-            all.retain(|_, of| !of.is_empty());
+            by_address.retain(|_, of| !of.is_empty());
         }
-        all.entry(from).or_default().push_back(evicted.clone());
+        *count += 1;
+        by_address.entry(from).or_default().push_back((*count, evicted.clone()));
         drop(all);
         Place { strangers: self.clone(), from, evicted }
     }
@@ -48,10 +62,10 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut all = self.strangers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of) = all.get_mut(&self.from) {
-            of.retain(|it| !Arc::ptr_eq(it, &self.evicted));
+        if let Some(of) = all.by_address.get_mut(&self.from) {
+            of.retain(|(_, it)| !Arc::ptr_eq(it, &self.evicted));
             if of.is_empty() {
-                all.remove(&self.from);
+                all.by_address.remove(&self.from);
             }
         }
     }
@@ -77,6 +91,19 @@ mod tests {
         assert!(!taken(&node) && !taken(&other) && !greedy[1..].iter().any(taken));
         greedy.clear();
         drop((node, other));
-        assert!(strangers.0.lock().unwrap().is_empty(), "nothing is left of them");
+        assert!(strangers.0.lock().unwrap().by_address.is_empty(), "nothing is left of them");
+    }
+
+    #[test]
+    fn of_those_that_hold_as_many_the_first_goes() {
+        let strangers = Strangers::default();
+        let address = |n: usize| IpAddr::from([127, 0, 0, u8::try_from(n).unwrap()]);
+        let taken = |place: &Place| place.is_taken().now_or_never().is_some();
+        let order = (1..=limits::NODE_STRANGERS).rev();
+        let all: Vec<Place> = order.map(|n| strangers.enter(address(n))).collect();
+        let node = strangers.enter(address(200));
+        assert!(taken(&all[0]) && !all[1..].iter().any(taken));
+        let other = strangers.enter(address(201));
+        assert!(taken(&all[1]) && !taken(&node) && !taken(&other));
     }
 }

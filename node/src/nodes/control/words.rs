@@ -1,5 +1,6 @@
 //! What is said between the task that keeps the tunnel and the connections of nodes.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -65,8 +66,10 @@ pub(crate) struct Wish {
 pub(crate) struct WishLease {
     /// When it ends, by the wall clock.
     pub(crate) until_ms: u64,
-    pub(crate) ranges: Vec<IpNet>,
+    pub(crate) ranges: Arc<Vec<IpNet>>,
     pub(crate) pods: Vec<IpAddr>,
+    /// Whether these pods are guests: then they alone call the ranges.
+    pub(crate) guests: bool,
 }
 
 impl Order {
@@ -83,14 +86,24 @@ impl Order {
 
 impl Wish {
     fn at(&self, wall_ms: u64) -> Snapshot {
-        let left = self.leases.iter().filter(|lease| lease.until_ms > wall_ms);
-        let leases = left.map(|lease| NodeLease {
+        let (version, way) = (self.version, self.way.clone());
+        let left = self.leases.iter().filter(|lease| way.is_some() && lease.until_ms > wall_ms);
+        let (mut ranges, mut places) = (Vec::new(), BTreeMap::new());
+        let mut place = |range: &IpNet| {
+            *places.entry(*range).or_insert_with(|| {
+                ranges.push(*range);
+                // There are fewer than a message takes.
+                u32::try_from(ranges.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let lease = |lease: &WishLease| NodeLease {
             left_ms: lease.until_ms - wall_ms,
-            ranges: lease.ranges.clone(),
+            ranges: lease.ranges.iter().map(&mut place).collect(),
             pods: lease.pods.clone(),
-        });
-        let leases = self.way.iter().flat_map(|_| leases.clone()).collect();
-        Snapshot { version: self.version, way: self.way.clone(), leases }
+            guests: lease.guests,
+        };
+        let leases = left.map(lease).collect();
+        Snapshot { version, way, leases, ranges }
     }
 }
 
@@ -118,10 +131,22 @@ mod tests {
             mtu: 1_420,
             pool_v6: None,
         };
-        let lease = |until_ms| WishLease { until_ms, ranges: vec![], pods: vec![] };
-        let wish = Wish { version: 3, way: Some(way), leases: vec![lease(1_000), lease(5_000)] };
-        let left: Vec<u64> = wish.at(2_000).leases.iter().map(|lease| lease.left_ms).collect();
-        assert_eq!(left, [3_000]);
+        let range = |text: &str| -> IpNet { text.parse().unwrap() };
+        let [first, second] = ["10.201.3.0/25", "10.201.4.0/25"].map(range);
+        let lease = |until_ms, ranges: &[IpNet]| WishLease {
+            until_ms,
+            ranges: Arc::new(ranges.to_vec()),
+            pods: vec![],
+            guests: false,
+        };
+        let leases =
+            vec![lease(1_000, &[first]), lease(5_000, &[second]), lease(6_000, &[first, second])];
+        let wish = Wish { version: 3, way: Some(way), leases };
+        let said = wish.at(2_000);
+        let left: Vec<_> =
+            said.leases.iter().map(|lease| (lease.left_ms, &lease.ranges[..])).collect();
+        assert_eq!(left, [(3_000, &[0][..]), (4_000, &[1, 0])]);
+        assert_eq!(said.ranges, [second, first], "each is said once");
         assert_eq!(Order::Wait.said(0), None);
     }
 }

@@ -37,8 +37,11 @@ pub(super) enum Target {
     Stay,
     /// Whatever is there is the daemon's own.
     Leave,
-    /// Nothing of ours: so it was said, or nobody has said anything.
+    /// Nothing of ours: so it was said, or all has ended.
     Nothing,
+    /// What is there leads nowhere any more: nobody has said anything. Nothing leaves in clear,
+    /// since pods may still know addresses of other clusters.
+    Refuse,
     /// This, with the addresses that both are known by.
     SetUp(Box<Wanted>),
 }
@@ -52,9 +55,7 @@ pub(super) struct Force {
 #[derive(Debug)]
 enum Said {
     /// Nothing since the start of this process, which may wait until then.
-    Nothing {
-        until_ms: u64,
-    },
+    Nothing { until_ms: u64 },
     /// Nothing in all that time.
     Nobody,
     /// That the daemon keeps this machine itself.
@@ -63,6 +64,8 @@ enum Said {
         word: Word,
         way: Option<NodeWay>,
         leases: Vec<Lease>,
+        /// When the last lease has ended.
+        ended_ms: Option<u64>,
     },
 }
 
@@ -72,6 +75,7 @@ struct Lease {
     end_ms: u64,
     ranges: Vec<IpNet>,
     pods: Vec<IpAddr>,
+    guests: bool,
 }
 
 impl Force {
@@ -84,17 +88,22 @@ impl Force {
     /// Takes a snapshot in the place of all that was said before.
     pub(super) fn hear(&mut self, heard: Heard) {
         let Heard { connection, at_ms, snapshot } = heard;
-        let Some(Snapshot { version, way, leases }) = snapshot else {
+        let Some(Snapshot { version, way, leases, ranges }) = snapshot else {
             self.said = Said::Own;
             return;
         };
+        // A place that is not there is no message.
+        let range = |place: u32| ranges.get(place as usize).copied();
         let leases = leases.into_iter().map(|lease| Lease {
             end_ms: at_ms.saturating_add(lease.left_ms),
-            ranges: lease.ranges,
+            ranges: lease.ranges.into_iter().filter_map(range).collect(),
             pods: lease.pods,
+            guests: lease.guests,
         });
         let word = Word { connection, version };
-        self.said = Said::Snapshot { word, way, leases: leases.collect() };
+        let leases: Vec<_> = leases.collect();
+        let ended_ms = leases.is_empty().then_some(at_ms);
+        self.said = Said::Snapshot { word, way, leases, ended_ms };
     }
 
     /// Lets end what ends by the clock; gives how many leases that were.
@@ -107,9 +116,14 @@ impl Force {
                 0
             }
             Said::Nobody | Said::Own => 0,
-            Said::Snapshot { leases, .. } => {
+            Said::Snapshot { way, leases, ended_ms, .. } => {
                 let before = leases.len();
                 leases.retain(|lease| lease.end_ms > now_ms);
+                if leases.is_empty() {
+                    let ended_ms = *ended_ms.get_or_insert(now_ms);
+                    let is_over = ended_ms.saturating_add(limits::FOLLOW_ENDED_MS) <= now_ms;
+                    *way = way.take().filter(|_| !is_over);
+                }
                 before - leases.len()
             }
         }
@@ -120,7 +134,11 @@ impl Force {
         match &self.said {
             Said::Nothing { until_ms } => Some(*until_ms),
             Said::Nobody | Said::Own => None,
-            Said::Snapshot { leases, .. } => leases.iter().map(|lease| lease.end_ms).min(),
+            Said::Snapshot { way, leases, ended_ms, .. } => {
+                let over = ended_ms.filter(|_| way.is_some());
+                let over = over.map(|ended| ended.saturating_add(limits::FOLLOW_ENDED_MS));
+                leases.iter().map(|lease| lease.end_ms).min().or(over)
+            }
         }
     }
 
@@ -137,7 +155,8 @@ impl Force {
         match &self.said {
             Said::Nothing { .. } => Target::Stay,
             Said::Own => Target::Leave,
-            Said::Nobody | Said::Snapshot { way: None, .. } => Target::Nothing,
+            Said::Nobody => Target::Refuse,
+            Said::Snapshot { way: None, .. } => Target::Nothing,
             Said::Snapshot { way: Some(way), leases, .. } => {
                 Target::SetUp(Box::new(with_second(wanted(way, leases), way)))
             }
@@ -152,6 +171,8 @@ fn with_second(mut wanted: Wanted, way: &NodeWay) -> Wanted {
     wanted.second = known(way.address).map(|node| Place { pool: pool.into(), node });
     let ranges = wanted.ranges.iter().filter_map(|range| second_range(pool, *range));
     wanted.ranges = ranges.chain(wanted.ranges.iter().copied()).collect();
+    let homes = wanted.homes.iter().filter_map(|home| second_range(pool, *home));
+    wanted.homes = homes.chain(wanted.homes.iter().copied()).collect();
     if let Some(overlay) = &mut wanted.overlay {
         overlay.nodes.extend(known(way.gateway).map(|gateway| (gateway, way.gateway_machine)));
     }
@@ -159,7 +180,11 @@ fn with_second(mut wanted: Wanted, way: &NodeWay) -> Wanted {
 }
 
 fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
-    let ranges: BTreeSet<IpNet> = leases.iter().flat_map(|lease| &lease.ranges).copied().collect();
+    let ranges = |of: &mut dyn Iterator<Item = &Lease>| -> BTreeSet<IpNet> {
+        of.flat_map(|lease| &lease.ranges).copied().collect()
+    };
+    let homes = ranges(&mut leases.iter().filter(|lease| lease.guests));
+    let ranges = ranges(&mut leases.iter());
     let pods: BTreeSet<IpAddr> = leases.iter().flat_map(|lease| &lease.pods).copied().collect();
     Wanted {
         marks: Marks::default(),
@@ -169,6 +194,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         node: way.address,
         second: None,
         ranges,
+        homes,
         pods,
         way: Way::Through(way.gateway),
         overlay: Some(Overlay {
@@ -198,7 +224,9 @@ mod tests {
     fn set_up(force: &Force) -> Wanted {
         match force.target() {
             Target::SetUp(wanted) => *wanted,
-            other @ (Target::Stay | Target::Leave | Target::Nothing) => panic!("{other:?}"),
+            other @ (Target::Stay | Target::Leave | Target::Nothing | Target::Refuse) => {
+                panic!("{other:?}")
+            }
         }
     }
 
@@ -211,7 +239,7 @@ mod tests {
         force.end(until_ms - 1);
         assert_eq!(force.target(), Target::Stay);
         force.end(until_ms);
-        assert_eq!((force.target(), force.next_ms()), (Target::Nothing, None));
+        assert_eq!((force.target(), force.next_ms()), (Target::Refuse, None));
         force.hear(heard(1, until_ms, Vec::new()));
         assert_eq!(set_up(&force).node, way().address);
     }
@@ -236,7 +264,7 @@ mod tests {
         let wanted = set_up(&force);
         assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
         assert_eq!(force.word(), Some(Word { connection: 1, version: 2 }));
-        let none = Snapshot { version: 3, way: None, leases: Vec::new() };
+        let none = Snapshot { way: None, ..snapshot(3, Vec::new()) };
         force.hear(Heard { connection: 1, at_ms: 70, snapshot: Some(none) });
         assert_eq!(force.target(), Target::Nothing);
     }
@@ -276,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lease_ends_by_the_clock_and_the_way_stays() {
+    fn each_lease_ends_by_the_clock_and_the_way_after_the_last() {
         let mut force = Force::new(0);
         let leases = [lease(500, &["10.201.0.0/24"], &[]), lease(700, &[], &["10.42.0.5"])];
         force.hear(heard(1, 1_000, leases.to_vec()));
@@ -285,8 +313,22 @@ mod tests {
         assert_eq!(force.end(1_500), 1);
         let wanted = set_up(&force);
         assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
-        assert_eq!((force.next_ms(), force.end(1_700), force.next_ms()), (Some(1_700), 1, None));
-        assert!(set_up(&force).pods.is_empty());
+        let over_ms = 1_700 + limits::FOLLOW_ENDED_MS;
+        assert_eq!((force.next_ms(), force.end(1_700)), (Some(1_700), 1));
+        assert_eq!((force.next_ms(), force.end(over_ms - 1)), (Some(over_ms), 0));
+        assert!(set_up(&force).pods.is_empty(), "what comes yet is refused for a while");
+        force.end(over_ms);
+        assert_eq!((force.target(), force.next_ms()), (Target::Nothing, None));
+    }
+
+    #[test]
+    fn guests_alone_call_their_homes() {
+        let mut force = Force::new(0);
+        let guests = NodeLease { guests: true, ..lease(500, &["10.202.0.0/24"], &["10.42.0.5"]) };
+        force.hear(heard(1, 1_000, vec![lease(700, &["10.201.0.0/24"], &[]), guests]));
+        let wanted = set_up(&force);
+        assert_eq!(wanted.homes, ["10.202.0.0/24".parse().unwrap()].into());
+        assert_eq!(wanted.ranges.len(), 2);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Keeps the machine as the latest snapshot says, whoever else changes it, and says how it is.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,38 +9,11 @@ use mercato_protocol::node::FromNode;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::force::{Force, Heard, Target, Word};
+use super::force::{Force, Heard, Target};
 use super::look::{Done, Outcome, look};
 use super::machine::{Machine, Trouble};
+use super::standing::Standing;
 use crate::limits;
-
-/// How it is with this node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// The snapshot that is in force; none before the first.
-    word: Option<Word>,
-    /// The largest packet of the network of the nodes here; zero while that is not known.
-    mtu: u32,
-    /// The node's address of the pool that is in force.
-    pub(super) address: Option<IpAddr>,
-    /// Why the latest snapshot is not in force, in a line.
-    trouble: Option<String>,
-    /// What is in force is so for both families.
-    second: bool,
-}
-
-impl Standing {
-    /// The same as it is said on this connection.
-    pub(super) fn state(&self, connection: u64) -> FromNode {
-        let of_this = self.word.filter(|word| word.connection == connection);
-        FromNode::State {
-            version: of_this.map_or(0, |word| word.version),
-            mtu: self.mtu,
-            trouble: self.trouble.clone(),
-            second: self.second && of_this.is_some(),
-        }
-    }
-}
 
 /// What it is that keeps the machine so.
 pub(super) struct NodeKeeper<M> {
@@ -134,18 +106,16 @@ impl<M: Machine> NodeKeeper<M> {
             Ok(Done::Left) => None,
             Ok(Done::Cleaned(was_there)) => {
                 self.is_clean = true;
-                match (was_there, word) {
-                    (true, Some(_)) => {
-                        tracing::info!("removed what other clusters were reached by");
-                    }
-                    (true, None) => {
-                        // Once, for it is gone.
-                        tracing::warn!(
-                            "removed what an earlier process has set up: the daemon of this \
-                             cluster is not reached, and nobody says that it is still needed"
-                        );
-                    }
-                    (false, _) => {}
+                was_there.then(|| tracing::info!("removed what other clusters were reached by"));
+                None
+            }
+            Ok(Done::Refused(was_there)) => {
+                if was_there {
+                    // Once, for it leads nowhere from then on.
+                    tracing::warn!(
+                        "what an earlier process has set up leads nowhere from now on: the daemon \
+                         of this cluster is not reached, and nobody says that it is still needed"
+                    );
                 }
                 None
             }
@@ -265,14 +235,14 @@ mod tests {
         let mut stand = Stand::new(Fake::default());
         stand.hear(1, snapshot(1, Vec::new()));
         assert_eq!(stand.standing().await.address, Some(way().address));
-        stand.hear(1, Snapshot { version: 2, way: None, leases: Vec::new() });
+        stand.hear(1, Snapshot { way: None, ..snapshot(2, Vec::new()) });
         assert_eq!(stand.said(1).await.0, 2);
         assert_eq!((stand.set_up(), stand.standing().await.address), (None, None));
         // It may be another's by now.
         stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
         stand.standing().await;
         assert!(stand.set_up().is_some());
-        stand.hear(2, Snapshot { version: 1, way: None, leases: Vec::new() });
+        stand.hear(2, Snapshot { way: None, ..snapshot(1, Vec::new()) });
         assert_eq!(stand.said(2).await.0, 1);
         assert_eq!(stand.set_up(), None);
     }
@@ -291,6 +261,8 @@ mod tests {
         stand.machine.pass(86_400_000);
         stand.standing().await;
         assert!(stand.set_up().unwrap().pods.is_empty());
+        stand.machine.pass(limits::FOLLOW_ENDED_MS);
+        assert_eq!((stand.standing().await.address, stand.set_up()), (None, None));
     }
 
     #[tokio::test]
@@ -309,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_vouches_for_goes() {
+    async fn what_nobody_vouches_for_leads_nowhere() {
         let mut stand = Stand::new(Fake::default());
         stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
         stand.standing().await;
@@ -354,7 +326,7 @@ mod tests {
         let (version, _, trouble) = stand.said(1).await;
         assert!(version == 1 && trouble.is_some(), "{version} {trouble:?}");
         // Nor is anything removed that cannot be.
-        stand.hear(1, Snapshot { version: 3, way: None, leases: Vec::new() });
+        stand.hear(1, Snapshot { way: None, ..snapshot(3, Vec::new()) });
         assert_eq!(stand.said(1).await.0, 1);
         stand.machine.now(|now| now.trouble = None);
         assert_eq!(stand.said(1).await.0, 3);

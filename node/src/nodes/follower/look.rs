@@ -20,6 +20,8 @@ pub(super) enum Done {
     Left,
     /// Whether there was anything to remove.
     Cleaned(bool),
+    /// Whether anything has led to other clusters.
+    Refused(bool),
     /// With this address; the second family, if it is wanted, or why not.
     SetUp(IpAddr, Result<bool, Trouble>),
 }
@@ -30,6 +32,7 @@ pub(super) fn look(machine: &impl Machine, target: &Target) -> Outcome {
         Target::Stay => Outcome { mtu: None, done: machine.address().map(Done::Stays) },
         Target::Leave => Outcome { mtu: Some(0), done: Ok(Done::Left) },
         Target::Nothing => Outcome { mtu: None, done: machine.clean().map(Done::Cleaned) },
+        Target::Refuse => Outcome { mtu: None, done: machine.refuse().map(Done::Refused) },
         Target::SetUp(wanted) => {
             let local = wanted.overlay.as_ref().map(|overlay| overlay.local);
             // Where it cannot be asked for, nothing can be set up, which is said.

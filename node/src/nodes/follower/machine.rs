@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_host::{Family, Finding, Found, HostError, Marks, Wanted, WantedError};
+use mercato_host::{Family, Finding, Found, HostError, Marks, Step, Wanted, WantedError};
 use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
@@ -18,6 +18,8 @@ pub(super) trait Machine: Send + Sync + 'static {
     /// Brings it about that this is in force; or that the first family is, and then gives why the
     /// second one is not.
     fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble>;
+    /// Has what a node has set up lead nowhere, and refuse; gives whether anything led anywhere.
+    fn refuse(&self) -> Result<bool, Trouble>;
     /// Removes what a node has set up; gives whether there was anything.
     fn clean(&self) -> Result<bool, Trouble>;
 }
@@ -68,16 +70,25 @@ impl Machine for Host {
         set_up(&wanted.first_alone()).map(|()| Some(trouble))
     }
 
-    fn clean(&self) -> Result<bool, Trouble> {
-        let marks = Marks::default();
-        let found = mercato_host::read(&marks)?;
-        if is_gateways(&found) {
-            return Ok(false);
-        }
-        let steps = mercato_host::clean_plan(&found, &marks);
-        mercato_host::apply(&steps)?;
-        Ok(!steps.is_empty())
+    fn refuse(&self) -> Result<bool, Trouble> {
+        unless_gateways(mercato_host::refuse_plan)
     }
+
+    fn clean(&self) -> Result<bool, Trouble> {
+        unless_gateways(mercato_host::clean_plan)
+    }
+}
+
+/// Does what is planned where no gateway is; gives whether there was anything to do.
+fn unless_gateways(plan: fn(&Found, &Marks) -> Vec<Step>) -> Result<bool, Trouble> {
+    let marks = Marks::default();
+    let found = mercato_host::read(&marks)?;
+    if is_gateways(&found) {
+        return Ok(false);
+    }
+    let steps = plan(&found, &marks);
+    mercato_host::apply(&steps)?;
+    Ok(!steps.is_empty())
 }
 
 fn set_up(wanted: &Wanted) -> Result<(), Trouble> {
@@ -208,8 +219,11 @@ mod tests {
         assert!(!Host.clean().unwrap());
         ip("link delete mercato0");
         assert_eq!(Host.address().unwrap(), Some(wanted.node), "it was left alone");
-        assert!(Host.clean().unwrap());
+        assert!(Host.refuse().unwrap() && !Host.refuse().unwrap());
         assert_eq!(Host.address().unwrap(), None);
+        let found = mercato_host::read(&Marks::default()).unwrap();
+        assert!(found.overlay.is_none() && !found.rules.is_empty() && !found.packets.is_empty());
+        assert!(Host.clean().unwrap());
         assert!(!Host.clean().unwrap(), "nothing is left");
     }
 

@@ -64,6 +64,10 @@ impl Machine for Fake {
         })
     }
 
+    fn refuse(&self) -> Result<bool, Trouble> {
+        self.changed(|now| now.set_up.take().is_some())
+    }
+
     fn clean(&self) -> Result<bool, Trouble> {
         self.changed(|now| now.set_up.take().is_some())
     }
@@ -88,14 +92,23 @@ pub(super) fn way() -> NodeWay {
 pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
     NodeLease {
         left_ms,
-        ranges: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+        ranges: ranges.iter().map(|range| place(range)).collect(),
         pods: pods.iter().map(|pod| pod.parse().unwrap()).collect(),
+        guests: false,
     }
 }
 
+fn place(range: &str) -> u32 {
+    RANGES.iter().position(|it| *it == range).unwrap() as u32
+}
+
+/// All that leases here have.
+const RANGES: [&str; 2] = ["10.201.0.0/24", "10.202.0.0/24"];
+
 /// A snapshot with that way.
 pub(super) fn snapshot(version: u64, leases: Vec<NodeLease>) -> Snapshot {
-    Snapshot { version, way: Some(way()), leases }
+    let ranges = RANGES.map(|range| range.parse().unwrap()).into();
+    Snapshot { version, way: Some(way()), leases, ranges }
 }
 
 /// What a node without a lease has set up.
@@ -104,6 +117,8 @@ pub(super) fn wanted() -> Wanted {
     force.hear(Heard { connection: 1, at_ms: 0, snapshot: Some(snapshot(1, Vec::new())) });
     match force.target() {
         Target::SetUp(wanted) => *wanted,
-        other @ (Target::Stay | Target::Leave | Target::Nothing) => panic!("{other:?}"),
+        other @ (Target::Stay | Target::Leave | Target::Nothing | Target::Refuse) => {
+            panic!("{other:?}")
+        }
     }
 }

@@ -146,7 +146,7 @@ async fn a_node_is_led_and_comes_back() {
     assert_eq!(node.hello, hello(Some("10.200.0.7")));
     node.in_force(0).await;
     assert_eq!(stand.machine.now(|now| now.set_up.clone()), Some(wanted()), "it stays");
-    node.tell(ToNode::Snapshot(Snapshot { version: 1, way: None, leases: vec![] })).await;
+    node.tell(ToNode::Snapshot(Snapshot { way: None, ..snapshot(1, vec![]) })).await;
     node.in_force(1).await;
     assert_eq!(stand.machine.now(|now| now.set_up.clone()), None);
 }
@@ -225,8 +225,9 @@ async fn a_node_and_a_daemon_understand_each_other() {
     assert_eq!((node.as_str(), held), ("n2", None));
     let lease = WishLease {
         until_ms: wall_ms() + 60_000,
-        ranges: vec!["10.201.0.0/24".parse().unwrap()],
+        ranges: Arc::new(vec!["10.201.0.0/24".parse().unwrap()]),
         pods: Vec::new(),
+        guests: true,
     };
     let wish = Wish { version: 7, way: Some(way()), leases: vec![lease] };
     orders.send_replace(Order::Have(Arc::new(wish)));

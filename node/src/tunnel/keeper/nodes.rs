@@ -1,13 +1,19 @@
 //! The other nodes of this cluster: they are listened for while there are some, told what they are
 //! to have, and shown.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
 
 use futures::StreamExt as _;
+use ipnet::IpNet;
+use mercato_broker::Side;
 use tokio::task::block_in_place;
 
 use super::{Keeper, Said};
 use crate::admin::CutOff;
+use crate::driver::clock::wall_ms;
 use crate::kubernetes::NodeMachine;
 use crate::limits;
 use crate::nodes::control::{NodeEvent, WishLease};
@@ -15,6 +21,7 @@ use crate::tunnel::end::Stand;
 use crate::tunnel::event::Event;
 use crate::tunnel::machine;
 use crate::tunnel::nodes::Common;
+use crate::tunnel::words::SaidLease;
 
 impl Keeper {
     /// Which nodes there are is told from now on.
@@ -61,8 +68,18 @@ impl Keeper {
         self.nodes.gather(self.begun.elapsed() < limits::NODE_GATHER);
         let port = self.ground.gateway().ok().map(|settings| settings.nodes.port);
         let at = port.and_then(|port| Some(SocketAddr::new(self.nodes.local()?, port)));
+        if at.is_none() && self.door.is_open() && self.dismisses() {
+            return;
+        }
+        self.dismisses = None;
         self.door.stand(at).await;
         self.nodes.settle(range);
+    }
+
+    /// Nobody needs the other nodes any more: whether it is still waited until they know.
+    fn dismisses(&mut self) -> bool {
+        let since = *self.dismisses.get_or_insert_with(Instant::now);
+        !self.nodes.dismiss() && since.elapsed() < limits::NODE_DISMISS
     }
 
     /// Nodes whose pods reach no other cluster, and why.
@@ -91,18 +108,41 @@ impl Keeper {
         let is_known = !self.nodes.waits() && (self.knows_pods || self.nodes.local().is_none());
         let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
         let node = range.network();
-        let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
-        let ranges = self.ranges_of_both(ranges.map(|range| range.local).collect());
+        let mut ranges = BTreeSet::new();
+        let mut homes = BTreeSet::new();
+        for lease in said.leases.values() {
+            let of = lease.ranges.iter().map(|range| range.local);
+            ranges.extend(of.clone());
+            homes.extend(of.filter(|_| lease.side == Side::Provider));
+        }
+        let ranges = self.ranges_of_both(ranges);
+        let homes = self.ranges_of_both(homes);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
-        self.end.stand(Stand { common: &common, node, ranges, nodes, pods });
-        let of = said.leases.iter().filter(|(_, lease)| !lease.ranges.is_empty());
-        let leases: Vec<_> = of
-            .map(|(id, lease)| WishLease {
-                until_ms: lease.until_ms,
-                ranges: lease.ranges.iter().map(|range| range.local).collect(),
-                pods: self.end.pods(id, &common),
-            })
-            .collect();
+        self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods });
+        let leases = self.lease_wishes(said, &common);
         self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes);
+    }
+
+    /// What nodes are told of leases. One that has ended by the clock is said again, should that
+    /// have been wrong.
+    fn lease_wishes(&mut self, said: &Said, common: &Common) -> Vec<WishLease> {
+        let now_ms = wall_ms();
+        self.lease_ranges.retain(|id, _| said.leases.contains_key(id));
+        let is_told = |lease: &&SaidLease| !lease.ranges.is_empty() && lease.until_ms > now_ms;
+        let mut wishes = Vec::new();
+        for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
+            let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
+            let ranges = self.lease_ranges.entry(*id).or_default();
+            if **ranges != now {
+                *ranges = Arc::new(now);
+            }
+            wishes.push(WishLease {
+                until_ms: lease.until_ms,
+                ranges: ranges.clone(),
+                pods: self.end.pods(id, common),
+                guests: lease.side == Side::Provider,
+            });
+        }
+        wishes
     }
 }

@@ -101,6 +101,11 @@ impl Seat {
         Some(wish)
     }
 
+    /// Whether the node has what it is to have.
+    pub(super) fn is_in_force(&self) -> bool {
+        self.wish.as_ref().is_none_or(|wish| wish.version <= self.in_force)
+    }
+
     pub(super) fn order(&self) -> Order {
         self.wish.clone().map_or(Order::Wait, Order::Have)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::*;
-use crate::nodes::control::Wish;
+use crate::nodes::control::{Wish, WishLease};
 
 const COMMON: Common =
     Common { pool: IpNet::new_assert(POOL, 13), second: None, vni: 7_475, port: 7_477, mtu: 1_420 };
@@ -49,6 +49,15 @@ fn join(
     order
 }
 
+/// Where nodes have these addresses alone.
+fn join_of(nodes: &mut Nodes, node: &str, connection: u64, of: &str) -> watch::Receiver<Order> {
+    let (orders, order) = watch::channel(Order::Wait);
+    let node = node.to_owned();
+    nodes.on_event(NodeEvent::Joined { node, connection, held: None, orders });
+    nodes.settle(of.parse().ok());
+    order
+}
+
 fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: Option<&str>) {
     let state =
         NodeState { version, mtu: 1_500, trouble: trouble.map(str::to_owned), second: false };
@@ -59,8 +68,9 @@ fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: 
 fn lease(pods: &[&str]) -> WishLease {
     WishLease {
         until_ms: 60_000,
-        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        ranges: Arc::new(vec!["10.201.3.0/25".parse().unwrap()]),
         pods: pods.iter().map(|pod| address(pod)).collect(),
+        guests: false,
     }
 }
 
@@ -317,4 +327,36 @@ fn what_is_said_again_is_nothing_new() {
     drop(order);
     nodes.settle(range());
     assert!(nodes.cut_off().contains_key("n2"), "its connection has ended");
+}
+
+#[test]
+fn who_is_dismissed_says_that_nothing_is_left() {
+    let mut nodes = three();
+    let order = join(&mut nodes, "n2", 1, None);
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease(&[])], &PodNodes::new());
+    state(&mut nodes, "n2", 1, wish(&order).version, None);
+    assert!(!nodes.dismiss(), "it has not answered");
+    let last = wish(&order);
+    assert_eq!((&last.way, last.leases.len()), (&None, 0));
+    let done = NodeState { version: last.version, mtu: 1_500, trouble: None, second: false };
+    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: done });
+    assert!(nodes.dismiss());
+    assert_eq!(wish(&order), last);
+    // One that is away learns it from nobody, and is not waited for.
+    drop(order);
+    assert!(three().dismiss());
+}
+
+#[test]
+fn a_node_without_an_address_is_named_with_the_reason() {
+    let mut nodes = three();
+    let _two = join(&mut nodes, "n2", 1, None);
+    nodes.settle("10.203.7.0/31".parse().ok());
+    let order = join_of(&mut nodes, "n3", 2, "10.203.7.0/31");
+    assert!(matches!(&*order.borrow(), Order::Refuse(why) if why.contains("other nodes'")));
+    nodes.on_event(NodeEvent::Left { node: "n3".to_owned(), connection: 2 });
+    drop(order);
+    assert!(nodes.cut_off()["n3"].contains("other nodes'"), "{:?}", nodes.cut_off());
+    let _joined = join(&mut nodes, "n3", 3, None);
+    assert!(!nodes.cut_off().contains_key("n3"));
 }

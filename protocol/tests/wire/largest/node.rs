@@ -34,12 +34,15 @@ pub(super) fn to_node() -> [ToNode; 4] {
         mtu: u32::MAX,
         pool_v6: Some(IpNet::new(address(0), 96).unwrap().trunc()),
     };
-    let mut leases =
-        vec![NodeLease { left_ms: MAX, ranges: vec![], pods: vec![] }; limits::NODE_LEASES];
-    leases[0].ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
+    let each = limits::NODE_LEASE_RANGES / limits::NODE_LEASES;
+    let last = |n: usize| u32::try_from(limits::NODE_RANGES - 1 - n).unwrap();
+    let named = (0..each).map(last).collect();
+    let lease = NodeLease { left_ms: MAX, ranges: named, pods: vec![], guests: true };
+    let mut leases = vec![lease; limits::NODE_LEASES];
+    let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
     leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
     [
-        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases }),
+        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges }),
         ToNode::Heard,
         ToNode::Own,
         ToNode::Refused { text: text(0, limits::LINE_BYTES) },

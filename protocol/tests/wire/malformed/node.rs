@@ -1,5 +1,6 @@
 //! What the daemon of a cluster and a node of it must not say to each other.
 
+use ipnet::IpNet;
 use mercato_protocol::limits;
 use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
 
@@ -16,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
         ("too long a reason", state, "TooLong"),
         ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
     ];
+    let (way, ranges) = (Some(samples::node_way()), vec![range(); 2]);
+    let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases: vec![], ranges });
     let refused = ToNode::Refused { text: "x".repeat(limits::LINE_BYTES + 1) };
     let to = [
         ("too long a reason", unchecked(&refused), "TooLong"),
@@ -23,7 +26,9 @@ pub(super) fn cases() -> Vec<Case> {
         ("a lease without a way", unchecked(&snapshot(1, None, vec![lease()])), "Invalid"),
         ("a lease that has ended", with(|lease| lease.left_ms = 0), "Invalid"),
         ("a pod twice", with(|lease| lease.pods = vec![lease.pods[0]; 2]), "Invalid"),
-        ("a range twice", with(|lease| lease.ranges = vec![lease.ranges[0]; 2]), "Invalid"),
+        ("a range of a lease twice", with(|lease| lease.ranges = vec![0; 2]), "Invalid"),
+        ("a range that is not there", with(|lease| lease.ranges = vec![1]), "Invalid"),
+        ("a range twice", unchecked(&twice), "Invalid"),
         ("an address not of the pool", by(|way| way.address = way.machine), "Invalid"),
         ("a gateway not of the pool", by(|way| way.gateway = way.machine), "Invalid"),
         ("a node that is its own gateway", by(|way| way.gateway = way.address), "Invalid"),
@@ -42,14 +47,19 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn snapshot(version: u64, way: Option<NodeWay>, leases: Vec<NodeLease>) -> ToNode {
-    ToNode::Snapshot(Snapshot { version, way, leases })
+    ToNode::Snapshot(Snapshot { version, way, leases, ranges: vec![range()] })
+}
+
+fn range() -> IpNet {
+    "10.201.3.0/25".parse().unwrap()
 }
 
 fn lease() -> NodeLease {
     NodeLease {
         left_ms: 1_000,
-        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        ranges: vec![0],
         pods: vec!["10.42.1.7".parse().unwrap()],
+        guests: false,
     }
 }
 

@@ -42,19 +42,24 @@ pub(crate) fn node_way() -> NodeWay {
 pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
     let lease = NodeLease {
         left_ms: 3_600_000,
-        ranges: vec!["10.201.3.0/25".parse().unwrap()],
+        ranges: vec![0],
         pods: vec!["10.42.1.7".parse().unwrap()],
+        guests: true,
     };
     let both = NodeLease {
         pods: vec!["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()],
         ..lease.clone()
     };
     let way = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..node_way() };
-    let snapshot = |version, way, leases| ToNode::Snapshot(Snapshot { version, way, leases });
+    let snapshot = |way, lease| {
+        let ranges = vec!["10.201.3.0/25".parse().unwrap()];
+        ToNode::Snapshot(Snapshot { version: 3, way: Some(way), leases: vec![lease], ranges })
+    };
+    let nothing = Snapshot { version: 4, way: None, leases: vec![], ranges: vec![] };
     vec![
-        ("snapshot", snapshot(3, Some(node_way()), vec![lease])),
-        ("snapshot of both families", snapshot(3, Some(way), vec![both])),
-        ("nothing to set up", snapshot(4, None, vec![])),
+        ("snapshot", snapshot(node_way(), lease)),
+        ("snapshot of both families", snapshot(way, both)),
+        ("nothing to set up", ToNode::Snapshot(nothing)),
         ("heard", ToNode::Heard),
         ("the daemon's own", ToNode::Own),
         ("refused", ToNode::Refused { text: "the token is of another account".into() }),

@@ -13,6 +13,7 @@ use crate::message::{Outcome, Route};
 
 mod change;
 mod crossing;
+mod gate;
 mod reach;
 mod tokens;
 
@@ -76,6 +77,7 @@ fn guest_context() -> GuestContext {
         dns_config: None,
         user_namespaces: false,
         longest_grace_s: 30,
+        gate: None,
         transit: false,
         default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
         default_limits: BTreeMap::new(),
@@ -278,18 +280,19 @@ fn a_secret_is_forged_unless_it_is_the_clusters_own() {
 fn a_guest_is_recognised_by_its_marks() {
     let sent = export_pod(&home_pod(), &HomeContext::default());
     let mut guest = forged(&sent).unwrap();
-    let contract = guest_context().contract;
-    let seen = observe(contract, &guest).unwrap();
+    let ctx = guest_context();
+    let seen = observe(&ctx, &guest).unwrap();
     assert_eq!((seen.item, seen.digest), (Item::Pod(id()), digest(&sent)));
-    assert_eq!(observe(NegotiationId([8; 16]), &guest), None);
+    let other = GuestContext { contract: NegotiationId([8; 16]), ..guest_context() };
+    assert_eq!(observe(&other, &guest), None);
     guest["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     guest["status"] = json!({ "phase": "Failed", "reason": "Evicted" });
-    let pod = observe(contract, &guest).unwrap().pod.unwrap();
+    let pod = observe(&ctx, &guest).unwrap().pod.unwrap();
     assert!(pod.ended && pod.deleting);
     let message = String::new();
     assert_eq!(pod.terminal, Some(Outcome::Failed { reason: "Evicted".into(), message }));
     guest["metadata"]["finalizers"] = json!(["another.example/keeps"]);
-    let pod = observe(contract, &guest).unwrap().pod.unwrap();
+    let pod = observe(&ctx, &guest).unwrap().pod.unwrap();
     assert!(!pod.ended && pod.deleting, "our finalizer is off: it is not ours to release");
 }
 
@@ -298,7 +301,7 @@ fn no_room_is_named_as_a_kubelet_names_it() {
     let mut guest = forged(&export_pod(&home_pod(), &HomeContext::default())).unwrap();
     guest["status"] = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
         "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu." }] });
-    let pod = observe(guest_context().contract, &guest).unwrap().pod.unwrap();
+    let pod = observe(&guest_context(), &guest).unwrap().pod.unwrap();
     assert!(matches!(pod.unschedulable,
         Some(Outcome::Failed { reason, .. }) if reason == "OutOfcpu"));
 }

@@ -1,0 +1,108 @@
+//! Tables of nf_tables that see the frames of devices (`netdev`).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::conversation::{Conversation, list_flags};
+use super::message::{Attributes, CREATE, Message};
+use super::packets::{
+    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, GET_CHAIN, HEADER_BYTES, HOOK_NUMBER,
+    HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, elements, header, is_there,
+    new_rule, new_set, read_all_rules, read_sets,
+};
+use crate::error::KernelError;
+use crate::family::Family;
+use crate::packets::{FrameBase, FrameChain, FrameTable, Side};
+
+/// Of what the kernel calls the packets (`NFPROTO_NETDEV`).
+const FRAMES: u8 = 5;
+const FILTER: &str = "filter";
+/// The name of a chain's device, where it has one alone.
+const HOOK_DEVICE: u16 = 3;
+// Hooks (`NF_NETDEV_...`); the second one came with Linux 5.16.
+const INGRESS: u32 = 0;
+const EGRESS: u32 = 1;
+
+/// Puts a table in the place of whatever has its name, at one moment.
+pub(crate) fn replace_frames(
+    kernel: &mut Conversation,
+    table: &FrameTable,
+) -> Result<(), KernelError> {
+    let place = InKernel { protocol: FRAMES, table: &table.name };
+    let mut messages = place.made_anew();
+    // Rules name chains and sets, which are there by then.
+    messages.extend(table.chains.iter().map(|(name, chain)| new_chain(place, name, chain)));
+    for ((name, members), id) in table.sets.iter().zip(1..) {
+        let family = members.first().map_or(Family::V4, |member: &IpAddr| Family::of(*member));
+        messages.push(new_set(place, name, family, id));
+        messages.extend(elements(place, NEW_ELEMENTS, CREATE, name, members));
+    }
+    for (name, chain) in &table.chains {
+        messages.extend(chain.rules.iter().map(|rule| new_rule(place, name, rule)));
+    }
+    kernel.batch(messages)
+}
+
+/// The table of this name, if there is one.
+pub(crate) fn read_frames(
+    kernel: &mut Conversation,
+    name: &str,
+) -> Result<Option<FrameTable>, KernelError> {
+    let place = InKernel { protocol: FRAMES, table: name };
+    if !is_there(kernel, place)? {
+        return Ok(None);
+    }
+    let mut chains = BTreeMap::new();
+    for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), FRAMES))? {
+        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
+        if attributes.text(OF_TABLE).as_deref() == Some(name) {
+            let chain = FrameChain { base: base(&attributes)?, rules: Vec::new() };
+            chains.insert(attributes.text(CHAIN_NAME).unwrap_or_default(), chain);
+        }
+    }
+    for (chain, rule) in read_all_rules(kernel, place)? {
+        if let Some(chain) = chains.get_mut(&chain) {
+            chain.rules.push(rule);
+        }
+    }
+    let sets = read_sets(kernel, place, &Family::ALL)?;
+    Ok(Some(FrameTable { name: name.to_owned(), chains, sets }))
+}
+
+fn new_chain(place: InKernel<'_>, name: &str, chain: &FrameChain) -> Message {
+    let mut message = place.message(NEW_CHAIN, CREATE);
+    message.put_text(CHAIN_NAME, name);
+    if let Some(base) = &chain.base {
+        message.nest(CHAIN_HOOK, |message| {
+            message.put_be32(HOOK_NUMBER, hook_number(base.side));
+            message.put_be32(HOOK_PRIORITY, base.priority.cast_unsigned());
+            message.put_text(HOOK_DEVICE, &base.device);
+        });
+        message.put_be32(CHAIN_POLICY, u32::from(base.accepts));
+        message.put_text(CHAIN_TYPE, FILTER);
+    }
+    message
+}
+
+fn base(attributes: &Attributes<'_>) -> Result<Option<FrameBase>, KernelError> {
+    if attributes.of(CHAIN_HOOK).is_none() {
+        return Ok(None);
+    }
+    let hook = attributes.within(CHAIN_HOOK)?;
+    let number = hook.be32(HOOK_NUMBER);
+    let side = [Side::In, Side::Out].into_iter().find(|side| Some(hook_number(*side)) == number);
+    Ok(Some(FrameBase {
+        // Of several, and of none, there is no name: that is not one of ours.
+        device: hook.text(HOOK_DEVICE).unwrap_or_default(),
+        side: side.ok_or(KernelError::Garbled)?,
+        priority: hook.be32(HOOK_PRIORITY).unwrap_or_default().cast_signed(),
+        accepts: attributes.be32(CHAIN_POLICY) == Some(ACCEPT),
+    }))
+}
+
+fn hook_number(side: Side) -> u32 {
+    match side {
+        Side::In => INGRESS,
+        Side::Out => EGRESS,
+    }
+}

@@ -1,0 +1,360 @@
+//! What a pod's own device lets through, where the pod may reach nobody but those that are named.
+//!
+//! No rule remembers anything: a flood fills no table, and whoever is reached by a changed table
+//! goes on as before. What is not known for what it is matches no condition, so that conditions
+//! only ever accept, and each chain drops what is left. Whoever sends may tell the kernel that
+//! something else is in a frame than its header says: both are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::expression::{
+    Expression, Verdict, address, destination, is_kind, is_protocol, lacks_more_headers, source,
+};
+use super::frames::{FrameBase, FrameChain, FrameTable};
+use super::rule::{drop_of, rule};
+use super::table::{PacketRule, Side, Table};
+use crate::closed::Closed;
+use crate::family::Family;
+use crate::overlay::Mac;
+
+/// Sees what leaves after whoever rewrites it, and what comes before them: so it speaks of what is
+/// on the wire.
+const LAST: i32 = 10;
+const FIRST: i32 = -10;
+
+const LEAVING: &str = "leaving";
+const ARRIVING: &str = "arriving";
+const TO_NEIGHBOURS: &str = "to_neighbours";
+
+// What frames have in them (IEEE 802's EtherType).
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ARP: u16 = 0x0806;
+/// Of a frame, where the address of its sender stands.
+const SENDER: Expression = Expression::Frame { offset: 6, bytes: 6 };
+/// Of ARP, what it is about: addresses of Ethernet and of IPv4 (RFC 826), and then a question or an
+/// answer of whom, by both his addresses.
+const ARP_HEAD: Expression = Expression::Header { offset: 0, bytes: 6 };
+const ETHERNET_AND_IPV4: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
+const ARP_SENDER_MAC: Expression = Expression::Header { offset: 8, bytes: 6 };
+const ARP_SENDER: Expression = Expression::Header { offset: 14, bytes: 4 };
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+/// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
+const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
+const SYN_AND_ACK: u8 = 0x12;
+const SYN: u8 = 0x02;
+const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
+/// The answer to an echo, and errors: unreachable, time exceeded, parameter problem (RFC 792).
+const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
+/// The same, with "packet too big" (RFC 4443).
+const ANSWERS_V6: [u8; 5] = [129, 1, 2, 3, 4];
+/// Who has an address, and that somebody has it: of whom (RFC 4861, section 4.3 and 4.4).
+const ASKS: u8 = 135;
+const SAYS: u8 = 136;
+const ABOUT: Expression = Expression::Transport { offset: 8, bytes: 16 };
+/// Of ICMPv6, 132 to 139 as two times four: whatever is said of groups, routers and neighbours.
+const OF_THE_LINK: [u8; 2] = [0x84, 0x88];
+const FOUR_OF_THEM: u8 = 0xfc;
+
+/// The device of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    /// What it is called where the rules are.
+    pub(crate) name: String,
+    /// The pod's own address in frames.
+    pub(crate) mac: Mac,
+    /// The pod's addresses of the link, of IPv6: neighbours are asked with them, nobody is called.
+    pub(crate) of_link: BTreeSet<IpAddr>,
+}
+
+/// The table in a pod's own namespace.
+pub(crate) fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
+    let scopes = scopes(wanted);
+    let mut chains = leaving(&scopes, interface, Side::Out, LAST);
+    chains.extend(arriving(&scopes, interface));
+    table(wanted, interface, chains)
+}
+
+/// Those of a family that has an address of the pod.
+struct Scope<'a> {
+    wanted: &'a Closed,
+    family: Family,
+}
+
+fn scopes(wanted: &Closed) -> Vec<Scope<'_>> {
+    let has = |family: &Family| wanted.own.iter().any(|own| Family::of(*own) == *family);
+    let families = Family::ALL.into_iter().filter(has);
+    families.map(|family| Scope { wanted, family }).collect()
+}
+
+fn table(
+    wanted: &Closed,
+    interface: &Interface,
+    chains: BTreeMap<String, FrameChain>,
+) -> FrameTable {
+    let mut sets: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    for scope in scopes(wanted) {
+        let is_of_it = |address: &&IpAddr| Family::of(**address) == scope.family;
+        let own = wanted.own.iter().filter(is_of_it);
+        let node = wanted.node.iter().filter(is_of_it);
+        sets.insert(scope.name("own"), own.copied().collect());
+        sets.insert(scope.name("node"), node.copied().collect());
+        for range in scope.reached() {
+            sets.entry(scope.reached_set(range)).or_default().insert(range.network());
+        }
+        if scope.family == Family::V6 {
+            let own = wanted.own.iter().filter(is_of_it).chain(&interface.of_link);
+            sets.insert(scope.name("asking"), own.copied().collect());
+        }
+    }
+    sets.retain(|_, members| !members.is_empty());
+    FrameTable { name: Table::NAME.to_owned(), chains, sets }
+}
+
+impl Scope<'_> {
+    /// What a set or chain of this family is called.
+    fn name(&self, what: &str) -> String {
+        let family = match self.family {
+            Family::V4 => "four",
+            Family::V6 => "six",
+        };
+        format!("{what}_{family}")
+    }
+
+    fn reached(&self) -> impl Iterator<Item = IpNet> + '_ {
+        let ranges = self.wanted.reached.iter().map(IpNet::trunc);
+        ranges.filter(|range| Family::of_net(*range) == self.family)
+    }
+
+    /// Ranges of one length are in one set.
+    fn reached_set(&self, range: IpNet) -> String {
+        self.name(&format!("reached_{}", range.prefix_len()))
+    }
+
+    /// What is loaded is in a range that is reached: a rule for each of their lengths.
+    fn is_reached(&self, loaded: &Expression, comment: &str) -> Vec<PacketRule> {
+        let by_length: BTreeMap<u8, IpNet> =
+            self.reached().map(|range| (range.prefix_len(), range)).collect();
+        let one = |range: IpNet| {
+            let mask = Expression::Mask(address(range.netmask()));
+            let words = [loaded.clone(), mask, Expression::In(self.reached_set(range))];
+            rule(comment, words, Verdict::Accept)
+        };
+        by_length.into_values().map(one).collect()
+    }
+
+    fn has_node(&self) -> bool {
+        self.wanted.node.iter().any(|node| Family::of(*node) == self.family)
+    }
+
+    fn is_in(&self, loaded: Expression, what: &str) -> [Expression; 2] {
+        [loaded, Expression::In(self.name(what))]
+    }
+
+    fn kind(&self) -> u16 {
+        match self.family {
+            Family::V4 => IPV4,
+            Family::V6 => IPV6,
+        }
+    }
+
+    fn icmp(&self) -> u8 {
+        match self.family {
+            Family::V4 => ICMP,
+            Family::V6 => ICMPV6,
+        }
+    }
+
+    fn goto(&self, what: &str) -> Verdict {
+        Verdict::Goto(self.name(what))
+    }
+}
+
+/// What a pod may send: as seen by its own device or, coming in, by the node's end of it.
+fn leaving(
+    scopes: &[Scope<'_>],
+    interface: &Interface,
+    side: Side,
+    priority: i32,
+) -> BTreeMap<String, FrameChain> {
+    let mac = interface.mac.0.to_vec();
+    let mut rules =
+        vec![drop_of("from the device of somebody else", [SENDER, Expression::IsNot(mac.clone())])];
+    let mut chains = BTreeMap::new();
+    for scope in scopes {
+        if scope.family == Family::V4 {
+            let head = [ARP_HEAD, Expression::Is(ETHERNET_AND_IPV4.to_vec())];
+            let sender = [ARP_SENDER_MAC, Expression::Is(mac.clone())];
+            let words = is_kind(ARP).into_iter().chain(head).chain(sender);
+            let own = words.chain(scope.is_in(ARP_SENDER, "own"));
+            rules.push(rule("asks neighbours, as who it is", own, Verdict::Accept));
+        }
+        rules.push(rule("of this family", is_kind(scope.kind()), scope.goto(LEAVING)));
+        chains.insert(scope.name(LEAVING), plain(leaving_of(scope)));
+        chains.insert(scope.name("to"), plain(to(scope)));
+        if scope.family == Family::V6 {
+            chains.insert(TO_NEIGHBOURS.to_owned(), plain(to_neighbours(scope)));
+        }
+        if scope.has_node() {
+            chains.insert(scope.name("to_node"), plain(to_node(scope)));
+        }
+    }
+    rules.push(drop_of("of no family that it has", []));
+    chains.insert(LEAVING.to_owned(), based(interface, side, priority, rules));
+    chains
+}
+
+fn leaving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let mut rules = Vec::new();
+    if scope.family == Family::V6 {
+        rules.extend(about_neighbours(scope));
+    }
+    let forged = [source(scope.family), Expression::NotIn(scope.name("own"))];
+    rules.push(drop_of("source of somebody else", forged));
+    for protocol in [TCP, UDP, scope.icmp()] {
+        rules.push(rule("of a protocol that passes", is_protocol(protocol), scope.goto("to")));
+    }
+    rules.push(drop_of("of another protocol", []));
+    rules
+}
+
+/// Who has an address is asked and answered on the link alone, and as who it is; whoever asks
+/// without an address asks about his own. All else that is said of the link is dropped, wherever
+/// it goes.
+fn about_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let nobody = [source(scope.family), Expression::Is(vec![0; 16])];
+    let is = |kind: u8| {
+        let plain = lacks_more_headers(ICMPV6).into_iter().chain(is_protocol(ICMPV6));
+        plain.chain([ICMP_TYPE, Expression::Is(vec![kind])])
+    };
+    let asking = || scope.is_in(source(scope.family), "asking");
+    let about = || scope.is_in(ABOUT, "asking");
+    let goto = || Verdict::Goto(TO_NEIGHBOURS.to_owned());
+    let mut rules = vec![
+        rule("asks neighbours, as who it is", is(ASKS).chain(asking()), goto()),
+        rule("asks whether it may be who it is", is(ASKS).chain(nobody).chain(about()), goto()),
+        rule("says who it is", is(SAYS).chain(asking()).chain(about()), goto()),
+    ];
+    rules.extend(OF_THE_LINK.map(|kinds| {
+        let mask = Expression::Mask(vec![FOUR_OF_THEM]);
+        let is_one = [ICMP_TYPE, mask, Expression::Is(vec![kinds])];
+        let words = is_protocol(ICMPV6).into_iter().chain(is_one);
+        drop_of("about groups, routers or neighbours", words)
+    }));
+    rules
+}
+
+/// To the link (fe80::/10, ff02::/16; RFC 4291, section 2.5.6 and 2.7) and to the node. Whatever
+/// else it goes to is behind a router, who would send it on.
+fn to_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let beginning = Expression::Header { offset: 24, bytes: 2 };
+    let one = |mask: [u8; 2], is: [u8; 2]| {
+        let words = [beginning.clone(), Expression::Mask(mask.into()), Expression::Is(is.into())];
+        rule("on the link", words, Verdict::Accept)
+    };
+    let mut rules = vec![one([0xff, 0xc0], [0xfe, 0x80]), one([0xff, 0xff], [0xff, 0x02])];
+    if scope.has_node() {
+        let node = scope.is_in(destination(scope.family), "node");
+        rules.push(rule("to the node", node, Verdict::Accept));
+    }
+    rules.push(drop_of("about neighbours to somebody who is none", []));
+    rules
+}
+
+/// The node comes first: a range may have its addresses in it.
+fn to(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let to = destination(scope.family);
+    let mut rules = Vec::new();
+    if scope.has_node() {
+        rules.push(rule("to the node", scope.is_in(to.clone(), "node"), scope.goto("to_node")));
+    }
+    rules.extend(scope.is_reached(&to, "to whom it may reach"));
+    rules.push(drop_of("to nobody whom it may reach", []));
+    rules
+}
+
+/// Answers, by what they are, whole: nothing is put together of them there.
+fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let whole = |protocol: u8| -> Vec<Expression> {
+        match scope.family {
+            Family::V4 => {
+                // More to come, or where this part belongs (RFC 791, section 3.1).
+                let parts = Expression::Header { offset: 6, bytes: 2 };
+                let mask = Expression::Mask(vec![0x3f, 0xff]);
+                let whole = [parts, mask, Expression::Is(vec![0, 0])];
+                is_protocol(protocol).into_iter().chain(whole).collect()
+            }
+            Family::V6 => {
+                lacks_more_headers(protocol).into_iter().chain(is_protocol(protocol)).collect()
+            }
+        }
+    };
+    let bits = Expression::Mask(vec![SYN_AND_ACK]);
+    let goes_on = [TCP_FLAGS, bits, Expression::IsNot(vec![SYN])];
+    let tcp = whole(TCP).into_iter().chain(goes_on);
+    let mut rules = vec![rule("connections that the node began", tcp, Verdict::Accept)];
+    let kinds = match scope.family {
+        Family::V4 => &ANSWERS_V4[..],
+        Family::V6 => &ANSWERS_V6[..],
+    };
+    for kind in kinds {
+        let is = [ICMP_TYPE, Expression::Is(vec![*kind])];
+        let words = whole(scope.icmp()).into_iter().chain(is);
+        rules.push(rule("answers to echoes, and errors", words, Verdict::Accept));
+    }
+    rules.push(drop_of("to the node, and no answer", []));
+    rules
+}
+
+/// What may come to a pod.
+fn arriving(scopes: &[Scope<'_>], interface: &Interface) -> BTreeMap<String, FrameChain> {
+    let mut rules = Vec::new();
+    let mut chains = BTreeMap::new();
+    for scope in scopes {
+        if scope.family == Family::V4 {
+            rules.push(rule("from neighbours", is_kind(ARP), Verdict::Accept));
+        }
+        rules.push(rule("of this family", is_kind(scope.kind()), scope.goto(ARRIVING)));
+        chains.insert(scope.name(ARRIVING), plain(arriving_of(scope)));
+    }
+    rules.push(drop_of("of no family that it has", []));
+    chains.insert(ARRIVING.to_owned(), based(interface, Side::In, FIRST, rules));
+    chains
+}
+
+fn arriving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let mut rules = Vec::new();
+    if scope.family == Family::V6 {
+        rules.extend([ASKS, SAYS].map(|kind| {
+            let is = [ICMP_TYPE, Expression::Is(vec![kind])];
+            let plain = lacks_more_headers(ICMPV6).into_iter().chain(is_protocol(ICMPV6));
+            rule("from neighbours", plain.chain(is), Verdict::Accept)
+        }));
+    }
+    let other = [destination(scope.family), Expression::NotIn(scope.name("own"))];
+    rules.push(drop_of("to somebody else", other));
+    let from = source(scope.family);
+    if scope.has_node() {
+        let node = scope.is_in(from.clone(), "node");
+        rules.push(rule("from the node", node, Verdict::Accept));
+    }
+    rules.extend(scope.is_reached(&from, "from whom it may reach"));
+    rules.push(drop_of("from nobody whom it may reach", []));
+    rules
+}
+
+fn plain(rules: Vec<PacketRule>) -> FrameChain {
+    FrameChain { base: None, rules }
+}
+
+fn based(interface: &Interface, side: Side, priority: i32, rules: Vec<PacketRule>) -> FrameChain {
+    let device = interface.name.clone();
+    FrameChain { base: Some(FrameBase { device, side, priority, accepts: false }), rules }
+}

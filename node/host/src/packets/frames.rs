@@ -1,0 +1,40 @@
+//! A table of packet rules that sees whole frames, at devices by their names, as the kernel keeps
+//! it. What it drops nobody else has seen, and what others drop or accept does not matter to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::table::{PacketRule, Side};
+
+/// A table of nf_tables for frames (`netdev`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FrameTable {
+    /// What the table is called.
+    pub(crate) name: String,
+    /// Its chains, by their names.
+    pub(crate) chains: BTreeMap<String, FrameChain>,
+    /// Its sets of addresses, by their names: each is of one family, and none is empty.
+    pub(crate) sets: BTreeMap<String, BTreeSet<IpAddr>>,
+}
+
+/// A chain of rules about frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FrameChain {
+    /// Where frames come in; without, by other chains alone.
+    pub(crate) base: Option<FrameBase>,
+    /// What is asked of each frame, in order, until there is a verdict.
+    pub(crate) rules: Vec<PacketRule>,
+}
+
+/// Where and when a chain sees frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FrameBase {
+    /// At which device, by its name.
+    pub(crate) device: String,
+    /// Those that come in by it, or those that go out.
+    pub(crate) side: Side,
+    /// Among chains of the side, smaller ones come first.
+    pub(crate) priority: i32,
+    /// Whether frames pass that no rule speaks of.
+    pub(crate) accepts: bool,
+}

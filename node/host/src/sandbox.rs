@@ -1,0 +1,199 @@
+//! Where a pod is on this machine: whoever runs it (containerd, CRI-O) leaves a file for each network
+//! namespace, and nothing that says whose it is. So each is entered, and asked for its addresses.
+//!
+//! Whoever enters a namespace is a thread that ends there and never comes back.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns};
+
+use crate::error::{HostError, KernelError};
+use crate::limits;
+use crate::netlink::{
+    Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_devices, route_to,
+};
+
+/// The network namespace of this thread, wherever `/proc` says it.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// Where a pod is on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sandbox {
+    /// The file of its network namespace.
+    pub path: PathBuf,
+    /// By which the kernel knows the namespace, whatever file it has: numbers of a device and of
+    /// an inode.
+    pub id: (u64, u64),
+    /// The pod's own device, by its index in that namespace.
+    pub device: u32,
+    /// The node's end of it, by its index on the node; none, where they are no pair.
+    pub peer: Option<u32>,
+}
+
+/// The sandbox of whoever has this address of the pod network here, in one of the folders of
+/// namespaces; none: nobody. A folder that is not there is passed over, but one has to be.
+///
+/// # Errors
+/// When two have it, the node's route to it leads to another pod, or a namespace cannot be entered.
+pub fn sandbox_of(folders: &[&Path], address: IpAddr) -> Result<Option<Sandbox>, HostError> {
+    let mut found: Option<(Sandbox, File)> = None;
+    let own = File::open(OWN).and_then(|file| id(&file));
+    let own = own.map_err(entering(Path::new(OWN)))?;
+    // A namespace may have several files, as /var/run is /run.
+    let mut seen = BTreeSet::from([own]);
+    for path in files(folders)? {
+        let Some(file) = open(&path)? else { continue };
+        let id = id(&file).map_err(entering(&path))?;
+        if !seen.insert(id) {
+            continue;
+        }
+        let device = match inside(&path, &file, || device_of(address)) {
+            Ok(Some(device)) => device,
+            Ok(None) => continue,
+            // Not a namespace, or not yet.
+            Err(HostError::Enter { source, .. }) if is_number(&source, Errno::EINVAL) => continue,
+            Err(error) => return Err(error),
+        };
+        if let Some((first, _)) = found {
+            return Err(HostError::TwoSandboxes { address, one: first.path, other: path });
+        }
+        found = Some((Sandbox { path, id, device, peer: None }, file));
+    }
+    let Some((sandbox, file)) = found else { return Ok(None) };
+    let peer = peer(&sandbox, &file, address)?;
+    Ok(Some(Sandbox { peer, ..sandbox }))
+}
+
+impl Sandbox {
+    /// Does something in its namespace, if that is still the one which was found.
+    pub(crate) fn inside<T: Send>(
+        &self,
+        job: impl FnOnce() -> Result<T, HostError> + Send,
+    ) -> Result<T, HostError> {
+        let gone = || HostError::SandboxGone { path: self.path.clone() };
+        let file = open(&self.path)?.ok_or_else(gone)?;
+        if id(&file).map_err(entering(&self.path))? != self.id {
+            return Err(gone());
+        }
+        inside(&self.path, &file, job)
+    }
+}
+
+/// Each file in these folders, in order.
+fn files(folders: &[&Path]) -> Result<Vec<PathBuf>, HostError> {
+    let mut paths = Vec::new();
+    let mut is_there = false;
+    for folder in folders {
+        let reading = |source| HostError::Folder { folder: folder.to_path_buf(), source };
+        let entries = match folder.read_dir() {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(reading(error)),
+        };
+        is_there = true;
+        for entry in entries {
+            paths.push(entry.map_err(reading)?.path());
+            if paths.len() > limits::NAMESPACES {
+                return Err(HostError::Namespaces { most: limits::NAMESPACES });
+            }
+        }
+    }
+    let first = folders.first().filter(|_| !is_there);
+    match first {
+        Some(folder) => Err(HostError::Folder {
+            folder: folder.to_path_buf(),
+            source: io::ErrorKind::NotFound.into(),
+        }),
+        None => {
+            paths.sort();
+            Ok(paths)
+        }
+    }
+}
+
+/// None: it is gone. Nobody waits for the other end of what is no namespace.
+fn open(path: &Path) -> Result<Option<File>, HostError> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    match file {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(entering(path)(error)),
+    }
+}
+
+fn id(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Does something in a namespace, and waits for that.
+fn inside<T: Send>(
+    path: &Path,
+    file: &File,
+    job: impl FnOnce() -> Result<T, HostError> + Send,
+) -> Result<T, HostError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("sandbox".to_owned());
+        let entered = thread.spawn_scoped(scope, || {
+            let entered = setns(file.as_fd(), CloneFlags::CLONE_NEWNET);
+            entered.map_err(|error| entering(path)(error.into()))?;
+            job()
+        });
+        let panicked = |_| entering(path)(io::Error::other("its thread has ended"));
+        entered.map_err(entering(path))?.join().map_err(panicked)?
+    })
+}
+
+/// The device that has an address, in the namespace of this thread.
+fn device_of(address: IpAddr) -> Result<Option<u32>, HostError> {
+    let reading = |source| HostError::Read { what: "addresses of a pod", source };
+    let mut kernel = Conversation::about_routing().map_err(reading)?;
+    let addresses = read_addresses(&mut kernel).map_err(reading)?;
+    let having = addresses.iter().find(|one| one.net.addr() == address);
+    Ok(having.map(|one| one.device))
+}
+
+/// The node's end of a pod's device. The node's route to the address may not lead to another
+/// pod's: whoever has the address there is not whom others reach by it.
+fn peer(sandbox: &Sandbox, file: &File, address: IpAddr) -> Result<Option<u32>, HostError> {
+    let reading = |source: KernelError| HostError::Read { what: "way to a pod", source };
+    let mut kernel = Conversation::about_routing().map_err(reading)?;
+    // With this list the kernel gives numbers to the namespaces that devices lead to.
+    let devices = read_devices(&mut kernel).map_err(reading)?;
+    let number = id_of_namespace(&mut kernel, file.as_raw_fd()).map_err(reading)?;
+    let is_peer = |device: &&Device| {
+        device.is_pair
+            && device.link == Some(sandbox.device)
+            && number.is_some()
+            && device.link_namespace == number
+    };
+    let peer = devices.iter().find(is_peer);
+    let by = match route_to(&mut kernel, address).map_err(reading)? {
+        RouteTo::Device(index) => devices.iter().find(|device| device.index == index),
+        RouteTo::Itself => None,
+        RouteTo::Nowhere => return Ok(peer.map(|device| device.index)),
+    };
+    let is_right = by.is_some_and(|by| {
+        let is_anothers = by.is_pair && by.link_namespace.is_some();
+        peer.is_some_and(|peer| peer.index == by.index) || !is_anothers
+    });
+    if !is_right {
+        return Err(HostError::Elsewhere { address, path: sandbox.path.clone() });
+    }
+    Ok(peer.map(|device| device.index))
+}
+
+fn is_number(error: &io::Error, number: Errno) -> bool {
+    error.raw_os_error() == Some(number as i32)
+}
+
+fn entering(path: &Path) -> impl Fn(io::Error) -> HostError + '_ {
+    |source| HostError::Enter { path: path.to_path_buf(), source }
+}

@@ -1,0 +1,75 @@
+//! Guests that are to be held back until they are isolated: one that is not, and what waits.
+
+mod told;
+
+use mercato_offload::guest::{Effect, Failure, Input, Observed, ObservedPod};
+use mercato_offload::key::Item;
+use mercato_offload::message::{Outcome, Refusal, Report, Stage, ToHome};
+use mercato_protocol::id::Digest;
+
+use told::{Asked, pod, put};
+
+fn seen() -> ObservedPod {
+    ObservedPod {
+        status: Digest::of(b"pending"),
+        terminal: None,
+        deleting: false,
+        ended: false,
+        unschedulable: None,
+        ungated: None,
+        held: true,
+        address: None,
+    }
+}
+
+fn observed(digest: &[u8], pod: ObservedPod) -> Input {
+    let item = Item::Pod(told::pod("u1", "web"));
+    Input::Observed(Observed { item, digest: Digest::of(digest), pod: Some(pod) })
+}
+
+fn asked() -> (Asked, Item) {
+    let (mut asked, web) = (Asked::of_provider(), Item::Pod(pod("u1", "web")));
+    let made = asked.is_told(put(web.clone()));
+    assert!(matches!(&made[..], [Effect::Apply(item, ..)] if *item == web), "{made:?}");
+    (asked, web)
+}
+
+#[test]
+fn one_that_nothing_holds_back_is_ended_and_never_made_again() {
+    let (mut asked, web) = asked();
+    let why =
+        Refusal { path: "spec.initContainers[0]".to_owned(), reason: "is not ours".to_owned() };
+    let ungated = ObservedPod { ungated: Some(why), ..seen() };
+    asked.does(Input::Written(web.clone()));
+    let done = asked.does(observed(b"web", ungated.clone()));
+    assert!(done.contains(&Effect::Delete(web.clone(), Some(0))), "{done:?}");
+    asked.does(Input::Written(web.clone()));
+    let ended = ObservedPod { deleting: true, ended: true, ..ungated };
+    let refused = Outcome::Failed {
+        reason: "OffloadRefused".to_owned(),
+        message: "spec.initContainers[0]: is not ours".to_owned(),
+    };
+    let stage = Stage::Ended(refused.clone());
+    let report = Report { status: Some(Digest::of(b"pending")), stage };
+    let said = asked.says(observed(b"web", ended));
+    assert!(said.contains(&ToHome::Status { pod: pod("u1", "web"), report }), "{said:?}");
+    let taken = asked.is_told(mercato_offload::message::ToGuest::Taken(pod("u1", "web")));
+    assert!(taken.contains(&Effect::Release(pod("u1", "web"))), "{taken:?}");
+    asked.does(Input::Written(web.clone()));
+    asked.does(Input::Gone(web.clone()));
+    assert_eq!(asked.is_told(put(web)), [], "its uid has been used");
+}
+
+#[test]
+fn what_waits_for_the_gate_is_written_once_it_is_through() {
+    let (mut asked, web) = asked();
+    asked.does(Input::Written(web.clone()));
+    // Without its ephemeral containers it is not what home wants.
+    let tried = asked.does(observed(b"a part of it", seen()));
+    assert!(matches!(&tried[..], [.., Effect::Update(..)]), "{tried:?}");
+    assert_eq!(asked.does(Input::NotWritten(web, Failure::Transient)), []);
+    assert_eq!(asked.does(observed(b"a part of it", seen())), [], "it waits");
+    let open = ObservedPod { held: false, ..seen() };
+    let tried = asked.does(observed(b"a part of it", open));
+    assert!(matches!(&tried[..], [Effect::Update(..)]), "at once: {tried:?}");
+}
