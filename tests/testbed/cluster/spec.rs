@@ -58,9 +58,9 @@ pub enum ProxyMode {
 /// Of which families the addresses of pods, Services and nodes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Families {
-    /// Of IPv4 alone.
+    /// All of them of IPv4 alone.
     Ipv4,
-    /// IPv6 beside IPv4.
+    /// Each has one of IPv6 beside that of IPv4.
     Both,
 }
 

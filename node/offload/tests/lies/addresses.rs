@@ -166,13 +166,14 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
         |guest: &str| GuestAddress { pod: id.clone(), address, guest: guest.parse().unwrap() };
     let effects = asked.is_told(ToGuest::Address { pod: id.clone(), address });
     assert!(effects.contains(&guest::Effect::Map(map("10.42.0.5"))), "{effects:?}");
-    let said = |said: Vec<ToHome>| -> Vec<(Option<IpAddr>, bool)> {
-        let said = said.into_iter();
-        said.filter_map(|it| match it {
-            ToHome::InForce { address, second, .. } => Some((address, second)),
-            _ => None,
-        })
-        .collect()
+    let said = |said: Vec<ToHome>| {
+        let mut in_force = Vec::new();
+        for word in said {
+            if let ToHome::InForce { address, second, .. } = word {
+                in_force.push((address, second));
+            }
+        }
+        in_force
     };
     assert_eq!(said(asked.says(guest::Input::SecondMapped(map("10.42.0.9"), true))), []);
     assert_eq!(said(asked.says(guest::Input::SecondMapped(map("10.42.0.5"), true))), []);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_protocol::limits::LINE_BYTES;
-use mercato_protocol::node::FromNode;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -159,7 +158,7 @@ fn line(trouble: &Trouble) -> String {
 mod tests {
     use mercato_host::{HostError, Wanted};
     use mercato_protocol::codec::Message as _;
-    use mercato_protocol::node::{NodeWay, Snapshot};
+    use mercato_protocol::node::{FromNode, NodeWay, Snapshot};
     use mercato_protocol::tunnel::SECOND_POOL;
 
     use super::super::testing::{Fake, lease, snapshot, way};
@@ -338,7 +337,7 @@ mod tests {
         let mut stand = Stand::new(Fake::default());
         let second = |standing: Standing| match standing.state(1) {
             FromNode::State { version, trouble: None, second, .. } => (version, second),
-            other => panic!("{other:?}"),
+            other @ (FromNode::State { .. } | FromNode::Hello { .. }) => panic!("{other:?}"),
         };
         let both = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..way() };
         stand.machine.now(|now| now.second_trouble = Some("no IPv6".to_owned()));

@@ -94,7 +94,7 @@ impl Keeper {
         let settings = self.ground.gateway().ok()?;
         Some(Common {
             pool: settings.pool,
-            second: self.second,
+            second: self.second.pool(),
             vni: settings.nodes.vni,
             port: settings.nodes.overlay_port,
             mtu: limits::TUNNEL_MTU as u32,
@@ -115,8 +115,8 @@ impl Keeper {
             ranges.extend(of.clone());
             homes.extend(of.filter(|_| lease.side == Side::Provider));
         }
-        let ranges = self.ranges_of_both(ranges);
-        let homes = self.ranges_of_both(homes);
+        let ranges = self.second.ranges(ranges);
+        let homes = self.second.ranges(homes);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods });
         let leases = self.lease_wishes(said, &common);
