@@ -282,6 +282,17 @@ mod tests {
             let said = refused(&format!("gateway:\n  pool: {pool}\n"));
             assert!(said.contains("line 2") && said.contains("10.200.0.0/13"), "{said}");
         }
+        let ranges =
+            ["fd4d::", "fd4d::1/96", "fd4d::/64", "10.200.0.0/13", "fe80::/96", "::/96", "on"];
+        for pool in ranges.into_iter().chain(["::ffff:0.0.0.0/96", "ff02::/96"]) {
+            let said = refused(&format!("gateway:\n  poolV6: {pool}\n"));
+            assert!(said.contains("line 2") && said.contains("fd4d:6572:6361:746f::/96"), "{said}");
+        }
+        let pool = |text: &str| {
+            let text = format!("gateway:\n  poolV6: {text}\n");
+            Settings::parse("x", &text).unwrap().gateway.pool_v6
+        };
+        assert_eq!((pool("off"), pool("fd00:7475::/96")), (None, "fd00:7475::/96".parse().ok()));
         for port in ["0", "70000", "-1"] {
             let said = refused(&format!("gateway:\n  port: {port}\n"));
             assert!(said.contains("line 2") && said.contains("from 1 to 65535"), "{said}");

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
@@ -137,6 +137,30 @@ impl<'a> User<'a> {
         .await?;
         let address = self.kubectl(&get).await?;
         address.parse().with_context(|| format!("{pod} shows {address:?}"))
+    }
+
+    /// The addresses that a pod shows, once it shows one of each family; that of `status.podIP` is the
+    /// first.
+    ///
+    /// # Errors
+    /// When it shows others within a minute, or in another order.
+    pub async fn addresses_of(&self, pod: &str) -> Result<[IpAddr; 2]> {
+        let get = ["get", "pod", pod, "-o", "jsonpath={.status.podIP} {.status.podIPs[*].ip}"];
+        let what = format!("{pod} shows an address of each family");
+        wait::until(&what, PATIENCE, || async {
+            let said = self.kubectl(&get).await?;
+            ensure!(said.split_whitespace().count() == 3, "it shows {said:?}");
+            Ok(true)
+        })
+        .await?;
+        let said = self.kubectl(&get).await?;
+        let all = said.split_whitespace().map(str::parse).collect::<Result<Vec<IpAddr>, _>>();
+        match all.with_context(|| format!("{pod} shows {said:?}"))?[..] {
+            [alone, first, second] if alone == first && first.is_ipv4() && second.is_ipv6() => {
+                Ok([first, second])
+            }
+            _ => bail!("{pod} shows {said:?}"),
+        }
     }
 
     /// What a pod answers through its cluster's API server, as anybody may ask who has the

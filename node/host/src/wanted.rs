@@ -125,6 +125,7 @@ impl Wanted {
         let is_first = |address: &IpAddr| Family::of(*address) == family;
         let mut first = Self { second: None, ..self.clone() };
         first.ranges.retain(|range| Family::of_net(*range) == family);
+        first.homes.retain(|home| Family::of_net(*home) == family);
         first.pods.retain(is_first);
         if let Way::Device { elsewhere } = &mut first.way {
             elsewhere.retain(|pod, _| is_first(pod));

@@ -40,11 +40,11 @@ pub enum Reach {
     Not,
     /// Not yet: who was not ready is not ready until then.
     Awaited,
-    /// At both ends.
+    /// By these addresses, at both ends of the tunnel.
     At {
-        /// By this address,
+        /// The first one, which is `podIP`.
         address: IpAddr,
-        /// and by this one of the other family, if by any.
+        /// That of the other family, if it has one.
         second: Option<IpAddr>,
     },
 }

@@ -105,7 +105,7 @@ fn status() -> Status {
             enabled: true,
             port: Some(7475),
             pool: Some("10.200.0.0/13".parse().unwrap()),
-            pool_v6: None,
+            pool_v6: Some("fd4d:6572:6361:746f::/96".parse().unwrap()),
             reason: None,
             reason_v6: None,
             cut_off: Vec::new(),
@@ -239,7 +239,7 @@ fn status_is_one_screen() {
     for part in [
         "rome (mercato 0.1.0)\n",
         "  peers         1 known, 1 connected, 0 trusted\n",
-        "  gateway       UDP port 7475, pods as 10.200.0.0/13\n",
+        "  gateway       UDP port 7475, pods as 10.200.0.0/13 and\n                fd4d:6572:6361:746f::/96\n",
         "3f3f3f3f  sells to  turin  in review  8 cpu 32Gi",
         "TUNNEL TO  LINK  SINCE ",
         "  12ms  7        192.0.2.2:7475\n",

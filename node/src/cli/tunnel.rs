@@ -60,6 +60,8 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
     }
     let at = own.port.map_or("no port".to_owned(), |port| format!("UDP port {port}"));
     let pool = own.pool.map(|pool| format!(", pods as {pool}"));
+    let second = own.pool_v6.map(|pool| format!(" and {pool}"));
+    let alone = own.reason_v6.as_ref().map(|why| format!("; by IPv4 alone: {}", shown(why)));
     let why = own.reason.as_ref().map(|why| format!("; {}", shown(why)));
     let of_nodes = own.cut_off.first().map(|CutOff { node, reason }| {
         let more = match own.cut_off.len() - 1 {
@@ -68,5 +70,5 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
         };
         format!("; not for pods on {}{more}: {}", shown(node), shown(reason))
     });
-    [Some(at), pool, why, of_nodes].into_iter().flatten().collect()
+    [Some(at), pool, second, why, alone, of_nodes].into_iter().flatten().collect()
 }

@@ -28,7 +28,10 @@ pub(crate) fn gateway(
             let others = match dropping(&marks) {
                 Ok(chains) => {
                     let family = own.pool.map_or(Family::V4, Family::of_net);
-                    let sees = |chain: &&Dropping| chain.family.sees(family);
+                    let second = own.pool_v6.map(Family::of_net);
+                    let sees = |chain: &&Dropping| {
+                        chain.family.sees(family) || second.is_some_and(|it| chain.family.sees(it))
+                    };
                     chains.iter().filter(sees).map(|chain| dropped(chain, &marks)).collect()
                 }
                 Err(error) => vec![Finding::warn(CHECK, error.to_string())],
@@ -42,7 +45,11 @@ pub(crate) fn gateway(
                 let what = format!("pods on {node} reach no other cluster: {reason}");
                 Finding::warn(CHECK, what)
             });
-            [vec![runs], others, of_nodes.collect()].concat()
+            let second = own.reason_v6.as_ref().map(|why| {
+                let what = format!("pods of other clusters are reached by IPv4 alone: {why}");
+                Finding::warn(CHECK, what)
+            });
+            [vec![runs], others, second.into_iter().collect(), of_nodes.collect()].concat()
         }
     }
 }
@@ -95,6 +102,12 @@ mod tests {
         let cut_off = vec![CutOff { node, reason }];
         let cut = look(&OwnGateway { cut_off, ..runs.clone() }).pop().unwrap();
         assert_eq!((cut.verdict, cut.what.contains("n2")), (Verdict::Warn, true));
+        let reason_v6 = Some("the kernel has none".to_owned());
+        let alone = look(&OwnGateway { reason_v6, ..runs.clone() }).pop().unwrap();
+        assert_eq!(
+            (alone.verdict, alone.what.contains("IPv4 alone: the kernel")),
+            (Verdict::Warn, true)
+        );
         let named = &look(&runs)[1];
         assert!(named.what.contains("ip filter FORWARD"), "{named:?}");
         assert_eq!(named.todo[0], "nft insert rule ip filter FORWARD iifname mercato0 accept");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-use ipnet::{IpNet, Ipv6Net};
+use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_host::Marks;
 use mercato_offload::key::Uid;
@@ -30,7 +30,7 @@ use super::ground::Ground;
 use super::machine::{self, GatewaySettings};
 use super::nodes::{Nodes, PodNodes};
 use super::peers::Peers;
-use super::second::Seconds;
+use super::second::Second;
 use super::secrets::Secrets;
 use super::seen::Seen;
 use super::words::{Heard, Said, TunnelHandle};
@@ -58,7 +58,6 @@ pub(crate) struct Keeper {
     end: End,
     pods: Vec<PodPlace>,
     pod_nodes: PodNodes,
-    seconds: Seconds,
     knows_pods: bool,
     watches_pods: bool,
     nodes: Nodes,
@@ -80,12 +79,7 @@ pub(crate) struct Keeper {
     ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
     news: BTreeMap<ContractId, Told>,
     mapped: BTreeMap<(ContractId, Uid), Mapped>,
-    /// Behind which range pods are known by IPv6, where all is there that it takes.
-    second: Option<Ipv6Net>,
-    /// Why not, though the cluster has it and the owner wants it.
-    second_off: Option<String>,
-    /// An earlier run has had it.
-    had_second: bool,
+    second: Second,
 }
 
 /// What was told of a pod.
@@ -186,7 +180,6 @@ impl Before {
             end: End::new(Marks::default(), links),
             pods: Vec::new(),
             pod_nodes: PodNodes::new(),
-            seconds: Seconds::default(),
             knows_pods: false,
             watches_pods: false,
             nodes: Nodes::default(),
@@ -203,9 +196,7 @@ impl Before {
             ranges_told: BTreeMap::new(),
             news: BTreeMap::new(),
             mapped: BTreeMap::new(),
-            second: None,
-            second_off: None,
-            had_second: false,
+            second: Second::default(),
         }
     }
 }
@@ -262,7 +253,7 @@ impl Keeper {
                 Err(error) => tracing::debug!("the way to nodes is not known: {error:#}"),
             }
             let had = block_in_place(|| machine::has_second(self.end.marks()));
-            self.had_second = !partners.is_empty() && had.unwrap_or_default();
+            self.second.remember(!partners.is_empty() && had.unwrap_or_default());
         }
         self.ask_ranges();
     }
@@ -280,7 +271,7 @@ impl Keeper {
                 let of = |pod: &PodPlace| [pod.address, pod.second].into_iter().flatten();
                 let at = pods.iter().flat_map(|pod| of(pod).map(|at| (at, pod.node.clone())));
                 self.pod_nodes = at.collect();
-                self.seconds = Seconds::of(&pods);
+                self.second.learn(&pods);
                 self.pods = pods;
                 self.knows_pods = true;
             }

@@ -163,16 +163,13 @@ pub enum ToHome {
         /// What it says.
         event: PodEvent,
     },
-    /// The answer to [`ToGuest::Address`]: what the provider's gateway does with packets for that
-    /// pod from now on. Before the status that it belongs to.
+    /// Answers [`ToGuest::Address`], before the status that it belongs to: what is done from now on.
     InForce {
         /// The pod that is meant.
         pod: PodId,
-        /// They reach it by this address; none: by no address, it has none over there or the
-        /// provider cannot bring packets to it.
+        /// They reach it by this address; none: by none, since it has none or nobody brings them.
         address: Option<IpAddr>,
-        /// They reach it by IPv6 too, by the address that follows from that one
-        /// ([`second`](crate::tunnel::second)).
+        /// By the one of IPv6, too, that follows from it ([`second`](crate::tunnel::second)).
         second: bool,
     },
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use mercato_protocol::tunnel;
 use mercato_tests::capture::{Capture, Overlay, Seen};
 use mercato_tests::cluster::Cluster;
 use mercato_tests::courier::{self, Carried, Sender};
@@ -49,7 +50,22 @@ impl<'a> Calls<'a> {
     /// The addresses of the guests, once each pod and node of home is answered by each of them.
     pub(crate) async fn meet(&self) -> Result<[IpAddr; 2]> {
         let [one, two] = FAR.map(|name| self.user.address_of(name));
-        let addresses = [one.await?, two.await?];
+        self.answered([one.await?, two.await?]).await
+    }
+
+    /// The same by IPv6: each address follows from the one of IPv4.
+    pub(crate) async fn meet_by_ipv6(&self, firsts: [IpAddr; 2]) -> Result<[IpAddr; 2]> {
+        let mut seconds = firsts;
+        for (name, address) in FAR.into_iter().zip(&mut seconds) {
+            let [first, second] = self.user.addresses_of(name).await?;
+            ensure!(first == *address, "{name} is {first} by now, and not {address}");
+            follows(first, second).with_context(|| name.to_owned())?;
+            *address = second;
+        }
+        self.answered(seconds).await
+    }
+
+    async fn answered(&self, addresses: [IpAddr; 2]) -> Result<[IpAddr; 2]> {
         for from in self.senders() {
             for to in addresses {
                 wait::until(&format!("{to} answers {}", name(from)), PATIENCE, || async {
@@ -67,8 +83,12 @@ impl<'a> Calls<'a> {
     }
 
     /// Each of home's to each guest, and each guest back to each pod, by everything; and between
-    /// clusters nothing passes in clear.
-    pub(crate) async fn each_other(&self, stage: &Stage, guests: [IpAddr; 2]) -> Result<()> {
+    /// clusters nothing passes in clear. Gives as whom guests see each of home's.
+    pub(crate) async fn each_other(
+        &self,
+        stage: &Stage,
+        guests: [IpAddr; 2],
+    ) -> Result<Vec<IpAddr>> {
         let wires = Wires::watch(stage)?;
         let mut seen_as = Vec::new();
         for from in self.senders() {
@@ -88,6 +108,10 @@ impl<'a> Calls<'a> {
                 let known = known.with_context(|| format!("{from} to {to}"))?;
                 ensure!(known == is, "{from}, which is {is} at home, is seen as {known}");
             }
+            // The API server calls by the first address.
+            if is.is_ipv6() {
+                continue;
+            }
             let proxied = courier::by_pod_proxy(&self.user, from, BYTES, MARKER).await;
             let proxied = proxied.with_context(|| format!("{from} by home's API server"))?;
             let node = seen_as[NEAR.len()];
@@ -95,8 +119,26 @@ impl<'a> Calls<'a> {
         }
         let seen = wires.end()?;
         ensure!(seen.marked == 0 && seen.overlaid > 300, "on the wires: {seen:?}");
-        Ok(())
+        Ok(seen_as)
     }
+
+    /// All of that by IPv6, as whoever is known by IPv4.
+    pub(crate) async fn each_other_by_ipv6(
+        &self,
+        stage: &Stage,
+        guests: [IpAddr; 2],
+        seen_as: &[IpAddr],
+    ) -> Result<()> {
+        let seconds = self.each_other(stage, guests).await?;
+        seen_as.iter().zip(seconds).try_for_each(|(first, second)| follows(*first, second))
+    }
+}
+
+/// The one address of IPv6 that belongs to one of IPv4.
+fn follows(first: IpAddr, second: IpAddr) -> Result<()> {
+    let known = tunnel::second(tunnel::SECOND_POOL, first);
+    ensure!(known == Some(second), "{first} goes with {known:?}, and not with {second}");
+    Ok(())
 }
 
 fn name(sender: Sender<'_>) -> String {

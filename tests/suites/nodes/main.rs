@@ -9,7 +9,7 @@ mod faults;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork, ProxyMode};
+use mercato_tests::cluster::{Cidrs, ClusterSpec, Families, PodNetwork, ProxyMode};
 use mercato_tests::daemon::{Daemon, deploy};
 use mercato_tests::nodes::Nodes;
 use mercato_tests::step_timer::StepTimer;
@@ -35,10 +35,14 @@ fn main() -> ExitCode {
 
 /// As it is asked for, or as it is hardest.
 fn cluster(name: &str) -> Result<ClusterSpec> {
-    let (nodes, cidrs) = (2, Some(Cidrs::same()));
+    let (nodes, cidrs) = (2, Some(Cidrs::same_of(families()?)));
     let pod_network = suite::asked("MERCATO_POD_NETWORK")?.unwrap_or(PodNetwork::Routed);
     let proxy_mode = suite::asked("MERCATO_PROXY_MODE")?.unwrap_or(ProxyMode::Nftables);
     Ok(ClusterSpec { nodes, cidrs, pod_network, proxy_mode, ..ClusterSpec::named(name) })
+}
+
+fn families() -> Result<Families> {
+    Ok(suite::asked("MERCATO_FAMILIES")?.unwrap_or(Families::Ipv4))
 }
 
 async fn all_nodes(stage: &Stage) -> Result<()> {
@@ -65,8 +69,13 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     futures::try_join!(near.comes_to(2), far.comes_to(2))?;
     let addresses = calls.meet().await.context("with a program there")?;
     timer.step("programs have come to the other nodes");
-    calls.each_other(stage, addresses).await.context("call each other")?;
+    let seen_as = calls.each_other(stage, addresses).await.context("call each other")?;
     timer.step("all have called each other");
+    if families()? == Families::Both {
+        let guests = calls.meet_by_ipv6(addresses).await.context("meet by IPv6")?;
+        calls.each_other_by_ipv6(stage, guests, &seen_as).await.context("by IPv6")?;
+        timer.step("all have called each other by IPv6");
+    }
     faults::joined(&calls, &home, addresses).await.context("a node joins")?;
     timer.step("a node has joined, and taken nothing");
     faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::Output;
 pub use machine::Machine;
-pub use spec::{Cidrs, ClusterSpec, PodNetwork, ProxyMode};
+pub use spec::{Cidrs, ClusterSpec, Families, PodNetwork, ProxyMode};
 pub use usage::Usage;
 
 use crate::supervisor::Program;

@@ -55,6 +55,15 @@ pub enum ProxyMode {
     Iptables,
 }
 
+/// Of which families the addresses of pods, Services and nodes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Families {
+    /// All of them of IPv4 alone.
+    Ipv4,
+    /// Each has one of IPv6 beside that of IPv4.
+    Both,
+}
+
 /// Ranges of a cluster: one of each family at most.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cidrs {
@@ -88,8 +97,20 @@ impl Cidrs {
     /// The ranges of every k3s cluster, so that two clusters have the same.
     #[must_use]
     pub fn same() -> Self {
+        Self::same_of(Families::Ipv4)
+    }
+
+    /// The same of these families.
+    #[must_use]
+    pub fn same_of(families: Families) -> Self {
         let net = |text: &str| text.parse().expect("a literal range");
-        Self { pods: vec![net("10.42.0.0/16")], services: vec![net("10.43.0.0/16")] }
+        let mut same =
+            Self { pods: vec![net("10.42.0.0/16")], services: vec![net("10.43.0.0/16")] };
+        if families == Families::Both {
+            same.pods.push(net("fd42::/64"));
+            same.services.push(net("fd43::/112"));
+        }
+        same
     }
 
     fn own(index: u8, dual_stack: bool) -> Result<Self> {

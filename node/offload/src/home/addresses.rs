@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use super::pod::Second;
 use super::session::HomeSession;
 use super::{Effect, Record, RecordKey};
 use crate::address::Tunnel;
@@ -29,14 +28,10 @@ impl HomeSession {
         out: &mut Vec<Effect>,
     ) {
         let Some(pod) = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id) else { return };
-        // An answer to an earlier word of ours, or a lie.
-        if address.is_some_and(|address| pod.address != Some(address)) || pod.address.is_none() {
-            return;
+        if pod.on_in_force(address, second) {
+            out.extend(pod.carry_second());
+            self.write(&id.uid, out);
         }
-        pod.in_force = Some(address);
-        pod.second.in_force = second && address.is_some();
-        self.carry_second(&id.uid, out);
-        self.write(&id.uid, out);
     }
 
     pub(super) fn on_carried(
@@ -46,9 +41,8 @@ impl HomeSession {
         done: bool,
         out: &mut Vec<Effect>,
     ) {
-        let Some(pod) = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id) else { return };
-        if pod.asked == Some(address) {
-            pod.carried = Some(done.then_some(address));
+        let pod = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id);
+        if pod.is_some_and(|pod| pod.on_carried(address, done)) {
             self.write(&id.uid, out);
         }
     }
@@ -60,24 +54,9 @@ impl HomeSession {
         second: Option<IpAddr>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(pod) = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id) else { return };
-        if pod.asked == Some(address) && pod.second.asked {
-            pod.second.carried = Some(second);
+        let pod = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id);
+        if pod.is_some_and(|pod| pod.on_second_carried(address, second)) {
             self.write(&id.uid, out);
-        }
-    }
-
-    /// Has packets of the second family carried where the provider says that it brings them.
-    fn carry_second(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        let is_first = pod.asked.is_some() && pod.in_force == Some(pod.asked);
-        let there = is_first && pod.second.in_force;
-        if !there {
-            pod.second.carried = Some(None);
-        }
-        if std::mem::replace(&mut pod.second.asked, there) != there {
-            let asked = pod.asked.map(|it| Effect::CarrySecond(pod.id.clone(), it, there));
-            out.extend(asked);
         }
     }
 
@@ -101,16 +80,13 @@ impl HomeSession {
             }
         }
         if pod.asked != pod.address {
-            (pod.asked, pod.carried) = (pod.address, None);
-            (pod.second.asked, pod.second.carried) = (false, None);
+            pod.ask();
             let id = pod.id.clone();
             out.push(match pod.address {
                 Some(address) => Effect::Carry(id, address),
                 None => Effect::Uncarry(id),
             });
-            if pod.in_force.is_some() {
-                self.carry_second(uid, out);
-            }
+            out.extend(pod.carry_second());
         }
     }
 
@@ -118,11 +94,7 @@ impl HomeSession {
     pub(super) fn uncall(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(address) = pod.address.take() else { return };
-        (pod.in_force, pod.carried) = (None, None);
-        pod.second = Second::default();
-        if pod.asked.take().is_some() {
-            out.push(Effect::Uncarry(pod.id.clone()));
-        }
+        out.extend(pod.uncarry());
         self.addresses.give_back(address);
         out.push(Effect::Erase(RecordKey::Address(uid.clone())));
         if std::mem::take(&mut self.addresses.short) {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 
-use super::{Config, HomePod, Write};
+use super::{Config, Effect, HomePod, Write};
 use crate::address::{Reach, Tunnel};
 use crate::key::{Item, ObjectKey, PodId};
 use crate::message::{Refusal, Report, Stage, ToGuest};
@@ -85,6 +85,60 @@ impl Pod {
             in_force: None,
             second: Second::default(),
         }
+    }
+
+    /// Packets for it are to be carried by its address from now on; by none, if it has none.
+    pub(super) fn ask(&mut self) {
+        (self.asked, self.carried) = (self.address, None);
+        (self.second.asked, self.second.carried) = (false, None);
+    }
+
+    /// The provider says what it does with packets for it; whether that is about its address.
+    pub(super) fn on_in_force(&mut self, address: Option<IpAddr>, second: bool) -> bool {
+        // Otherwise it is an answer to an earlier word of ours, or a lie.
+        let is_its = self.address.is_some() && (address.is_none() || address == self.address);
+        if is_its {
+            self.in_force = Some(address);
+            self.second.in_force = second && address.is_some();
+        }
+        is_its
+    }
+
+    /// Packets are carried by this address, or cannot be; whether that was asked.
+    pub(super) fn on_carried(&mut self, address: IpAddr, done: bool) -> bool {
+        let is_asked = self.asked == Some(address);
+        if is_asked {
+            self.carried = Some(done.then_some(address));
+        }
+        is_asked
+    }
+
+    /// Packets for it are carried by no address any more.
+    pub(super) fn uncarry(&mut self) -> Option<Effect> {
+        (self.in_force, self.carried, self.second) = (None, None, Second::default());
+        self.asked.take().map(|_| Effect::Uncarry(self.id.clone()))
+    }
+
+    /// Packets of the second family are carried by this address, or by none; whether that was asked.
+    pub(super) fn on_second_carried(&mut self, address: IpAddr, by: Option<IpAddr>) -> bool {
+        let is_asked = self.asked == Some(address) && self.second.asked;
+        if is_asked {
+            self.second.carried = Some(by);
+        }
+        is_asked
+    }
+
+    /// Has packets of the second family carried where the provider says that it brings them.
+    pub(super) fn carry_second(&mut self) -> Option<Effect> {
+        let in_force = self.in_force?;
+        let there = self.asked.is_some() && in_force == self.asked && self.second.in_force;
+        if !there {
+            self.second.carried = Some(None);
+        }
+        if std::mem::replace(&mut self.second.asked, there) == there {
+            return None;
+        }
+        Some(Effect::CarrySecond(self.id.clone(), self.asked?, there))
     }
 
     /// Neither known at home nor known to be gone from it.

@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 53] = [
+const FIELDS: [&str; 54] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -97,6 +97,7 @@ const FIELDS: [&str; 53] = [
     "status/gateway/cutOff/node",
     "status/gateway/cutOff/reason",
     "status/gateway/reason",
+    "status/gateway/reasonV6",
     "status/health",
     "status/name",
     "status/tunnels/reason",
@@ -206,6 +207,7 @@ fn status() -> Status {
     };
     let gateway = OwnGateway {
         reason: Some("x".to_owned()),
+        reason_v6: Some("x".to_owned()),
         cut_off: vec![CutOff { node: "x".to_owned(), reason: "x".to_owned() }],
         ..super::status().gateway
     };

@@ -20,9 +20,9 @@ use tokio_rustls::client::TlsStream;
 
 use super::super::{pin, wire};
 use super::force::Heard;
-use super::keeper::Standing;
 use super::machine::Machine;
 use super::places::{Control, Places, PlacesError};
+use super::standing::Standing;
 use crate::limits;
 
 /// How long each thing takes at most, or is waited for.

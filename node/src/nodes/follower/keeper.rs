@@ -7,46 +7,15 @@ use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_protocol::limits::LINE_BYTES;
-use mercato_protocol::node::FromNode;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::super::closing::{Closing, Closings};
-use super::force::{Force, Heard, Target, Word};
+use super::force::{Force, Heard, Target};
 use super::look::{Done, Outcome, look};
 use super::machine::{Machine, Trouble};
+use super::standing::Standing;
 use crate::limits;
-
-/// How it is with this node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// The snapshot that is in force; none before the first.
-    word: Option<Word>,
-    /// The largest packet of the network of the nodes here; zero while that is not known.
-    mtu: u32,
-    /// The node's address of the pool that is in force.
-    pub(super) address: Option<IpAddr>,
-    /// Why the latest snapshot is not in force, in a line.
-    trouble: Option<String>,
-    /// What is in force is so for both families.
-    second: bool,
-    /// Why guests cannot be closed here, in a line.
-    open: Option<String>,
-}
-
-impl Standing {
-    /// The same as it is said on this connection.
-    pub(super) fn state(&self, connection: u64) -> FromNode {
-        let of_this = self.word.filter(|word| word.connection == connection);
-        FromNode::State {
-            version: of_this.map_or(0, |word| word.version),
-            mtu: self.mtu,
-            trouble: self.trouble.clone(),
-            second: self.second && of_this.is_some(),
-            open: self.open.clone(),
-        }
-    }
-}
 
 /// What it is that keeps the machine so.
 pub(super) struct NodeKeeper<M> {
@@ -118,7 +87,7 @@ impl<M: Machine> NodeKeeper<M> {
             {
                 return;
             }
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 

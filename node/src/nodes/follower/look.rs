@@ -12,7 +12,7 @@ pub(super) struct Outcome {
     pub(super) done: Result<Done, Trouble>,
 }
 
-/// What there is now.
+/// What there is on the machine now.
 pub(super) enum Done {
     /// With this address of the pool, if there is one.
     Stays(Option<IpAddr>),

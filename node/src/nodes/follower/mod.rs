@@ -12,6 +12,7 @@ mod keeper;
 mod look;
 mod machine;
 mod places;
+mod standing;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Keeper {
                 continue;
             };
             let ranges = lease.ranges.iter().map(|range| range.local).collect();
-            let reached = Arc::new(self.ranges_of_both(ranges));
+            let reached = Arc::new(self.second.ranges(ranges));
             guests.insert(guest.uid, GuestRule { pod: guest.pod, reached });
         }
         closing.rule(ClosingRules { port: common.gate, guests });

@@ -93,7 +93,7 @@ impl Keeper {
         let settings = self.ground.gateway().ok()?;
         Some(Common {
             pool: settings.pool,
-            second: self.second,
+            second: self.second.pool(),
             vni: settings.nodes.vni,
             port: settings.nodes.overlay_port,
             gate: settings.nodes.gate,
@@ -112,7 +112,7 @@ impl Keeper {
             let of = said.leases.values();
             let of = of.filter(move |lease| !guests || lease.side == Side::Provider);
             let ranges = of.flat_map(|lease| lease.ranges.iter().map(|range| range.local));
-            self.ranges_of_both(ranges.collect())
+            self.second.ranges(ranges.collect())
         };
         let (ranges, homes) = (ranges(false), ranges(true));
         let guests = self.close_own(said, &common);

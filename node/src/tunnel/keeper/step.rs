@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Instant;
 
+use ipnet::IpNet;
 use mercato_agent::{Input, LeaseInput, TunnelInput, TunnelNews};
 use mercato_broker::Side;
 use mercato_offload::placement::spec::TunnelWord;
@@ -25,7 +26,7 @@ impl Keeper {
     pub(super) async fn step(&mut self, said: &Said) {
         self.mind_ground(said).await;
         self.mind_nodes(said).await;
-        self.mind_second();
+        self.second.mind(self.second_now());
         self.mind_gateway(said);
         self.mind_own(said).await;
         self.peers.mind(said);
@@ -135,7 +136,12 @@ impl Keeper {
                 row.locals.extend(nodes.map(|node| (node, node)));
             }
         }
-        self.with_second(row, said, id)
+        let pods = said.pods.get(id).into_iter().flat_map(BTreeMap::values);
+        let both = pods.filter(|pod| pod.second).map(|pod| pod.of.address).collect();
+        match self.ground.pool() {
+            Some(pool) => self.second.with_row(row, pool, &both),
+            None => row,
+        }
     }
 
     fn callable(&self, said: &Said, lease: &SaidLease) -> BTreeMap<IpAddr, IpAddr> {
@@ -159,10 +165,11 @@ impl Keeper {
                 .or_else(|| self.end.trouble().map(str::to_owned)),
         });
         let peers = peers.collect();
+        let trouble = self.second.off().or_else(|| self.end.second_trouble());
         let own = OwnGateway {
             cut_off: self.cut_off(),
-            pool_v6: self.second_pool(),
-            reason_v6: self.second_trouble().map(str::to_owned),
+            pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
+            reason_v6: trouble.map(str::to_owned),
             ..self.ground.own()
         };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });

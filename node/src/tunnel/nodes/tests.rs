@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mercato_protocol::node::NodeGuest;
+use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::*;
 use crate::nodes::control::{Wish, WishLease};
@@ -157,6 +158,45 @@ fn a_pod_is_reached_once_its_node_says_so() {
     assert_eq!(cut["n2"], "no room");
     assert!(cut["n3"].contains("kubectl"), "{cut:?}");
     assert_eq!(cut.len(), 2);
+}
+
+#[test]
+fn a_node_that_has_no_ipv6_has_the_rest() {
+    let mut nodes = three();
+    let both = Common { second: Some(SECOND_POOL), ..COMMON };
+    let at = pods(&[("10.42.2.5", "n2"), ("fd42::5", "n2")]);
+    let leases = [lease(&["10.42.2.5", "fd42::5"])];
+    let [first, second] =
+        [leases[0].ranges[0], "fd4d:6572:6361:746f::10.201.3.0/121".parse().unwrap()];
+    let mut all = machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2"), ("n3", "192.0.2.3")]);
+    all[2].ready = false;
+    nodes.learn(&all, &[address("192.0.2.1")].into());
+    let order = join(&mut nodes, "n2", 1, None);
+    tell(&mut nodes, &leases, &at);
+    let say = |nodes: &mut Nodes, version, second| {
+        let state = NodeState { version, mtu: 1_500, trouble: None, second, open: None };
+        nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
+        nodes.settle(range());
+    };
+    say(&mut nodes, wish(&order).version, false);
+    assert_eq!((nodes.reach(&first), nodes.reach(&second)), (Some(true), None));
+    let before = wish(&order).version;
+    nodes.tell(&both, Some(address(GATEWAY)), &leases, (&at, &GuestNodes::new()));
+    assert_eq!(wish(&order).way.as_ref().unwrap().pool_v6, Some(SECOND_POOL.into()));
+    // What is in force is of the wish before.
+    say(&mut nodes, before, true);
+    assert_eq!((nodes.reach(&first), nodes.reach(&second)), (Some(true), None));
+    say(&mut nodes, wish(&order).version, false);
+    let places = ["10.42.2.5", "fd42::5"].map(|pod| nodes.place(address(pod), &at));
+    assert_eq!((places, nodes.reach(&second)), ([Place::There, Place::Unknown], None));
+    assert!(nodes.cut_off().is_empty() || !nodes.cut_off().contains_key("n2"));
+    say(&mut nodes, wish(&order).version, true);
+    assert_eq!(nodes.place(address("fd42::5"), &at), Place::There);
+    assert_eq!(nodes.reach(&second), Some(true));
+    let overlay = nodes.overlay(&both).unwrap();
+    let [one, other] = [wish(&order).way.as_ref().unwrap().address, address("192.0.2.2")];
+    let known = mercato_protocol::tunnel::second(SECOND_POOL, one).unwrap();
+    assert_eq!(overlay.nodes, [(one, other), (known, other)].into());
 }
 
 #[test]

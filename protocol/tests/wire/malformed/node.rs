@@ -30,7 +30,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("a range of a lease twice", with(|lease| lease.ranges = vec![0; 2]), "Invalid"),
         ("a range that is not there", with(|lease| lease.ranges = vec![1]), "Invalid"),
         ("a guest of nobody", with(|lease| lease.closed = vec![samples::guest()]), "Invalid"),
-        ("a guest twice", with(|lease| twice_closed(lease)), "Invalid"),
+        ("a guest twice", with(twice_closed), "Invalid"),
         ("a range twice", unchecked(&twice), "Invalid"),
         ("an address not of the pool", by(|way| way.address = way.machine), "Invalid"),
         ("a gateway not of the pool", by(|way| way.gateway = way.machine), "Invalid"),

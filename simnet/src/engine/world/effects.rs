@@ -4,6 +4,8 @@
 use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput};
 use mercato_broker::{Refusal, Reply};
 use mercato_cluster_model::sides::{Bodies as _, Outcome};
+use mercato_offload::address::GuestAddress;
+use mercato_offload::key::PodId;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
@@ -62,14 +64,9 @@ impl World {
             Effect::CarrySecond(contract, pod, address, there) => {
                 self.later(at, Step::CarrySecond(contract, pod, address, there))
             }
-            Effect::Map(contract, of) => {
-                note!(self, at, "asks the gateway: {of:?}");
-                let (tunnels, mut ground) = self.tunnels();
-                tunnels.on_map(&mut ground, at, contract, of)
-            }
+            Effect::Map(contract, of) => map(self, at, contract, of),
             Effect::Unmap(contract, pod) => {
-                note!(self, at, "asks the gateway to forget {}", pod.key());
-                self.sites[at].unmap(contract, &pod);
+                unmap(self, at, contract, &pod);
                 Ok(())
             }
             Effect::OwnRanges(own) => {
@@ -233,4 +230,20 @@ fn brief(input: &Input) -> String {
         return format!("Synced {} guests", all.len());
     }
     format!("{input:?}")
+}
+
+fn map(
+    world: &mut World,
+    at: usize,
+    contract: ContractId,
+    of: GuestAddress,
+) -> Result<(), Violation> {
+    note!(world, at, "asks the gateway: {of:?}");
+    let (tunnels, mut ground) = world.tunnels();
+    tunnels.on_map(&mut ground, at, contract, of)
+}
+
+fn unmap(world: &mut World, at: usize, contract: ContractId, pod: &PodId) {
+    note!(world, at, "asks the gateway to forget {}", pod.key());
+    world.sites[at].unmap(contract, pod);
 }

@@ -2,7 +2,7 @@
 
 use mercato_host::{HostError, Wanted};
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::node::{NodeWay, Snapshot};
+use mercato_protocol::node::{FromNode, NodeWay, Snapshot};
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::super::testing::{Fake, lease, snapshot, way};

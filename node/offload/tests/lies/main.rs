@@ -1,10 +1,12 @@
 //! Sessions whose other side, or whose API server, says more than it should.
 
-#[path = "told/gate.rs"]
+mod addresses;
+#[path = "../told/gate.rs"]
 mod gate;
+#[path = "../told/mod.rs"]
 mod told;
 
-use mercato_offload::address::{Reach, Tunnel};
+use mercato_offload::address::Reach;
 use mercato_offload::guest::{self, Failure, Life, Record};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -15,7 +17,7 @@ use mercato_offload::message::{
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Deadline;
 
-use told::{Asked, Lied, NOW, at_home, pod, put, refusal};
+use told::{Asked, Lied, NOW, pod, put, refusal};
 
 #[test]
 fn what_was_never_sent_cannot_be_refused() {
@@ -247,84 +249,4 @@ fn what_finds_the_lease_full_waits_a_minute_for_others_to_leave() {
     tries(&mut asked, &web, 3);
     let made = asked.does(guest::Input::Written(web));
     assert!(matches!(made[..], [guest::Effect::Persist(Record::Pod(_, Life::Made))]), "{made:?}");
-}
-
-#[test]
-fn a_pod_waits_for_its_address_also_if_the_tunnel_comes_up_after_it() {
-    let mut lied = Lied::to();
-    lied.takes(home::Input::Tunnel(Tunnel::Awaited));
-    lied.says(vec![ToHome::HaveEnd]);
-    let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
-    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
-    lied.takes(home::Input::Written(Uid("u1".to_owned())));
-    lied.effects.clear();
-    let range = "10.200.0.0/24".parse().unwrap();
-    lied.takes(home::Input::Tunnel(Tunnel::Agreed(range)));
-    let address = [10, 200, 0, 1].into();
-    let record = home::Record::Address(pod("u1", "web"), address);
-    assert_eq!(lied.effects, [home::Effect::Persist(record)], "nothing is written yet");
-    assert_eq!(lied.told.last(), Some(&ToGuest::Address { pod: pod("u1", "web"), address }));
-    lied.says(vec![ToHome::InForce {
-        pod: pod("u1", "web"),
-        address: Some(address),
-        second: false,
-    }]);
-    let write = home::Write::Status {
-        status: Some(Digest::of(b"running")),
-        outcome: None,
-        reach: Reach::At { address, second: None },
-    };
-    assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
-}
-
-/// Neither the provider nor home's own gateway can keep a pod from getting ready.
-#[test]
-fn a_pod_for_which_nobody_carries_packets_gets_ready_without_an_address() {
-    for says_provider in [false, true] {
-        let mut lied = Lied::to();
-        lied.takes(home::Input::Tunnel(Tunnel::Agreed("10.200.0.0/24".parse().unwrap())));
-        lied.says(vec![ToHome::HaveEnd]);
-        let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
-        lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
-        lied.takes(home::Input::Written(Uid("u1".to_owned())));
-        if says_provider {
-            lied.says(vec![ToHome::InForce {
-                pod: pod("u1", "web"),
-                address: None,
-                second: false,
-            }]);
-        } else {
-            let address = [10, 200, 0, 1].into();
-            lied.takes(home::Input::Carried(pod("u1", "web"), address, false));
-        }
-        let write = home::Write::Status {
-            status: Some(Digest::of(b"running")),
-            outcome: None,
-            reach: Reach::Not,
-        };
-        assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
-    }
-}
-
-/// A node of home's may come later, or be late after a start: what is shown has been in force.
-#[test]
-fn an_address_that_is_shown_stays_though_one_node_does_not_carry_it() {
-    let mut lied = Lied::to();
-    lied.takes(home::Input::Tunnel(Tunnel::Agreed("10.200.0.0/24".parse().unwrap())));
-    lied.says(vec![ToHome::HaveEnd]);
-    let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
-    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
-    let address = [10, 200, 0, 1].into();
-    lied.takes(home::Input::Written(Uid("u1".to_owned())));
-    lied.says(vec![ToHome::InForce {
-        pod: pod("u1", "web"),
-        address: Some(address),
-        second: false,
-    }]);
-    lied.takes(home::Input::Written(Uid("u1".to_owned())));
-    let shown = home::HomePod { pod_ip: Some(address), ..at_home() };
-    lied.takes(home::Input::Pod(shown));
-    lied.effects.clear();
-    lied.takes(home::Input::Carried(pod("u1", "web"), address, false));
-    assert_eq!(lied.effects, [], "nothing else is written");
 }
