@@ -1,7 +1,10 @@
 //! What happens to the task that keeps the tunnels.
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use mercato_protocol::id::ClusterId;
 use mercato_tunnel::LinkEvent;
+use tokio::sync::mpsc;
 
 use super::exchange::said;
 use crate::kubernetes::{ClusterRange, NodeMachine, PodPlace};
@@ -22,6 +25,21 @@ pub(super) enum Event {
     /// Nodes were told where the daemon is; or why they were not.
     Told(Result<(), String>),
     Ranges(Vec<ClusterRange>),
+}
+
+/// Tells of each as long as there are more, and somebody listens.
+pub(super) fn tell_each<T: Send + 'static>(
+    mut all: BoxStream<'static, T>,
+    tell: mpsc::Sender<Event>,
+    event: fn(T) -> Event,
+) {
+    tokio::spawn(async move {
+        while let Some(it) = all.next().await {
+            if tell.send(event(it)).await.is_err() {
+                return;
+            }
+        }
+    });
 }
 
 /// What came of a question.

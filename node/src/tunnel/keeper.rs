@@ -23,6 +23,7 @@ use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
+use self::guests::OwnGuests;
 use super::door::Door;
 use super::end::End;
 use super::event::Event;
@@ -38,7 +39,6 @@ use crate::admin::Tunnels;
 use crate::driver::Handle;
 use crate::kubernetes::{Kubernetes, PodPlace};
 use crate::limits;
-use crate::nodes::closing::Closing;
 use crate::nodes::control::NodeEvent;
 
 /// All that the task knows and does.
@@ -64,10 +64,7 @@ pub(crate) struct Keeper {
     /// When this run of the daemon began.
     begun: Instant,
     door: Door,
-    /// Closes the guests of this node; none: nobody can hold one back.
-    closing: Option<Closing>,
-    /// What the agent knows of isolation; none: nothing was said.
-    isolates: Option<bool>,
+    own_guests: OwnGuests,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -185,8 +182,7 @@ impl Before {
             nodes: Nodes::default(),
             begun: Instant::now(),
             door,
-            closing: None,
-            isolates: None,
+            own_guests: OwnGuests::default(),
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,

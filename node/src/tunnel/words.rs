@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use ipnet::IpNet;
 use mercato_agent::{LeaseDesire, MappedRange, OwnRanges, Phase};
 use mercato_broker::Side;
 use mercato_net::TunnelResponder;
@@ -206,6 +207,13 @@ impl Said {
     /// Clusters with which a lease is in force here.
     pub(super) fn partners(&self) -> BTreeSet<ClusterId> {
         self.leases.values().map(|lease| lease.cluster).collect()
+    }
+
+    /// What all leases reach, or those alone whose guests run here.
+    pub(super) fn ranges(&self, of_guests: bool) -> BTreeSet<IpNet> {
+        let all = self.leases.values();
+        let of = all.filter(|lease| !of_guests || lease.side == Side::Provider);
+        of.flat_map(|lease| lease.ranges.iter().map(|range| range.local)).collect()
     }
 
     /// The leases with a cluster.

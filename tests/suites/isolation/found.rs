@@ -16,7 +16,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 /// Those whom a pod tries, by address and port.
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
-    /// Of the provider.
+    /// Those of the provider itself.
     there: BTreeSet<(IpAddr, u16)>,
     /// Of home, if it is tried.
     home: Option<IpAddr>,
@@ -30,11 +30,12 @@ pub(crate) struct Found(BTreeSet<(IpAddr, u16)>);
 
 impl Targets {
     /// The nodes of a cluster, its API server, and a pod of this namespace on each node, which are
-    /// made for it. The guest is of that namespace and name.
+    /// made for it; and a guest, by its own address.
     pub(crate) async fn of(
         cluster: &Cluster,
         namespace: &str,
-        (of, guest): (&str, &str),
+        guests: &User<'_>,
+        guest: &str,
     ) -> Result<Self> {
         cluster.kubectl(&["create", "namespace", namespace]).await?.ok()?;
         let user = User::new(cluster, namespace);
@@ -49,7 +50,7 @@ impl Targets {
             // The kubelet, and a port at which nobody listens.
             there.extend([10_250, 9].map(|port| (machine.address(), port)));
         }
-        let guest = User::new(cluster, of).address_of(guest).await?;
+        let guest = guests.address_of(guest).await?;
         Ok(Self { there, home: None, guest })
     }
 

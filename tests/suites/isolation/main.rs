@@ -28,8 +28,8 @@ const NODE: &str = "mercato-turin";
 const LOCAL: &str = "neighbours";
 
 fn main() -> ExitCode {
-    let clusters = match [("rome", 1), ("turin", 2)].into_iter().map(cluster).collect() {
-        Ok(clusters) => clusters,
+    let clusters = match cluster("rome", 1).and_then(|rome| Ok([rome, cluster("turin", 2)?])) {
+        Ok(clusters) => clusters.into(),
         Err(error) => {
             eprintln!("{error:#}");
             return ExitCode::FAILURE;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 /// As it is asked for, or as most clusters are.
-fn cluster((name, nodes): (&str, u8)) -> Result<ClusterSpec> {
+fn cluster(name: &str, nodes: u8) -> Result<ClusterSpec> {
     let cidrs = Some(Cidrs::same());
     let pod_network = suite::asked("MERCATO_POD_NETWORK")?.unwrap_or(PodNetwork::Routed);
     let proxy_mode = suite::asked("MERCATO_PROXY_MODE")?.unwrap_or(ProxyMode::Nftables);
@@ -74,7 +74,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     let known = Sender::Pod(user, "near").tcp(far, 100_000, "closed").await?;
     timer.step("a guest runs, and its home reaches it");
 
-    let targets = Targets::of(turin, LOCAL, (GUESTS, "far")).await?;
+    let targets = Targets::of(turin, LOCAL, &User::new(turin, GUESTS), "far").await?;
     let by_anybody = Found::by(&User::new(turin, LOCAL), "scout", &targets).await?;
     ensure!(by_anybody == targets.all(), "a pod of turin's own found {by_anybody:?}");
     timer.step("pods of turin's own reach what is there");

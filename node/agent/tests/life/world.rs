@@ -291,10 +291,9 @@ impl World {
     }
 
     fn perform(&mut self, node: usize, effect: Effect) {
-        let lan = FederationId::lan();
-        let now = at(self.now_ms);
-        let (me, other) = (self.key(node), 1 - node);
-        let there = self.key(other);
+        let (lan, now) = (FederationId::lan(), at(self.now_ms));
+        let other = 1 - node;
+        let [me, there] = [node, other].map(|it| self.key(it));
         let this = &mut self.nodes[node];
         let inputs = match effect {
             Effect::Persist(_) => unreachable!("the gate keeps it"),
@@ -339,7 +338,6 @@ impl World {
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
             Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
             Effect::Carry(contract, pod, address) => carried(contract, pod, address),
-            Effect::CarrySecond(..) => vec![], // it has one family
             Effect::Map(contract, of) => this.cluster.map(contract, of),
             Effect::Unmap(_, pod) => this.cluster.unmap(&pod),
             Effect::OwnRanges(own) => this.cluster.name_own(own),
@@ -357,6 +355,7 @@ impl World {
             | Effect::Refuse(..)
             | Effect::Ranks(_)
             | Effect::Rank(..)
+            | Effect::CarrySecond(..)
             | Effect::Federation(..)
             | Effect::Join { .. }
             | Effect::Introduce => vec![],

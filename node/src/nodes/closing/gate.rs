@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use mercato_kubelet::{Repeated, warn_once};
 use mercato_protocol::gate::{Answer, GuestUid};
 use mercato_protocol::limits::GATE_QUESTION_BYTES;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::strangers::Strangers;
-use super::ClosingRules;
+use super::rules::ClosingRules;
 use crate::limits;
 
 /// What somebody asks for a pod.
@@ -43,17 +44,16 @@ pub(super) async fn answer(mut rules: watch::Receiver<ClosingRules>, ask: mpsc::
 }
 
 async fn listen(port: u16, ask: &mpsc::Sender<Asked>) {
+    let mut failing = Repeated::default();
     let listener = loop {
         match bind(port).await {
             Ok(listener) => break listener,
             Err(error) => {
-                // Again and again, at a slow pace: nobody else would say it.
-                tracing::warn!(
-                    %error,
-                    port,
-                    "gates of guests are not answered; end who has the port, or set another one \
-                     (gateway.nodes.gatePort)"
+                let what = format!(
+                    "gates of guests are not answered at TCP port {port}; end who has it, or set \
+                     another one (gateway.nodes.gatePort)"
                 );
+                warn_once!(failing, error; "{what}");
                 tokio::time::sleep(limits::GATE_BIND).await;
             }
         }

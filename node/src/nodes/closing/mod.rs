@@ -7,47 +7,21 @@
 
 mod gate;
 mod keeper;
+mod rules;
 mod sandboxes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ipnet::IpNet;
-use mercato_protocol::gate::GuestUid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::keeper::ClosingKeeper;
+pub(crate) use self::rules::{ClosingRules, Closings, GuestRule};
 use self::sandboxes::Host;
 use crate::limits;
-
-/// What guests of this node may reach that are to be closed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClosingRules {
-    /// The TCP port at which gates ask; zero: nobody answers them.
-    pub(crate) port: u16,
-    pub(crate) guests: BTreeMap<GuestUid, GuestRule>,
-}
-
-/// What one of them may reach.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GuestRule {
-    /// Its own address, once its gate is known to be open.
-    pub(crate) pod: Option<IpAddr>,
-    pub(crate) reached: Arc<BTreeSet<IpNet>>,
-}
-
-/// How it is with the guests of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Closings {
-    /// The addresses of those that are closed, and whose gates have heard so.
-    pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Why none can be closed, or one is not; none: all are that should be.
-    pub(crate) trouble: Option<String>,
-}
 
 /// Closes guests until it is dropped; they stay closed.
 pub(crate) struct Closing {
@@ -57,7 +31,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// On this machine.
+    /// Begins to do so on this machine.
     pub(crate) fn start() -> Self {
         let (rules, ruled) = watch::channel(ClosingRules::default());
         let untried = Some("it was not tried yet".to_owned());

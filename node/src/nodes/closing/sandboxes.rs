@@ -10,7 +10,7 @@ use mercato_host::{Closed, HostError, Marks, Sandbox};
 pub(super) trait Sandboxes: Send + Sync + 'static {
     /// Tries whether anybody can be closed here.
     fn try_to_close(&self) -> Result<(), HostError>;
-    /// The machine's own addresses.
+    /// The addresses of this machine itself.
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError>;
     /// The sandbox of whoever has this address here, and all addresses that it has.
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;

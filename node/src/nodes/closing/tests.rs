@@ -1,10 +1,11 @@
 //! Guests of a machine that is none, whose gates ask by TCP of this one.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::{Mutex, MutexGuard};
 
 use mercato_host::{Closed, HostError, Sandbox};
+use mercato_protocol::gate::GuestUid;
 
 use super::sandboxes::Sandboxes;
 use super::*;

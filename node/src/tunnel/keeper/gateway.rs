@@ -1,11 +1,10 @@
 //! Whether there is a gateway: it runs from the first lease to the end of the last, if one can.
 
-use futures::StreamExt as _;
 use mercato_agent::{Input, TunnelInput};
 
 use super::{Keeper, Said};
 use crate::limits;
-use crate::tunnel::event::Event;
+use crate::tunnel::event::{Event, tell_each};
 
 impl Keeper {
     /// A gateway may be able to run that could not before, or the other way round.
@@ -52,14 +51,7 @@ impl Keeper {
         if std::mem::replace(&mut self.watches_pods, true) {
             return;
         }
-        let (mut pods, tell) = (self.kubernetes.pods(), self.tell.clone());
-        tokio::spawn(async move {
-            while let Some(pods) = pods.next().await {
-                if tell.send(Event::Pods(pods)).await.is_err() {
-                    return;
-                }
-            }
-        });
+        tell_each(self.kubernetes.pods(), self.tell.clone(), Event::Pods);
     }
 
     /// What the cluster has given out is told once it answers.

@@ -5,45 +5,74 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mercato_agent::Input;
 use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
+use tokio::sync::mpsc;
 
-use super::{Keeper, Said};
+use crate::kubernetes::PodPlace;
 use crate::nodes::closing::{Closing, ClosingRules, GuestRule};
 use crate::tunnel::event::Event;
-use crate::tunnel::nodes::{Common, GuestNodes};
+use crate::tunnel::ground::Ground;
+use crate::tunnel::nodes::Nodes;
+use crate::tunnel::second::Second;
+use crate::tunnel::words::Said;
 
-impl Keeper {
-    /// Where the guests are that are to be closed.
-    pub(super) fn guest_nodes(&self) -> GuestNodes {
-        self.closed_guests().map(|(_, guest, node)| (guest.uid, node.to_owned())).collect()
-    }
+/// A guest that is to be closed.
+pub(super) struct ClosedGuest<'a> {
+    pub(super) contract: ContractId,
+    /// The name of its node.
+    pub(super) node: &'a str,
+    pub(super) guest: NodeGuest,
+}
 
-    /// The guests of a lease that are to be closed.
-    pub(super) fn closed_of(&self, said: &Said, id: &ContractId) -> Vec<NodeGuest> {
-        let is_closed = said.leases.get(id).is_some_and(|lease| lease.is_closed);
-        let all = self.closed_guests().filter(|(of, ..)| is_closed && of == id);
-        all.map(|(_, guest, _)| guest).collect()
-    }
-
-    /// Those of the whole cluster: what nobody could have given a pod is passed over.
-    fn closed_guests(&self) -> impl Iterator<Item = (ContractId, NodeGuest, &str)> {
-        self.pods.iter().filter_map(|place| {
-            let guest = place.guest.as_ref()?;
-            let uid: GuestUid = guest.uid.parse().ok()?;
-            let pod = place.address.filter(|_| guest.is_open);
-            Some((guest.contract.parse().ok()?, NodeGuest { uid, pod }, place.node.as_str()))
+/// Those of the whole cluster. What nobody could have given a pod is passed over.
+pub(super) fn closed_guests(pods: &[PodPlace]) -> impl Iterator<Item = ClosedGuest<'_>> {
+    pods.iter().filter_map(|place| {
+        let guest = place.guest.as_ref()?;
+        let pod = place.address.filter(|_| guest.is_open);
+        Some(ClosedGuest {
+            contract: guest.contract.parse().ok()?,
+            node: &place.node,
+            guest: NodeGuest { uid: guest.uid.parse().ok()?, pod },
         })
-    }
+    })
+}
 
-    /// The guests of this node are closed from now on, while there is an image of gates.
-    pub(super) fn mind_closing(&mut self) {
-        let is_wanted = self.ground.gateway().is_ok_and(|settings| settings.nodes.has_gate);
+/// What the guests of this node may reach that are to be closed.
+pub(super) fn own_rules(
+    pods: &[PodPlace],
+    nodes: &Nodes,
+    second: &Second,
+    said: &Said,
+) -> BTreeMap<GuestUid, GuestRule> {
+    let mut rules = BTreeMap::new();
+    for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
+        let lease = said.leases.get(&it.contract).filter(|lease| lease.is_closed);
+        let Some(lease) = lease else { continue };
+        let ranges = lease.ranges.iter().map(|range| range.local).collect();
+        let reached = Arc::new(second.ranges(ranges));
+        rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached });
+    }
+    rules
+}
+
+/// The guests of this node, as far as they are closed.
+#[derive(Default)]
+pub(super) struct OwnGuests {
+    /// None: nobody could hold a guest back.
+    closing: Option<Closing>,
+    /// What the agent knows of isolation; none: nothing was said.
+    told: Option<bool>,
+}
+
+impl OwnGuests {
+    /// They are closed from now on, once there is an image of gates.
+    pub(super) fn mind(&mut self, ground: &Ground, tell: &mpsc::Sender<Event>) {
+        let is_wanted = ground.gateway().is_ok_and(|settings| settings.nodes.has_gate);
         if is_wanted && self.closing.is_none() {
             let closing = Closing::start();
-            let (mut closings, tell) = (closing.closings(), self.tell.clone());
+            let (mut closings, tell) = (closing.closings(), tell.clone());
             tokio::spawn(async move {
                 while closings.changed().await.is_ok() && tell.send(Event::Guests).await.is_ok() {}
             });
@@ -51,38 +80,40 @@ impl Keeper {
         }
     }
 
-    /// Closes those of this node; gives the addresses of those that are.
-    pub(super) fn close_own(&mut self, said: &Said, common: &Common) -> BTreeSet<IpAddr> {
+    /// Closes these; gives the addresses of those that are.
+    pub(super) fn close(
+        &self,
+        port: u16,
+        guests: BTreeMap<GuestUid, GuestRule>,
+    ) -> BTreeSet<IpAddr> {
         let Some(closing) = &self.closing else { return BTreeSet::new() };
-        let mut guests = BTreeMap::new();
-        for (id, guest, _) in self.closed_guests().filter(|it| self.nodes.is_own(it.2)) {
-            let Some(lease) = said.leases.get(&id).filter(|lease| lease.is_closed) else {
-                continue;
-            };
-            let ranges = lease.ranges.iter().map(|range| range.local).collect();
-            let reached = Arc::new(self.second.ranges(ranges));
-            guests.insert(guest.uid, GuestRule { pod: guest.pod, reached });
-        }
-        closing.rule(ClosingRules { port: common.gate, guests });
+        closing.rule(ClosingRules { port, guests });
         closing.closings().borrow().addresses.clone()
     }
 
-    /// Whether guests are closed wherever they may run.
-    pub(super) async fn tell_isolation(&mut self) {
-        let now = self.open_nodes().is_empty();
-        if self.isolates != Some(now) {
-            if self.isolates.is_some() || now {
-                tracing::info!(closed = now, "whether all nodes close guests");
-            }
-            self.isolates = Some(now);
-            self.driver.tell(Input::Isolation(now)).await;
+    /// Whether guests are closed wherever they may run, if that is something new.
+    pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<bool> {
+        let open = self.open(ground, nodes);
+        let now = Some(open.is_empty());
+        if self.told == now {
+            return None;
         }
+        match (self.told, now) {
+            (_, Some(true)) => tracing::info!("guests are closed on each node"),
+            (Some(true), _) => {
+                // Once for each time that it begins.
+                tracing::warn!(?open, "guests are not closed on each node: nothing is sold so");
+            }
+            (Some(false) | None, _) => {}
+        }
+        self.told = now;
+        now
     }
 
     /// Why guests are not closed, by the nodes on which they are not.
-    pub(super) fn open_nodes(&self) -> BTreeMap<String, String> {
-        let here = |why: &str| BTreeMap::from([(self.nodes.own_name(), why.to_owned())]);
-        let settings = match self.ground.gateway() {
+    fn open(&self, ground: &Ground, nodes: &Nodes) -> BTreeMap<String, String> {
+        let here = |why: &str| BTreeMap::from([(nodes.own_name(), why.to_owned())]);
+        let settings = match ground.gateway() {
             Ok(settings) => settings,
             Err(why) => return here(why),
         };
@@ -90,10 +121,10 @@ impl Keeper {
             Some(closing) if settings.nodes.has_gate => closing.closings(),
             Some(_) | None => return here(NO_IMAGE),
         };
-        let mut open = self.nodes.open();
+        let mut open = nodes.open();
         let own = closing.borrow().trouble.clone();
-        open.extend(own.map(|why| (self.nodes.own_name(), why)));
-        if !self.nodes.is_known() {
+        open.extend(own.map(|why| (nodes.own_name(), why)));
+        if !nodes.is_known() {
             open.extend(here("which nodes there are is not known yet"));
         }
         open

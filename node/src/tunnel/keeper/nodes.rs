@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::StreamExt as _;
 use ipnet::IpNet;
 use mercato_broker::Side;
 use tokio::task::block_in_place;
 
+use super::guests::{ClosedGuest, closed_guests, own_rules};
 use super::{Keeper, Said};
 use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
@@ -17,7 +17,7 @@ use crate::kubernetes::NodeMachine;
 use crate::limits;
 use crate::nodes::control::{NodeEvent, WishLease};
 use crate::tunnel::end::Stand;
-use crate::tunnel::event::Event;
+use crate::tunnel::event::{Event, tell_each};
 use crate::tunnel::machine;
 use crate::tunnel::nodes::Common;
 use crate::tunnel::words::SaidLease;
@@ -28,14 +28,7 @@ impl Keeper {
         if std::mem::replace(&mut self.watches_machines, true) {
             return;
         }
-        let (mut machines, tell) = (self.kubernetes.machines(), self.tell.clone());
-        tokio::spawn(async move {
-            while let Some(machines) = machines.next().await {
-                if tell.send(Event::Machines(machines)).await.is_err() {
-                    return;
-                }
-            }
-        });
+        tell_each(self.kubernetes.machines(), self.tell.clone(), Event::Machines);
     }
 
     pub(super) fn on_machines(&mut self, machines: &[NodeMachine]) {
@@ -108,19 +101,17 @@ impl Keeper {
         let is_known = !self.nodes.waits() && (self.knows_pods || self.nodes.local().is_none());
         let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
         let node = range.network();
-        let ranges = |guests: bool| {
-            let of = said.leases.values();
-            let of = of.filter(move |lease| !guests || lease.side == Side::Provider);
-            let ranges = of.flat_map(|lease| lease.ranges.iter().map(|range| range.local));
-            self.second.ranges(ranges.collect())
-        };
-        let (ranges, homes) = (ranges(false), ranges(true));
-        let guests = self.close_own(said, &common);
+        let [ranges, homes] =
+            [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
+        let guests = self
+            .own_guests
+            .close(common.gate, own_rules(&self.pods, &self.nodes, &self.second, said));
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests });
         let leases = self.lease_wishes(said, &common);
-        let guests = self.guest_nodes();
-        self.nodes.tell(&common, Some(node), &leases, (&self.pod_nodes, &guests));
+        let at = |it: ClosedGuest<'_>| (it.guest.uid, it.node.to_owned());
+        let guests = closed_guests(&self.pods).map(at).collect();
+        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &guests);
     }
 
     /// What nodes are told of leases. One that has ended by the clock is said again, should that
@@ -132,7 +123,8 @@ impl Keeper {
         let mut wishes = Vec::new();
         for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
             let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
-            let closed = self.closed_of(said, id);
+            let of = closed_guests(&self.pods).filter(|it| lease.is_closed && it.contract == *id);
+            let closed = of.map(|it| it.guest).collect();
             let ranges = self.lease_ranges.entry(*id).or_default();
             if **ranges != now {
                 *ranges = Arc::new(now);

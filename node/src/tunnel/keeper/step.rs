@@ -32,9 +32,11 @@ impl Keeper {
         self.peers.mind(said);
         self.tell_ranges(said).await;
         self.mind_table(said);
-        self.mind_closing();
+        self.own_guests.mind(&self.ground, &self.tell);
         self.mind_machines(said);
-        self.tell_isolation().await;
+        if let Some(closed) = self.own_guests.news(&self.ground, &self.nodes) {
+            self.driver.tell(Input::Isolation(closed)).await;
+        }
         self.tell_news(said).await;
         self.tell_mapped(said).await;
         self.show(said);

@@ -16,7 +16,8 @@ impl Nodes {
         common: &Common,
         gateway: Option<IpAddr>,
         leases: &[WishLease],
-        (pods, guests): (&PodNodes, &GuestNodes),
+        pods: &PodNodes,
+        guests: &GuestNodes,
     ) {
         let leases = &self.left_out.leave(leases)[..];
         let (mtu, local) = (self.mtu(common), self.local());

@@ -1,8 +1,9 @@
 //! Three nodes, of which the daemon is on the first.
 
+mod closed;
+
 use std::sync::Arc;
 
-use mercato_protocol::node::NodeGuest;
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::*;
@@ -88,7 +89,7 @@ fn lease(pods: &[&str]) -> WishLease {
 }
 
 fn tell(nodes: &mut Nodes, leases: &[WishLease], pods: &PodNodes) {
-    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, (pods, &GuestNodes::new()));
+    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, pods, &GuestNodes::new());
 }
 
 fn pods(all: &[(&str, &str)]) -> PodNodes {
@@ -181,7 +182,7 @@ fn a_node_that_has_no_ipv6_has_the_rest() {
     say(&mut nodes, wish(&order).version, false);
     assert_eq!((nodes.reach(&first), nodes.reach(&second)), (Some(true), None));
     let before = wish(&order).version;
-    nodes.tell(&both, Some(address(GATEWAY)), &leases, (&at, &GuestNodes::new()));
+    nodes.tell(&both, Some(address(GATEWAY)), &leases, &at, &GuestNodes::new());
     assert_eq!(wish(&order).way.as_ref().unwrap().pool_v6, Some(SECOND_POOL.into()));
     // What is in force is of the wish before.
     say(&mut nodes, before, true);
@@ -377,35 +378,4 @@ fn a_node_without_an_address_is_named_with_the_reason() {
     assert!(nodes.cut_off()["n3"].contains("other nodes'"), "{:?}", nodes.cut_off());
     let _joined = join(&mut nodes, "n3", 3, None);
     assert!(!nodes.cut_off().contains_key("n3"));
-}
-
-#[test]
-fn a_closed_guest_is_told_to_its_node_alone() {
-    let mut nodes = three();
-    let two = join(&mut nodes, "n2", 1, None);
-    let three = join(&mut nodes, "n3", 2, None);
-    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
-    let closed = vec![guest("a"), guest("b")];
-    let lease = WishLease { guests: true, closed, ..lease(&[]) };
-    let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
-    let guests: GuestNodes = at.into();
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease], (&PodNodes::new(), &guests));
-    assert_eq!(wish(&two).leases[0].closed, [guest("a")]);
-    assert!(wish(&three).leases[0].closed.is_empty());
-    assert!(nodes.is_own("n1") && !nodes.is_own("n2") && nodes.is_known());
-}
-
-#[test]
-fn a_node_that_closes_nobody_is_named() {
-    let mut nodes = three();
-    let two = join(&mut nodes, "n2", 1, None);
-    let three = join(&mut nodes, "n3", 2, None);
-    assert!(nodes.open().is_empty());
-    let open = Some("no hooks".to_owned());
-    let state = NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open };
-    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
-    assert_eq!(nodes.open()["n2"], "no hooks");
-    drop((two, three));
-    nodes.settle(range());
-    assert_eq!(nodes.open().len(), 2, "nobody is there");
 }

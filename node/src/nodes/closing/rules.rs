@@ -1,0 +1,33 @@
+//! Whom a node is to close, and how it is with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use mercato_protocol::gate::GuestUid;
+
+/// What guests of this node may reach that are to be closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClosingRules {
+    /// The TCP port at which gates ask; zero: nobody answers them.
+    pub(crate) port: u16,
+    pub(crate) guests: BTreeMap<GuestUid, GuestRule>,
+}
+
+/// What one of them may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GuestRule {
+    /// Its own address, once its gate is known to be open.
+    pub(crate) pod: Option<IpAddr>,
+    pub(crate) reached: Arc<BTreeSet<IpNet>>,
+}
+
+/// How it is with the guests of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closings {
+    /// The addresses of those that are closed, and whose gates have heard so.
+    pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Why none can be closed, or one is not; none: all are that should be.
+    pub(crate) trouble: Option<String>,
+}

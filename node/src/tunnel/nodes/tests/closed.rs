@@ -1,0 +1,36 @@
+//! Guests that are closed on their nodes.
+
+use mercato_protocol::node::NodeGuest;
+
+use super::*;
+
+#[test]
+fn a_closed_guest_is_told_to_its_node_alone() {
+    let mut nodes = three();
+    let two = join(&mut nodes, "n2", 1, None);
+    let three = join(&mut nodes, "n3", 2, None);
+    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
+    let closed = vec![guest("a"), guest("b")];
+    let lease = WishLease { guests: true, closed, ..lease(&[]) };
+    let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
+    let guests: GuestNodes = at.into();
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease], &PodNodes::new(), &guests);
+    assert_eq!(wish(&two).leases[0].closed, [guest("a")]);
+    assert!(wish(&three).leases[0].closed.is_empty());
+    assert!(nodes.is_own("n1") && !nodes.is_own("n2") && nodes.is_known());
+}
+
+#[test]
+fn a_node_that_closes_nobody_is_named() {
+    let mut nodes = three();
+    let two = join(&mut nodes, "n2", 1, None);
+    let three = join(&mut nodes, "n3", 2, None);
+    assert!(nodes.open().is_empty());
+    let open = Some("no hooks".to_owned());
+    let state = NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open };
+    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
+    assert_eq!(nodes.open()["n2"], "no hooks");
+    drop((two, three));
+    nodes.settle(range());
+    assert_eq!(nodes.open().len(), 2, "nobody is there");
+}
