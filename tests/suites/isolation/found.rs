@@ -9,6 +9,7 @@ use mercato_tests::courier;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::json;
+use tokio::sync::Mutex;
 
 const IMAGE: &str = "mercato.test/busybox:1";
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
@@ -86,12 +87,13 @@ impl Targets {
         let home = self.home.map(|home| (home, courier::PORT));
         let all = self.there.iter().copied().chain(home);
         let one = |(address, port)| {
+            let why = format!("/tmp/{address}-{port}");
             format!(
-                "if nc -w 2 {address} {port} </dev/null >/dev/null 2>/tmp/why || \
-                 grep -q refused /tmp/why; then echo found {address} {port}; fi; "
+                "(if nc -w 2 {address} {port} </dev/null >/dev/null 2>{why} || \
+                 grep -q refused {why}; then echo found {address} {port}; fi) & "
             )
         };
-        all.map(one).collect::<String>() + "echo done"
+        all.map(one).collect::<String>() + "wait; echo done"
     }
 }
 
@@ -113,8 +115,15 @@ impl Found {
 
     /// Whom a pod finds that runs.
     pub(crate) async fn again(user: &User<'_>, pod: &str, targets: &Targets) -> Result<Self> {
-        let said = user.kubectl(&["exec", pod, "--", "sh", "-c", &targets.script()]).await?;
-        Self::read(&said)
+        let (script, last) = (targets.script(), Mutex::new(Self::default()));
+        // A daemon that has just started knows its peers in a moment.
+        wait::until(&format!("{pod} tries them"), PATIENCE, || async {
+            let said = user.kubectl(&["exec", pod, "--", "sh", "-c", &script]).await?;
+            *last.lock().await = Self::read(&said)?;
+            Ok(true)
+        })
+        .await?;
+        Ok(last.into_inner())
     }
 
     fn read(said: &str) -> Result<Self> {
