@@ -204,8 +204,10 @@ fn page(share: &admin::Share, wide: bool) -> String {
     if table.is_empty() {
         let why = match policy.network_isolation {
             NetworkIsolation::Required => {
-                "nothing is on sale: there is no room for it, or the network cannot keep guests\n\
-                 apart; to sell without: mercato share set --network-isolation none\n"
+                "nothing is on sale: there is no room for it, or guests are not kept apart on each\n\
+                 node, which takes gateway.enabled, gateway.nodes.image and the programs of\n\
+                 config/deploy/optional/nodes.yaml (the daemon's log says what is missing where);\n\
+                 to sell without: mercato share set --network-isolation none\n"
             }
             NetworkIsolation::None => "nothing is on sale: the cluster has no room for it\n",
         };
