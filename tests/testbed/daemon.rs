@@ -21,6 +21,8 @@ const CONFIG: &str = "mercato.yaml";
 /// As an owner applies them: what the account may do, and on what.
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy");
 const FILES: [&str; 3] = ["crds.yaml", "rbac.yaml", "policies.yaml"];
+/// The exit code of a command that has found nothing.
+const NOTHING: i32 = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon, and the command line that talks to it. It runs on the cluster's first machine: in
@@ -219,13 +221,27 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When it has not within half a minute.
     pub async fn sees_offer_of(&self, provider: &str) -> Result<()> {
-        wait::until(&format!("{provider}'s offer is seen"), PATIENCE, || async {
-            let market = self.json(&["browse"]).await?;
-            let offers = market["offers"].as_array().context("a list of offers")?;
-            ensure!(offers.iter().any(|offer| offer["name"] == provider), "{offers:?}");
-            Ok(true)
-        })
-        .await
+        let what = format!("{provider}'s offer is seen");
+        wait::until(&what, PATIENCE, || self.has_offer_of(provider)).await
+    }
+
+    /// Waits so long until there is no offer of a provider.
+    ///
+    /// # Errors
+    /// When there is one after that time.
+    pub async fn loses_offer_of(&self, provider: &str, patience: Duration) -> Result<()> {
+        let is_gone = || async { Ok(!self.has_offer_of(provider).await?) };
+        wait::until(&format!("{provider}'s offer is gone"), patience, is_gone).await
+    }
+
+    async fn has_offer_of(&self, provider: &str) -> Result<bool> {
+        let market = self.mercato(&["browse", "-o", "json"]).await?;
+        if market.code == Some(NOTHING) {
+            return Ok(false);
+        }
+        let market: Value = serde_json::from_str(&market.ok()?)?;
+        let offers = market["offers"].as_array().context("a list of offers")?;
+        Ok(offers.iter().any(|offer| offer["name"] == provider))
     }
 
     /// Orders with these words, has the provider's owner accept, and waits until the node
@@ -258,15 +274,11 @@ impl<'a> Daemon<'a> {
         self.leases_by(provider, pods, "none").await
     }
 
-    /// The same of one that closes guests, which is what owners ask for by default.
+    /// The same of one who keeps guests apart as said: `none`, `required`.
     ///
     /// # Errors
     /// As [`Daemon::leases_from`].
-    pub async fn leases_closed_from(&self, provider: &Self, pods: usize) -> Result<()> {
-        self.leases_by(provider, pods, "required").await
-    }
-
-    async fn leases_by(&self, provider: &Self, pods: usize, isolation: &str) -> Result<()> {
+    pub async fn leases_by(&self, provider: &Self, pods: usize, isolation: &str) -> Result<()> {
         let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--pods", "8000"];
         let terms = ["--price", "free", "--approve", "auto", "--network-isolation", isolation];
         provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;
@@ -278,8 +290,7 @@ impl<'a> Daemon<'a> {
         self.mercato(&[&order[..], &["--wait", "--timeout", "60s"]].concat()).await?.ok().map(drop)
     }
 
-    /// Lets the pods of a namespace leave home by this strategy (`Remote`, `Both`), as its
-    /// people do, and waits until they may.
+    /// Lets pods of a namespace leave home by this strategy (`Remote`, `Both`), and waits for it.
     ///
     /// # Errors
     /// When they may not within half a minute.

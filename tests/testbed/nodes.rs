@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::image;
@@ -60,6 +60,19 @@ impl<'a> Nodes<'a> {
         self.cluster.import(number, &self.archive).await?;
         // A kubelet that has not got an image waits longer and longer.
         self.replaced(number).await
+    }
+
+    /// Ends the programs on all nodes, as the DaemonSet of an owner who leads them elsewhere does, or
+    /// has them come back.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn leave(&self, leave: bool) -> Result<()> {
+        let os = if leave { "none" } else { "linux" };
+        let selector = json!({ "kubernetes.io/os": os });
+        let spec = json!({ "spec": { "template": { "spec": { "nodeSelector": selector } } } });
+        let patch = ["-n", NAMESPACE, "patch", "daemonset/mercato-node", "-p", &spec.to_string()];
+        self.cluster.kubectl(&patch).await?.ok().map(drop)
     }
 
     /// Kills the program on one of the nodes (`SIGKILL`), and waits until it runs again.

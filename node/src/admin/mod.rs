@@ -49,7 +49,9 @@ pub(crate) use join::{Invitation, go_by, is_by, join};
 pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
-pub(crate) use tunnel::{CutOff, NoTunnels, OwnGateway, TunnelLink, TunnelState, Tunnels};
+pub(crate) use tunnel::{
+    CutOff, NoTunnels, OpenNode, OwnGateway, TunnelLink, TunnelState, Tunnels,
+};
 pub(crate) use types::{
     Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status, Token,
 };

@@ -84,6 +84,20 @@ pub(crate) struct OwnGateway {
     /// Nodes of this cluster whose pods reach no other cluster.
     #[serde(default)]
     pub(crate) cut_off: Vec<CutOff>,
+    /// Nodes of this cluster that do not close guests: as long as there is one, nothing is sold
+    /// with `networkIsolation: required`.
+    #[serde(default)]
+    pub(crate) open: Vec<OpenNode>,
+}
+
+/// A node of this cluster that does not close guests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OpenNode {
+    /// The node's name in this cluster.
+    pub(crate) node: String,
+    /// Why, and what to do.
+    pub(crate) reason: String,
 }
 
 /// A node of this cluster whose pods reach no other cluster.

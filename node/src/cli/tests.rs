@@ -109,6 +109,7 @@ fn status() -> Status {
             reason: None,
             reason_v6: None,
             cut_off: Vec::new(),
+            open: Vec::new(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],
         attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],

@@ -3,7 +3,7 @@
 use mercato_host::{Dropping, Family, HostError, Marks, Network};
 
 use super::Finding;
-use crate::admin::{CutOff, OwnGateway};
+use crate::admin::{CutOff, OpenNode, OwnGateway};
 
 const CHECK: &str = "gateway";
 
@@ -49,9 +49,23 @@ pub(crate) fn gateway(
                 let what = format!("pods of other clusters are reached by IPv4 alone: {why}");
                 Finding::warn(CHECK, what)
             });
-            [vec![runs], others, second.into_iter().collect(), of_nodes.collect()].concat()
+            let of_nodes = of_nodes.chain(guests(&own.open)).collect();
+            [vec![runs], others, second.into_iter().collect(), of_nodes].concat()
         }
     }
+}
+
+/// Whether guests are closed wherever they may run: none is sold so before.
+fn guests(open: &[OpenNode]) -> Vec<Finding> {
+    if open.is_empty() {
+        let what = "guests are closed on each node: networkIsolation: required can be sold";
+        return vec![Finding::ok(CHECK, what)];
+    }
+    let one = |OpenNode { node, reason }: &OpenNode| {
+        let what = format!("guests on {node} are not closed: {reason}");
+        Finding::warn(CHECK, what)
+    };
+    open.iter().map(one).collect()
 }
 
 fn has_ipvs(network: &Network) -> bool {
@@ -97,15 +111,22 @@ mod tests {
         let cannot = OwnGateway { reason: Some("no /dev/net/tun".to_owned()), ..off.clone() };
         assert_eq!(verdicts(&cannot), [Verdict::Fail]);
         let runs = OwnGateway { enabled: true, port: Some(7475), ..off };
-        assert_eq!(verdicts(&runs), [Verdict::Ok, Verdict::Warn]);
+        assert_eq!(verdicts(&runs), [Verdict::Ok, Verdict::Warn, Verdict::Ok]);
         let (node, reason) = ("n2".to_owned(), "nobody answers".to_owned());
         let cut_off = vec![CutOff { node, reason }];
-        let cut = look(&OwnGateway { cut_off, ..runs.clone() }).pop().unwrap();
+        let cut = look(&OwnGateway { cut_off, ..runs.clone() }).swap_remove(2);
         assert_eq!((cut.verdict, cut.what.contains("n2")), (Verdict::Warn, true));
         let reason_v6 = Some("the kernel has none".to_owned());
-        let alone = look(&OwnGateway { reason_v6, ..runs.clone() }).pop().unwrap();
+        let alone = look(&OwnGateway { reason_v6, ..runs.clone() }).swap_remove(2);
         assert_eq!(
             (alone.verdict, alone.what.contains("IPv4 alone: the kernel")),
+            (Verdict::Warn, true)
+        );
+        let [node, reason] = ["n3", "no hooks"].map(str::to_owned);
+        let open = vec![OpenNode { node, reason }];
+        let open = look(&OwnGateway { open, ..runs.clone() }).pop().unwrap();
+        assert_eq!(
+            (open.verdict, open.what.contains("n3 are not closed: no hooks")),
             (Verdict::Warn, true)
         );
         let named = &look(&runs)[1];
@@ -122,6 +143,6 @@ mod tests {
             device: Some(device.to_owned()),
         };
         let said = |device: &str| gateway(&runs, |_| Ok(vec![]), |_| Ok(vec![by(device)])).len();
-        assert_eq!((said("eth0"), said("kube-ipvs0")), (1, 2));
+        assert_eq!((said("eth0"), said("kube-ipvs0")), (2, 3));
     }
 }

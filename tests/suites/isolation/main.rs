@@ -5,6 +5,7 @@
 mod found;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork, ProxyMode};
@@ -21,6 +22,8 @@ use found::{Found, Targets};
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
 const PODS: usize = 8;
+/// What is not proven any more is not on sale any more.
+const GONE: Duration = Duration::from_secs(15);
 const NAMESPACE: &str = "closed";
 /// What it is called in turin.
 const GUESTS: &str = "closed-rome";
@@ -57,7 +60,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     let config = format!("{GATEWAY}\n  nodes:\n    image: {}", image::MERCATO);
     let provider = Daemon::prepared(turin, &program, &config).await?;
     timer.step("daemons answer");
-    home.leases_closed_from(&provider, PODS).await?;
+    home.leases_by(&provider, PODS, "required").await?;
     let contracts = home.json(&["contracts", "list"]).await?;
     let id = contracts[0]["id"].as_str().context("a contract")?.to_owned();
     let contract = home.mercato(&["contracts", "show", &id, "-o", "json"]).await?.ok()?;
@@ -97,10 +100,30 @@ async fn closed(stage: &Stage) -> Result<()> {
     ensure!(restarted == Found::default(), "while all start again it found {restarted:?}");
     Sender::Pod(user, "near").tcp(far, 100_000, "closed").await.context("afterwards")?;
     timer.step("neither without rules nor while all start again does it find more");
+    sold_while_proven(&home, &provider, &agents).await?;
+    timer.step("without a program on a node nothing is sold so, and with it again");
+    let unproven = Found::again(&guests, "scout", &targets).await?;
+    ensure!(unproven == Found::default(), "without the program it found {unproven:?}");
     over(&home, &provider).await?;
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+/// While a node is without a program nothing is on sale, and its owner hears which node that is.
+async fn sold_while_proven(
+    home: &Daemon<'_>,
+    provider: &Daemon<'_>,
+    agents: &Nodes<'_>,
+) -> Result<()> {
+    let (name, node) = (provider.cluster.name(), provider.cluster.machine(2).name());
+    home.sees_offer_of(name).await?;
+    agents.leave(true).await?;
+    home.loses_offer_of(name, GONE).await?;
+    let doctor = provider.mercato(&["doctor"]).await?.stdout;
+    ensure!(doctor.contains(&format!("guests on {node} are not closed")), "{doctor}");
+    agents.leave(false).await?;
+    home.sees_offer_of(name).await
 }
 
 /// Rome cancels, and its pods there end: what was set up for them goes everywhere.

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::{ORDER, Script, TURIN, deal, federation, market, mercato};
 use crate::admin::{
-    Answer, Attention, AttentionKind, Change, CutOff, Deal, EventPeer, OperatorApi, OwnGateway,
-    Peer, Pong, Problem, Request, Status, TunnelLink, TunnelState,
+    Answer, Attention, AttentionKind, Change, CutOff, Deal, EventPeer, OpenNode, OperatorApi,
+    OwnGateway, Peer, Pong, Problem, Request, Status, TunnelLink, TunnelState,
 };
 
 const EVIL: &str = "a\u{202e}b\u{200b}\u{1b}[31mc\nFORGED";
@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 54] = [
+const FIELDS: [&str; 56] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -96,6 +96,8 @@ const FIELDS: [&str; 54] = [
     "status/dataDir",
     "status/gateway/cutOff/node",
     "status/gateway/cutOff/reason",
+    "status/gateway/open/node",
+    "status/gateway/open/reason",
     "status/gateway/reason",
     "status/gateway/reasonV6",
     "status/health",
@@ -209,6 +211,7 @@ fn status() -> Status {
         reason: Some("x".to_owned()),
         reason_v6: Some("x".to_owned()),
         cut_off: vec![CutOff { node: "x".to_owned(), reason: "x".to_owned() }],
+        open: vec![OpenNode { node: "x".to_owned(), reason: "x".to_owned() }],
         ..super::status().gateway
     };
     Status { attention: vec![attention], gateway, tunnels: vec![down()], ..super::status() }

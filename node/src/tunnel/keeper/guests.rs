@@ -10,6 +10,7 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::mpsc;
 
+use crate::admin::OpenNode;
 use crate::kubernetes::PodPlace;
 use crate::nodes::closing::{Closing, ClosingRules, GuestRule};
 use crate::tunnel::event::Event;
@@ -108,6 +109,12 @@ impl OwnGuests {
         }
         self.told = now;
         now
+    }
+
+    /// The nodes on which guests are not closed, and why, for people.
+    pub(super) fn open_nodes(&self, ground: &Ground, nodes: &Nodes) -> Vec<OpenNode> {
+        let open = self.open(ground, nodes).into_iter();
+        open.map(|(node, reason)| OpenNode { node, reason }).collect()
     }
 
     /// Why guests are not closed, by the nodes on which they are not.

@@ -170,6 +170,7 @@ impl Keeper {
         let trouble = self.second.off().or_else(|| self.end.second_trouble());
         let own = OwnGateway {
             cut_off: self.cut_off(),
+            open: self.own_guests.open_nodes(&self.ground, &self.nodes),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
             ..self.ground.own()
