@@ -78,6 +78,9 @@ pub(crate) const CLOSED: usize = 512;
 pub(crate) const CLOSE_LOOK: Duration = Duration::from_secs(5);
 /// It is tried so often whether anybody can be closed.
 pub(crate) const CLOSE_TRY: Duration = Duration::from_secs(60);
+/// A node that closes guests may be away for so long before it counts as one that does not: its
+/// process starts again, or its connection ends to be looked at anew.
+pub(crate) const NODE_AWAY: Duration = Duration::from_secs(5);
 /// Nodes have so long to hear that they need nothing any more.
 pub(crate) const NODE_DISMISS: Duration = Duration::from_secs(10);
 /// How often it is said again where the daemon is: whoever has removed that is made good for.

@@ -14,7 +14,9 @@ use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::limits::{AD_BODY_BYTES, AD_LEASE_BYTES, ADDRESSES, POOLS};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, Platform};
+use mercato_protocol::terms::{
+    Class, Isolation, NetworkIsolation, OnDisconnect, Platform, PodSecurity,
+};
 use mercato_protocol::text::{GpuModel, PoolId, Slug};
 
 use super::inventory::{Inventory, PoolInventory};
@@ -49,7 +51,9 @@ impl Offer {
         addresses: &[String],
         isolation_enforced: bool,
     ) -> Option<Self> {
-        if policy.network_isolation == NetworkIsolation::Required && !isolation_enforced {
+        // Who may do as root on the node's kernel is kept apart by no rule.
+        let is_enforced = isolation_enforced && policy.pod_security != PodSecurity::Privileged;
+        if policy.network_isolation == NetworkIsolation::Required && !is_enforced {
             return None;
         }
         let pools = sellable(policy, inventory);

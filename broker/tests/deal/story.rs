@@ -8,7 +8,7 @@ use mercato_broker::{
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
 use mercato_protocol::resources::Resource;
-use mercato_protocol::terms::NetworkIsolation;
+use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
 
 use crate::world::{BUYER, SELLER, SOLD_MILLIS, World, demand, inventory, policy, resources};
 
@@ -83,6 +83,14 @@ fn nothing_is_sold_without_isolation() {
     world.advance(10_000);
     world.input(SELLER, Input::Isolation(true));
     assert_eq!(world.ad().body.network_isolation, NetworkIsolation::Required);
+    // Nothing keeps those apart who may do as root on a node.
+    let privileged = mercato_broker::SharePolicy {
+        network_isolation: NetworkIsolation::Required,
+        pod_security: PodSecurity::Privileged,
+        ..policy(Approve::Auto)
+    };
+    world.command(SELLER, Command::Share(Some(privileged))).unwrap();
+    assert!(world.nodes[SELLER].broker.offer().is_none());
 }
 
 #[test]

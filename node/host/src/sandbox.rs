@@ -3,7 +3,7 @@
 //!
 //! Whoever enters a namespace is a thread that ends there and never comes back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::IpAddr;
@@ -17,8 +17,10 @@ use nix::sched::{CloneFlags, setns};
 use crate::error::{HostError, KernelError};
 use crate::limits;
 use crate::netlink::{
-    Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_devices, route_to,
+    Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_devices, read_frames,
+    route_to,
 };
+use crate::packets::Table;
 
 /// The network namespace of this thread, wherever `/proc` says it.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -37,38 +39,83 @@ pub struct Sandbox {
     pub peer: Option<u32>,
 }
 
-/// The sandbox of whoever has this address of the pod network here, in one of the folders of
-/// namespaces; none: nobody. A folder that is not there is passed over, but one has to be.
+/// The network namespaces that were looked into, with the addresses that were seen there: each is
+/// entered once, but for the one that is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Namespaces {
+    /// By the file as well: the kernel gives the number of one that is gone to another.
+    seen: BTreeMap<(PathBuf, (u64, u64)), BTreeSet<IpAddr>>,
+}
+
+impl Namespaces {
+    /// The sandbox of whoever has this address of the pod network here, in one of the folders of
+    /// namespaces; none: nobody. A folder that is not there is passed over, but one has to be.
+    ///
+    /// # Errors
+    /// When two have it, the node's route to it leads to another pod, or a namespace cannot be
+    /// entered.
+    pub fn find(
+        &mut self,
+        folders: &[&Path],
+        address: IpAddr,
+    ) -> Result<Option<Sandbox>, HostError> {
+        let (mut found, mut known) = (None::<(Sandbox, File)>, BTreeSet::new());
+        let seen = &mut self.seen;
+        each_namespace(folders, |path, file, id| {
+            // One that has none yet may be about to get one.
+            let key = (path.to_path_buf(), id);
+            known.insert(key.clone());
+            let before = seen.get(&key).filter(|before| !before.is_empty());
+            if before.is_some_and(|before| !before.contains(&address)) {
+                return Ok(());
+            }
+            let Some(addresses) = if_namespace(inside(path, &file, addresses))? else {
+                return Ok(());
+            };
+            seen.insert(key, addresses.keys().copied().collect());
+            let Some(device) = addresses.get(&address).copied() else { return Ok(()) };
+            let path = path.to_path_buf();
+            if let Some((first, _)) = &found {
+                let one = first.path.clone();
+                return Err(HostError::TwoSandboxes { address, one, other: path });
+            }
+            found = Some((Sandbox { path, id, device, peer: None }, file));
+            Ok(())
+        })?;
+        self.seen.retain(|key, _| known.contains(key));
+        let Some((sandbox, file)) = found else { return Ok(None) };
+        let peer = peer(&sandbox, &file, address)?;
+        Ok(Some(Sandbox { peer, ..sandbox }))
+    }
+
+    /// Those that carry rules of ours, whoever has set these, each by an address that it has.
+    ///
+    /// # Errors
+    /// When one cannot be entered.
+    pub fn closed(&mut self, folders: &[&Path]) -> Result<BTreeMap<IpAddr, Sandbox>, HostError> {
+        let mut closed = BTreeMap::new();
+        each_namespace(folders, |path, file, id| {
+            let look = || Ok((addresses()?, has_rules()?));
+            let Some((addresses, has_rules)) = if_namespace(inside(path, &file, look))? else {
+                return Ok(());
+            };
+            let first = addresses.into_iter().next().filter(|_| has_rules);
+            let Some((address, device)) = first else { return Ok(()) };
+            let sandbox = Sandbox { path: path.to_path_buf(), id, device, peer: None };
+            let peer = peer(&sandbox, &file, address)?;
+            closed.insert(address, Sandbox { peer, ..sandbox });
+            Ok(())
+        })?;
+        Ok(closed)
+    }
+}
+
+/// The same where nothing was looked into before: see [`Namespaces::find`].
 ///
 /// # Errors
-/// When two have it, the node's route to it leads to another pod, or a namespace cannot be entered.
+/// As there.
 pub fn sandbox_of(folders: &[&Path], address: IpAddr) -> Result<Option<Sandbox>, HostError> {
-    let mut found: Option<(Sandbox, File)> = None;
-    let own = File::open(OWN).and_then(|file| id(&file));
-    let own = own.map_err(entering(Path::new(OWN)))?;
-    // A namespace may have several files, as /var/run is /run.
-    let mut seen = BTreeSet::from([own]);
-    for path in files(folders)? {
-        let Some(file) = open(&path)? else { continue };
-        let id = id(&file).map_err(entering(&path))?;
-        if !seen.insert(id) {
-            continue;
-        }
-        let device = match inside(&path, &file, || device_of(address)) {
-            Ok(Some(device)) => device,
-            Ok(None) => continue,
-            // Not a namespace, or not yet.
-            Err(HostError::Enter { source, .. }) if is_number(&source, Errno::EINVAL) => continue,
-            Err(error) => return Err(error),
-        };
-        if let Some((first, _)) = found {
-            return Err(HostError::TwoSandboxes { address, one: first.path, other: path });
-        }
-        found = Some((Sandbox { path, id, device, peer: None }, file));
-    }
-    let Some((sandbox, file)) = found else { return Ok(None) };
-    let peer = peer(&sandbox, &file, address)?;
-    Ok(Some(Sandbox { peer, ..sandbox }))
+    Namespaces::default().find(folders, address)
 }
 
 impl Sandbox {
@@ -86,6 +133,14 @@ impl Sandbox {
         })
     }
 
+    /// Whether rules of ours are in force there, whichever they are.
+    ///
+    /// # Errors
+    /// When it is gone, or the kernel does not say.
+    pub fn has_rules(&self) -> Result<bool, HostError> {
+        self.inside(has_rules)
+    }
+
     /// Does something in its namespace, if that is still the one which was found.
     pub(crate) fn inside<T: Send>(
         &self,
@@ -100,11 +155,46 @@ impl Sandbox {
     }
 }
 
+/// Whether rules of ours are in force in the namespace of this thread.
+fn has_rules() -> Result<bool, HostError> {
+    let reading = |source| HostError::Read { what: "nf_tables of a pod", source };
+    let mut kernel = Conversation::about_packets().map_err(reading)?;
+    Ok(read_frames(&mut kernel, Table::NAME).map_err(reading)?.is_some())
+}
+
 /// Whether the address is one of the link, which IPv6 has besides all others.
 pub(crate) fn is_of_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => false,
         IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+/// Visits each namespace that has a file in these folders, once, but for this thread's own.
+fn each_namespace(
+    folders: &[&Path],
+    mut visit: impl FnMut(&Path, File, (u64, u64)) -> Result<(), HostError>,
+) -> Result<(), HostError> {
+    let own = File::open(OWN).and_then(|file| id(&file));
+    let own = own.map_err(entering(Path::new(OWN)))?;
+    // A namespace may have several files, as /var/run is /run.
+    let mut there = BTreeSet::from([own]);
+    for path in files(folders)? {
+        let Some(file) = open(&path)? else { continue };
+        let id = id(&file).map_err(entering(&path))?;
+        if there.insert(id) {
+            visit(&path, file, id)?;
+        }
+    }
+    Ok(())
+}
+
+/// What was done inside; none: it is no namespace, or not yet.
+fn if_namespace<T>(done: Result<T, HostError>) -> Result<Option<T>, HostError> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(HostError::Enter { source, .. }) if is_number(&source, Errno::EINVAL) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -173,13 +263,15 @@ fn inside<T: Send>(
     })
 }
 
-/// The device that has an address, in the namespace of this thread.
-fn device_of(address: IpAddr) -> Result<Option<u32>, HostError> {
+/// All addresses but those of loopback and of the link, with their devices, in the namespace of
+/// this thread.
+fn addresses() -> Result<BTreeMap<IpAddr, u32>, HostError> {
     let reading = |source| HostError::Read { what: "addresses of a pod", source };
     let mut kernel = Conversation::about_routing().map_err(reading)?;
-    let addresses = read_addresses(&mut kernel).map_err(reading)?;
-    let having = addresses.iter().find(|one| one.net.addr() == address);
-    Ok(having.map(|one| one.device))
+    let all = read_addresses(&mut kernel).map_err(reading)?;
+    let of_pods = all.iter().filter(|one| !one.net.addr().is_loopback());
+    let of_pods = of_pods.filter(|one| !is_of_link(one.net.addr()));
+    Ok(of_pods.map(|one| (one.net.addr(), one.device)).collect())
 }
 
 /// The node's end of a pod's device. The node's route to the address may not lead to another

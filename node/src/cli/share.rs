@@ -203,6 +203,10 @@ fn page(share: &admin::Share, wide: bool) -> String {
     }
     if table.is_empty() {
         let why = match policy.network_isolation {
+            NetworkIsolation::Required if policy.pod_security == PodSecurity::Privileged => {
+                "nothing is on sale: privileged guests are kept apart by nothing; to sell: mercato\n\
+                 share set with --pod-security baseline, or with --network-isolation none\n"
+            }
             NetworkIsolation::Required => {
                 "nothing is on sale: there is no room for it, or guests are not kept apart on each\n\
                  node, which takes gateway.enabled, gateway.nodes.image and the programs of\n\

@@ -139,13 +139,15 @@ impl Daemon {
         }
         let mut tasks = JoinSet::new();
         let seen = before.as_ref().map(Before::seen);
+        if let Some(cluster) = &kubernetes {
+            driver.tell(Input::Isolation(cluster.isolates())).await;
+        }
         if let (Some(before), Some(cluster)) = (before, &kubernetes) {
             tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.keep());
         }
         tasks.spawn(driver::wire::listen(driver.clone(), events, tunnels));
         seek(&driver, peers, &data_dir, &mut tasks).await;
         if let Some(cluster) = &kubernetes {
-            driver.tell(Input::Isolation(cluster.isolates())).await;
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
         }
         let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };

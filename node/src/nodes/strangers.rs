@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::limits;
-
 /// All of them, by the address that they come from.
-#[derive(Clone, Default)]
-pub(super) struct Strangers(Arc<Mutex<All>>);
+#[derive(Clone)]
+pub(super) struct Strangers {
+    /// How many places there are.
+    places: usize,
+    all: Arc<Mutex<All>>,
+}
 
 #[derive(Default)]
 struct All {
@@ -32,12 +34,17 @@ pub(super) struct Place {
 }
 
 impl Strangers {
+    /// Nobody yet, and so many places.
+    pub(super) fn new(places: usize) -> Self {
+        Self { places, all: Arc::default() }
+    }
+
     /// Lets one in; who has to go for it hears so.
     pub(super) fn enter(&self, from: IpAddr) -> Place {
         let evicted = Arc::new(Notify::new());
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let All { count, by_address } = &mut *all;
-        if by_address.values().map(VecDeque::len).sum::<usize>() >= limits::NODE_STRANGERS {
+        if by_address.values().map(VecDeque::len).sum::<usize>() >= self.places {
             let first = |of: &VecDeque<(u64, _)>| of.front().map(|(number, _)| *number);
             let most = by_address.values_mut().max_by_key(|of| (of.len(), Reverse(first(of))));
             if let Some((_, first)) = most.and_then(VecDeque::pop_front) {
@@ -61,7 +68,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut all = self.strangers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.strangers.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of) = all.by_address.get_mut(&self.from) {
             of.retain(|(_, it)| !Arc::ptr_eq(it, &self.evicted));
             if of.is_empty() {
@@ -76,10 +83,11 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+    use crate::limits;
 
     #[test]
     fn who_holds_most_gives_one_up() {
-        let strangers = Strangers::default();
+        let strangers = Strangers::new(limits::NODE_STRANGERS);
         let address = |n: u8| IpAddr::from([127, 0, 0, n]);
         let taken = |place: &Place| place.is_taken().now_or_never().is_some();
         let node = strangers.enter(address(2));
@@ -91,12 +99,12 @@ mod tests {
         assert!(!taken(&node) && !taken(&other) && !greedy[1..].iter().any(taken));
         greedy.clear();
         drop((node, other));
-        assert!(strangers.0.lock().unwrap().by_address.is_empty(), "nothing is left of them");
+        assert!(strangers.all.lock().unwrap().by_address.is_empty(), "nothing is left of them");
     }
 
     #[test]
     fn of_those_that_hold_as_many_the_first_goes() {
-        let strangers = Strangers::default();
+        let strangers = Strangers::new(limits::NODE_STRANGERS);
         let address = |n: usize| IpAddr::from([127, 0, 0, u8::try_from(n).unwrap()]);
         let taken = |place: &Place| place.is_taken().now_or_never().is_some();
         let order = (1..=limits::NODE_STRANGERS).rev();

@@ -204,12 +204,12 @@ impl Keeper {
         loop {
             let said = self.heard.now();
             self.step(&said).await;
-            let pause =
-                match (self.peers.iter().next().is_none() && self.end.key().is_none(), self.pool) {
-                    (false, _) => limits::TUNNEL_LOOK,
-                    (true, None) => limits::TUNNEL_PROBE,
-                    (true, Some(_)) => limits::TUNNEL_IDLE,
-                };
+            let is_idle = self.peers.iter().next().is_none() && self.end.key().is_none();
+            let pause = match (is_idle && !self.own_guests.waits(), self.pool) {
+                (false, _) => limits::TUNNEL_LOOK,
+                (true, None) => limits::TUNNEL_PROBE,
+                (true, Some(_)) => limits::TUNNEL_IDLE,
+            };
             self.rest(Instant::now() + pause).await;
         }
     }

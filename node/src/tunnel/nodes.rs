@@ -110,7 +110,9 @@ impl Nodes {
     pub(super) fn on_event(&mut self, event: NodeEvent) -> bool {
         match event {
             NodeEvent::Joined { node, connection, held, orders } => {
-                let state = NodeState::default();
+                // What it has not said is not so.
+                let open = Some("it has not said yet whether it closes guests".to_owned());
+                let state = NodeState { open, ..NodeState::default() };
                 self.present.insert(node, Present { connection, held, orders, state });
                 true
             }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::Cluster;
-use mercato_tests::courier;
+use mercato_tests::courier::{self, Sender};
 use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::json;
@@ -23,6 +23,8 @@ pub(crate) struct Targets {
     home: Option<IpAddr>,
     /// A guest, by its own address.
     guest: IpAddr,
+    /// The pods that are among them.
+    pods: Vec<IpAddr>,
 }
 
 /// Those who have answered, if only that nobody listens.
@@ -43,16 +45,19 @@ impl Targets {
         let service = ["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"];
         let service = User::new(cluster, "default").kubectl(&service).await?;
         let mut there = BTreeSet::from([(service.parse()?, 443)]);
+        let mut pods = Vec::new();
         for number in [1, 2] {
             let machine = cluster.machine(number);
             let name = format!("neighbour-{number}");
             user.on(&machine.name()).serves(&name).await.with_context(|| name.clone())?;
-            there.insert((user.address_of(&name).await?, courier::PORT));
+            let pod = user.address_of(&name).await?;
+            there.insert((pod, courier::PORT));
+            pods.push(pod);
             // The kubelet, and a port at which nobody listens.
             there.extend([10_250, 9].map(|port| (machine.address(), port)));
         }
         let guest = guests.address_of(guest).await?;
-        Ok(Self { there, home: None, guest })
+        Ok(Self { there, home: None, guest, pods })
     }
 
     /// The same, with a pod of home's.
@@ -66,6 +71,17 @@ impl Targets {
 
     pub(crate) fn home(&self) -> Found {
         Found(self.home.iter().map(|home| (*home, courier::PORT)).collect())
+    }
+
+    /// By UDP and by ping a pod of the courier's image reaches each of the pods, or none of them.
+    pub(crate) async fn are_reached_otherwise(&self, from: Sender<'_>, are: bool) -> Result<()> {
+        for pod in &self.pods {
+            let answered = from.ping(*pod, 1).await?;
+            let carried = from.udp(*pod, 3, "closed").await;
+            let by_udp = carried.as_ref().is_ok_and(|carried| carried.back > 0);
+            ensure!((answered > 0) == are && by_udp == are, "{pod}: {answered}, {carried:?}");
+        }
+        Ok(())
     }
 
     /// No pod of this namespace and name has found the guest, whose port is open.

@@ -80,11 +80,16 @@ async fn closed(stage: &Stage) -> Result<()> {
     let targets = Targets::of(turin, LOCAL, &User::new(turin, GUESTS), "far").await?;
     let by_anybody = Found::by(&User::new(turin, LOCAL), "scout", &targets).await?;
     ensure!(by_anybody == targets.all(), "a pod of turin's own found {by_anybody:?}");
+    let neighbour = Sender::Pod(User::new(turin, LOCAL), "neighbour-1");
+    targets.are_reached_otherwise(neighbour, true).await.context("from a neighbour")?;
     timer.step("pods of turin's own reach what is there");
     let guests = user.on(NODE);
     let at_home = targets.and(known.seen_as);
     let by_guest = Found::by(&guests, "scout", &at_home).await?;
     ensure!(by_guest == at_home.home(), "a guest found {by_guest:?}");
+    let guest = Sender::Pod(guests, "far");
+    targets.are_reached_otherwise(guest, false).await.context("from a guest")?;
+    ensure!(guest.ping(known.seen_as, 1).await? == 1, "a guest does not reach its home by ping");
     timer.step("a guest's first instructions find home alone");
     targets.is_not_called(turin, LOCAL, "scout").await?;
     timer.step("no neighbour calls a guest");

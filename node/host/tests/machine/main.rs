@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 19] {
+fn of_guests() -> [(&'static str, Test); 20] {
     [
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
@@ -115,6 +115,7 @@ fn of_guests() -> [(&'static str, Test); 19] {
         ("the_nodes_end_of_a_pod_is_enough", closed::the_nodes_end_is_enough),
         ("what_is_at_the_node_goes_with_the_pod", sandboxes::what_is_at_the_node_goes_with_the_pod),
         ("a_pod_is_found_by_its_address", sandboxes::a_pod_is_found_by_its_address),
+        ("a_pod_that_was_seen_is_known", sandboxes::one_that_was_seen_is_known),
         ("a_pod_at_a_bridge_is_found", sandboxes::a_pod_at_a_bridge_is_found),
         ("a_pod_that_is_not_sure_is_refused", sandboxes::who_is_not_sure_is_refused),
         ("what_is_in_force_in_a_pod_is_seen", sandboxes::what_is_in_force_is_seen),

@@ -1,10 +1,12 @@
 //! Which pod is found, and whether what is in force in it is seen as it is.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use mercato_host::{
-    Closed, Marks, Sandbox, clean, close, close_at_node, is_closed, is_closed_at_node, open_at_node,
+    Closed, Marks, Namespaces, Sandbox, clean, close, close_at_node, is_closed, is_closed_at_node,
+    open_at_node,
 };
 
 use crate::cluster::{empty_of_both, nft, said};
@@ -73,6 +75,40 @@ pub(crate) fn a_pod_at_a_bridge_is_found() -> Result<()> {
     pods.file("cni-9", &bridged)?;
     let found = pods.sandbox_of(BRIDGED.into())??.context("nobody was found")?;
     ensure!(found.peer == Some(index(&pods.node, "port0")?), "{found:?}");
+    Ok(())
+}
+
+pub(crate) fn one_that_was_seen_is_known() -> Result<()> {
+    let (pods, late) = (Pods::new()?, empty_of_both()?);
+    let known = Arc::new(Mutex::new(Namespaces::default()));
+    let find = |address: Ipv4Addr| {
+        let (known, folder) = (known.clone(), pods.folder.clone());
+        let find = move || known.lock().expect("nobody panics").find(&[&folder], address.into());
+        Ok::<_, Error>(pods.node.within(find)??)
+    };
+    ensure!(find(POD)?.is_some() && find(OTHER)?.is_some() && find(NOBODYS)?.is_none());
+    // One that has its address later.
+    pods.file("cni-8", &late)?;
+    ensure!(find(BRIDGED)?.is_none(), "it has no address yet");
+    let id = late.id();
+    pods.node.ip(&format!("link add late0 type veth peer name eth0 netns {id}"))?;
+    late.ip("link set eth0 up")?;
+    late.ip(&format!("address add {BRIDGED}/32 dev eth0"))?;
+    pods.node.ip("link set late0 up")?;
+    pods.node.ip(&format!("route add {BRIDGED}/32 dev late0"))?;
+    let found = find(BRIDGED)?.context("nobody was found")?;
+    ensure!(found.peer == Some(index(&pods.node, "late0")?), "{found:?}");
+    let closed = || {
+        let folder = pods.folder.clone();
+        let closed = move || Namespaces::default().closed(&[&folder]);
+        Ok::<_, Error>(pods.node.within(closed)??)
+    };
+    ensure!(closed()?.is_empty(), "nobody was closed");
+    pods.close(&wanted())?;
+    let all = closed()?;
+    let is_pod = all.len() == 1 && all.keys().all(|it| [POD.into(), POD_V6.into()].contains(it));
+    ensure!(is_pod, "{all:?}");
+    ensure!(all.values().eq(&find(POD)?), "{all:?}");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! The gates of guests ask here whether their pod is closed, by TCP from their pod's own address. A
-//! stranger may ask too: it has a place for a moment, among few, and is told to wait.
+//! stranger may ask too: it has a place for a moment, and is told to wait.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -58,7 +58,7 @@ async fn listen(port: u16, ask: &mpsc::Sender<Asked>) {
             }
         }
     };
-    let (mut connections, strangers) = (JoinSet::new(), Strangers::default());
+    let (mut connections, strangers) = (JoinSet::new(), Strangers::new(limits::CLOSED));
     loop {
         while connections.try_join_next().is_some() {}
         let Ok((stream, from)) = listener.accept().await else {

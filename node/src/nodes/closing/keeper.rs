@@ -29,6 +29,9 @@ pub(super) struct ClosingKeeper<S> {
     /// When it was tried last whether anybody can be closed, and why nobody can.
     tried: Option<(Instant, Option<String>)>,
     failing: Repeated,
+    /// What a look has found last, and whose gates have asked in vain, and why.
+    unkept: Option<String>,
+    unclosed: BTreeMap<GuestUid, String>,
     /// It was said whom to close, and so whose rules are left over.
     is_ruled: bool,
     /// There may be rules on this machine of guests that there are no more.
@@ -37,7 +40,8 @@ pub(super) struct ClosingKeeper<S> {
 
 /// A guest that is closed.
 struct Held {
-    uid: GuestUid,
+    /// None: an earlier run has closed it, and nobody has spoken of it yet.
+    uid: Option<GuestUid>,
     sandbox: Sandbox,
     own: BTreeSet<IpAddr>,
     /// Its gate may ask again: it is not known that it has heard.
@@ -52,8 +56,19 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         tell: watch::Sender<Closings>,
     ) -> Self {
         let (held, tried, failing) = (BTreeMap::new(), None, Repeated::default());
-        let (is_ruled, has_leftovers) = (false, true);
-        Self { sandboxes, rules, asked, tell, held, tried, failing, is_ruled, has_leftovers }
+        Self {
+            sandboxes,
+            rules,
+            asked,
+            tell,
+            held,
+            tried,
+            failing,
+            unkept: None,
+            unclosed: BTreeMap::new(),
+            is_ruled: false,
+            has_leftovers: true,
+        }
     }
 
     /// Does so for as long as somebody says whom to close.
@@ -77,21 +92,30 @@ impl<S: Sandboxes> ClosingKeeper<S> {
     /// Closes the guest whose gate asks, unless nobody has spoken of it yet.
     fn on_asked(&mut self, asked: Asked) {
         let Asked { uid, from, answer } = asked;
+        if answer.is_closed() {
+            // It asks anew.
+            return;
+        }
         let rules = self.rules.borrow().clone();
         let said = match rules.guests.get(&uid) {
             None => Answer::Wait,
             Some(rule) => match self.close_anew(&uid, from, rule, rules.port) {
-                Ok(true) => Answer::Open,
+                Ok(true) => {
+                    self.unclosed.remove(&uid);
+                    Answer::Open
+                }
                 Ok(false) => Answer::Wait,
                 Err(error) => {
                     warn_once!(self.failing, error; "a guest is not closed, and does not begin");
+                    // There are no more of them than there are rules.
+                    self.unclosed.insert(uid, error.to_string());
                     Answer::Wait
                 }
             },
         };
         // Who has asked may be gone.
         let _ = answer.send(said);
-        self.say(None);
+        self.say();
     }
 
     /// Whether the pod that has this address is here, and closed from now on.
@@ -109,9 +133,13 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let Some((sandbox, own)) = block_in_place(|| sandboxes.find(pod))? else {
             return Ok(false);
         };
-        let node = block_in_place(|| sandboxes.addresses())?;
         let asks = rule.pod != Some(pod);
-        let held = Held { uid: uid.clone(), sandbox, own, asks };
+        // What is known of an address may be of somebody who has had it before.
+        if !asks && !block_in_place(|| sandboxes.has_rules(&sandbox))? {
+            return Ok(false);
+        }
+        let node = block_in_place(|| sandboxes.addresses())?;
+        let held = Held { uid: Some(uid.clone()), sandbox, own, asks };
         let wanted = held.wanted(Some(rule), node, port);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
@@ -129,15 +157,24 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         if done.is_ok() {
             self.failing.is_over();
         }
-        let trouble = done.err().map(|error| {
+        self.unkept = done.err().map(|error| {
             warn_once!(self.failing, error; "guests on this node are not closed as they should be");
             error.to_string()
         });
-        self.say(trouble);
+        self.unclosed.retain(|uid, _| rules.guests.contains_key(uid));
+        self.say();
     }
 
     fn keep_closed(&mut self, rules: &ClosingRules) -> Result<(), HostError> {
-        self.is_ruled |= rules.port != 0;
+        if rules.port != 0 && !self.is_ruled {
+            for (pod, sandbox, own) in self.sandboxes.closed()? {
+                if self.held.len() < limits::CLOSED {
+                    let unknown = Held { uid: None, sandbox, own, asks: true };
+                    self.held.entry(pod).or_insert(unknown);
+                }
+            }
+            self.is_ruled = true;
+        }
         let known = rules.guests.iter().filter_map(|(uid, rule)| Some((uid, rule.pod?, rule)));
         let new: Vec<_> = known.filter(|(_, pod, _)| !self.held.contains_key(pod)).collect();
         if self.held.is_empty() && new.is_empty() {
@@ -145,9 +182,13 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
         let node = self.sandboxes.addresses()?;
         let mut failed = None;
+        let by_address: BTreeMap<_, _> =
+            rules.guests.iter().filter_map(|(uid, rule)| Some((rule.pod?, uid))).collect();
         self.held.retain(|pod, held| {
-            let rule = rules.guests.get(&held.uid);
-            held.asks = rule.is_some_and(|rule| rule.pod != Some(*pod));
+            held.uid = held.uid.take().or_else(|| by_address.get(pod).copied().cloned());
+            let rule = held.uid.as_ref().and_then(|uid| rules.guests.get(uid));
+            // Of one that is not known it is not known either whether its gate has heard.
+            held.asks = held.uid.is_none() || rule.is_some_and(|rule| rule.pod != Some(*pod));
             let wanted = held.wanted(rule, node.clone(), rules.port);
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
@@ -192,12 +233,13 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
     }
 
-    fn say(&self, trouble: Option<String>) {
+    fn say(&self) {
         // A node's rules let no guest call it, nor its gate.
         let heard = self.held.values().filter(|held| !held.asks);
         let addresses = heard.flat_map(|held| &held.own).copied().collect();
-        let untried = self.tried.as_ref().and_then(|(_, trouble)| trouble.clone());
-        let now = Closings { addresses, trouble: trouble.or(untried) };
+        let tried = self.tried.as_ref().and_then(|(_, trouble)| trouble.as_ref());
+        let trouble = self.unkept.as_ref().or(self.unclosed.values().next()).or(tried);
+        let now = Closings { addresses, trouble: trouble.cloned() };
         self.tell.send_if_modified(|before| {
             let is_new = *before != now;
             *before = now;

@@ -40,7 +40,7 @@ impl Closing {
         let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
         let mut tasks = JoinSet::new();
         tasks.spawn(gate::answer(ruled.clone(), ask));
-        tasks.spawn(ClosingKeeper::new(Arc::new(Host), ruled, asked, tell).keep());
+        tasks.spawn(ClosingKeeper::new(Arc::new(Host::default()), ruled, asked, tell).keep());
         Self { rules, closings, _tasks: tasks }
     }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use mercato_host::{Closed, HostError, Marks, Sandbox};
+use mercato_host::{Closed, HostError, Marks, Namespaces, Sandbox};
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Sandboxes: Send + Sync + 'static {
@@ -16,6 +17,10 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Brings it about that this is in force in the sandbox.
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError>;
+    /// Whether somebody has closed the sandbox already.
+    fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError>;
+    /// All that are closed, each by one of its addresses, with all of them.
+    fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Removes from this machine what is of other sandboxes than these.
     fn forget(&self, but: &[&Sandbox]) -> Result<(), HostError>;
 }
@@ -24,7 +29,10 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
 const FOLDERS: [&str; 2] = ["/run/netns", "/var/run/netns"];
 
 /// The machine that this process runs on.
-pub(super) struct Host;
+#[derive(Default)]
+pub(super) struct Host {
+    namespaces: Mutex<Namespaces>,
+}
 
 impl Sandboxes for Host {
     fn try_to_close(&self) -> Result<(), HostError> {
@@ -36,17 +44,28 @@ impl Sandboxes for Host {
     }
 
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError> {
-        let found = mercato_host::sandbox_of(&FOLDERS.map(Path::new), pod)?;
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = namespaces.find(&FOLDERS.map(Path::new), pod)?;
         found.map(|sandbox| Ok((sandbox.clone(), sandbox.addresses()?))).transpose()
     }
 
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
-        mercato_host::close(sandbox, wanted)?;
-        // A pod of another kind of network than a pair has rules of its own alone.
-        match sandbox.peer {
-            Some(_) => mercato_host::close_at_node(sandbox, wanted),
-            None => Ok(()),
-        }
+        // Whoever has no end on the node would pass by with a socket of AF_XDP, and is not closed.
+        mercato_host::close_at_node(sandbox, wanted)?;
+        mercato_host::close(sandbox, wanted)
+    }
+
+    fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError> {
+        sandbox.has_rules()
+    }
+
+    fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError> {
+        let all = Namespaces::default().closed(&FOLDERS.map(Path::new))?;
+        let with = |(address, sandbox): (IpAddr, Sandbox)| {
+            let own = sandbox.addresses()?;
+            Ok((address, sandbox, own))
+        };
+        all.into_iter().map(with).collect()
     }
 
     fn forget(&self, but: &[&Sandbox]) -> Result<(), HostError> {

@@ -1,5 +1,6 @@
 //! Guests of a machine that is none, whose gates ask by TCP of this one.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::{Mutex, MutexGuard};
@@ -19,6 +20,10 @@ struct Now {
     is_there: bool,
     closed: Option<Closed>,
     trouble: bool,
+    /// Somebody has closed it before.
+    has_rules: bool,
+    /// Why its sandbox cannot be closed.
+    unclosed: bool,
     /// How often what is left over has gone.
     forgotten: u32,
 }
@@ -48,11 +53,23 @@ impl Sandboxes for Fake {
 
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         let mut now = self.now();
+        if now.unclosed {
+            return Err(HostError::NotClosed);
+        }
         match now.is_there {
             true => now.closed = Some(wanted.clone()),
             false => return Err(HostError::SandboxGone { path: sandbox.path.clone() }),
         }
         Ok(())
+    }
+
+    fn has_rules(&self, _: &Sandbox) -> Result<bool, HostError> {
+        Ok(self.now().has_rules)
+    }
+
+    fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError> {
+        let found = self.find(POD)?.filter(|_| self.now().has_rules);
+        Ok(found.into_iter().map(|(sandbox, own)| (POD, sandbox, own)).collect())
     }
 
     fn forget(&self, _: &[&Sandbox]) -> Result<(), HostError> {
@@ -147,11 +164,56 @@ async fn a_gate_opens_once_its_pod_is_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_known_to_run_is_closed_without_asking() {
     let fake = Arc::new(Fake::default());
-    fake.now().is_there = true;
+    (fake.now().is_there, fake.now().has_rules) = (true, true);
     let closing = start(&fake);
     closing.rule(rules(0, Some(POD), "10.201.3.0/25"));
     until(&mut closing.closings(), |now| now.addresses.contains(&POD)).await;
     assert_eq!(fake.now().closed.clone().unwrap().gate, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_the_address_of_a_guest_by_now_is_left_alone() {
+    let fake = Arc::new(Fake::default());
+    fake.now().is_there = true;
+    let closing = start(&fake);
+    let mut closings = closing.closings();
+    closing.rule(rules(0, Some(POD), "10.201.3.0/25"));
+    until(&mut closings, |now| now.trouble.is_none()).await;
+    closing.rule(rules(0, Some(POD), "10.201.4.0/25"));
+    tokio::time::sleep(limits::CLOSE_LOOK).await;
+    assert!(fake.now().closed.is_none() && closings.borrow().addresses.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_of_an_earlier_run_reaches_nobody_if_nobody_speaks_of_it() {
+    let fake = Arc::new(Fake::default());
+    (fake.now().is_there, fake.now().has_rules) = (true, true);
+    let closing = start(&fake);
+    let port = port();
+    closing.rule(ClosingRules { port, guests: BTreeMap::new() });
+    let closed = || fake.now().closed.clone();
+    while closed().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let closed = closed().unwrap();
+    assert_eq!((closed.reached.len(), closed.gate), (0, port), "its gate may not have heard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_asks_in_vain_is_trouble_until_it_is_closed() {
+    let fake = Arc::new(Fake::default());
+    (fake.now().is_there, fake.now().unclosed) = (true, true);
+    let (closing, port) = (start(&fake), port());
+    let mut closings = closing.closings();
+    closing.rule(rules(port, None, "10.201.3.0/25"));
+    until(&mut closings, |now| now.trouble.is_none()).await;
+    assert_eq!(ask(port, "one-guest\n").await, "wait\n");
+    // Whatever else is asked, and whatever is looked at.
+    assert_eq!(ask(port, "another\n").await, "wait\n");
+    assert!(closings.borrow().trouble.is_some());
+    fake.now().unclosed = false;
+    assert_eq!(ask(port, "one-guest\n").await, "open\n");
+    assert!(closings.borrow().trouble.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,7 +77,7 @@ impl Control {
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
-    let (mut connections, strangers) = (JoinSet::new(), Strangers::default());
+    let (mut connections, strangers) = (JoinSet::new(), Strangers::new(limits::NODE_STRANGERS));
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {

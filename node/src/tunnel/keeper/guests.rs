@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::ContractId;
@@ -11,7 +12,9 @@ use mercato_protocol::node::NodeGuest;
 use tokio::sync::mpsc;
 
 use crate::admin::OpenNode;
+use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
+use crate::limits;
 use crate::nodes::closing::{Closing, ClosingRules, GuestRule};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
@@ -48,8 +51,10 @@ pub(super) fn own_rules(
     said: &Said,
 ) -> BTreeMap<GuestUid, GuestRule> {
     let mut rules = BTreeMap::new();
+    let now_ms = wall_ms();
     for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
-        let lease = said.leases.get(&it.contract).filter(|lease| lease.is_closed);
+        let lease = said.leases.get(&it.contract);
+        let lease = lease.filter(|lease| lease.is_closed && lease.until_ms > now_ms);
         let Some(lease) = lease else { continue };
         let ranges = lease.ranges.iter().map(|range| range.local).collect();
         let reached = Arc::new(second.ranges(ranges));
@@ -65,13 +70,16 @@ pub(super) struct OwnGuests {
     closing: Option<Closing>,
     /// What the agent knows of isolation; none: nothing was said.
     told: Option<bool>,
+    /// Since when they are not, for now.
+    open_since: Option<Instant>,
 }
 
 impl OwnGuests {
-    /// They are closed from now on, once there is an image of gates.
-    pub(super) fn mind(&mut self, ground: &Ground, tell: &mpsc::Sender<Event>) {
-        let is_wanted = ground.gateway().is_ok_and(|settings| settings.nodes.has_gate);
-        if is_wanted && self.closing.is_none() {
+    /// They are closed from now on, once there is an image of gates, or a lease that says so.
+    pub(super) fn mind(&mut self, ground: &Ground, said: &Said, tell: &mpsc::Sender<Event>) {
+        let closes = said.leases.values().any(|lease| lease.is_closed);
+        let has_gate = ground.gateway().is_ok_and(|settings| settings.nodes.has_gate);
+        if (closes || has_gate) && self.closing.is_none() {
             let closing = Closing::start();
             let (mut closings, tell) = (closing.closings(), tell.clone());
             tokio::spawn(async move {
@@ -96,8 +104,18 @@ impl OwnGuests {
     pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<bool> {
         let open = self.open(ground, nodes);
         let now = Some(open.is_empty());
+        if open.is_empty() || self.told != Some(true) {
+            self.open_since = None;
+        }
         if self.told == now {
             return None;
+        }
+        // Each node's connection ends now and then, and comes again: what it has closed stays so.
+        if self.told == Some(true) {
+            let since = self.open_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < limits::NODE_AWAY {
+                return None;
+            }
         }
         match (self.told, now) {
             (_, Some(true)) => tracing::info!("guests are closed on each node"),
@@ -109,6 +127,11 @@ impl OwnGuests {
         }
         self.told = now;
         now
+    }
+
+    /// Whether it is waited for a node that may come again.
+    pub(super) fn waits(&self) -> bool {
+        self.open_since.is_some()
     }
 
     /// The nodes on which guests are not closed, and why, for people.

@@ -99,6 +99,9 @@ impl Keeper {
         let Some(common) = self.common() else { return };
         // What an earlier run has set up stays until all is known that it follows from.
         let is_known = !self.nodes.waits() && (self.knows_pods || self.nodes.local().is_none());
+        // Guests that are closed stay as they are until it is known which of them are here.
+        let closes = said.leases.values().any(|lease| lease.is_closed);
+        let is_known = is_known && (!closes || self.knows_pods && self.nodes.is_known());
         let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
         let node = range.network();
         let [ranges, homes] =
@@ -119,7 +122,10 @@ impl Keeper {
     fn lease_wishes(&mut self, said: &Said, common: &Common) -> Vec<WishLease> {
         let now_ms = wall_ms();
         self.lease_ranges.retain(|id, _| said.leases.contains_key(id));
-        let is_told = |lease: &&SaidLease| !lease.ranges.is_empty() && lease.until_ms > now_ms;
+        // Guests that are closed begin also where nothing is reached yet.
+        let is_told = |lease: &&SaidLease| {
+            (lease.is_closed || !lease.ranges.is_empty()) && lease.until_ms > now_ms
+        };
         let mut wishes = Vec::new();
         for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
             let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();

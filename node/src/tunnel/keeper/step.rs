@@ -32,7 +32,7 @@ impl Keeper {
         self.peers.mind(said);
         self.tell_ranges(said).await;
         self.mind_table(said);
-        self.own_guests.mind(&self.ground, &self.tell);
+        self.own_guests.mind(&self.ground, said, &self.tell);
         self.mind_machines(said);
         if let Some(closed) = self.own_guests.news(&self.ground, &self.nodes) {
             self.driver.tell(Input::Isolation(closed)).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use mercato_protocol::limits;
 use mercato_protocol::node::NodeWay;
 
 use super::{Common, GuestNodes, Nodes, PodNodes, Standing, say};
@@ -43,17 +44,19 @@ impl Nodes {
                 pool_v6: common.second.map(IpNet::V6),
                 gate: common.gate.into(),
             });
-            let mine = |(nth, lease): (usize, &WishLease)| WishLease {
-                until_ms: lease.until_ms,
-                ranges: lease.ranges.clone(),
-                pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
-                guests: lease.guests,
-                closed: lease
-                    .closed
-                    .iter()
-                    .filter(|it| guests.get(&it.uid) == Some(name))
-                    .cloned()
-                    .collect(),
+            // The gates of those that no message has room for do not open.
+            let mut room = limits::NODE_GUESTS;
+            let mine = |(nth, lease): (usize, &WishLease)| {
+                let here = lease.closed.iter().filter(|it| guests.get(&it.uid) == Some(name));
+                let closed: Vec<_> = here.take(room).cloned().collect();
+                room -= closed.len();
+                WishLease {
+                    until_ms: lease.until_ms,
+                    ranges: lease.ranges.clone(),
+                    pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
+                    guests: lease.guests,
+                    closed,
+                }
             };
             let leases = leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
             if let Some(wish) = seat.wish(self.version + 1, way, leases) {

@@ -25,10 +25,16 @@ fn a_node_that_closes_nobody_is_named() {
     let mut nodes = three();
     let two = join(&mut nodes, "n2", 1, None);
     let three = join(&mut nodes, "n3", 2, None);
-    assert!(nodes.open().is_empty());
-    let open = Some("no hooks".to_owned());
-    let state = NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open };
-    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
+    assert_eq!(nodes.open().len(), 2, "neither has said anything");
+    let mut says = |node: &str, connection, open: Option<&str>| {
+        let open = open.map(str::to_owned);
+        let state = NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open };
+        nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
+        nodes.open()
+    };
+    says("n2", 1, None);
+    assert!(says("n3", 2, None).is_empty());
+    says("n2", 1, Some("no hooks"));
     assert_eq!(nodes.open()["n2"], "no hooks");
     drop((two, three));
     nodes.settle(range());
