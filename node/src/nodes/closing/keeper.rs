@@ -113,9 +113,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 }
             },
         };
+        self.say();
         // Who has asked may be gone.
         let _ = answer.send(said);
-        self.say();
     }
 
     /// Whether the pod that has this address is here, and closed from now on.
