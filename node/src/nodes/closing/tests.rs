@@ -154,9 +154,9 @@ async fn a_gate_opens_once_its_pod_is_closed() {
     while !is_so() {
         tokio::task::yield_now().await;
     }
+    let before = fake.now().forgotten;
     fake.now().is_there = false;
     closing.rule(rules(0, None, "10.201.3.0/25"));
-    let before = fake.now().forgotten;
     until(&mut closings, |now| now.addresses.is_empty()).await;
     assert!(fake.now().forgotten > before, "nothing of it is left on the node");
 }
