@@ -17,7 +17,7 @@ const NOTHING: &str = "
             for table in 7475 7477; do ip -$family route show table $table 2>/dev/null; done
             ip -$family rule show | grep 747[57]
         done
-        nft list table ip mercato 2>/dev/null; nft list table ip6 mercato 2>/dev/null) || true
+        nft list tables | grep mercato) || true
     [ -z \"$left\" ] || { echo \"$left\"; exit 1; }";
 
 /// Whoever boots a machine finds none of it: the process that kept it is dead by then.

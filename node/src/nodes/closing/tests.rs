@@ -22,6 +22,8 @@ struct Now {
     trouble: bool,
     /// Somebody has closed it before.
     has_rules: bool,
+    /// How often that was asked.
+    looked_for_rules: u32,
     /// Why its sandbox cannot be closed.
     unclosed: bool,
     /// How often what is left over has gone.
@@ -64,6 +66,7 @@ impl Sandboxes for Fake {
     }
 
     fn has_rules(&self, _: &Sandbox) -> Result<bool, HostError> {
+        self.now().looked_for_rules += 1;
         Ok(self.now().has_rules)
     }
 
@@ -118,6 +121,16 @@ fn port() -> u16 {
     free.local_addr().unwrap().port()
 }
 
+/// Waits until that is so.
+async fn comes(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(limits::CLOSE_LOOK * 4, waiting).await.unwrap();
+}
+
 async fn until(closings: &mut watch::Receiver<Closings>, is: impl FnMut(&Closings) -> bool) {
     let waiting = closings.wait_for(is);
     tokio::time::timeout(limits::CLOSE_LOOK * 4, waiting).await.unwrap().unwrap();
@@ -144,16 +157,12 @@ async fn a_gate_opens_once_its_pod_is_closed() {
     // Its gate is known to be open, and its lease reaches another range.
     closing.rule(rules(port, Some(POD), "10.201.4.0/25"));
     let is_so = || fake.now().closed.as_ref().is_some_and(|now| now.gate == 0);
-    while !is_so() {
-        tokio::task::yield_now().await;
-    }
+    comes(is_so).await;
     until(&mut closings, |now| now.addresses == [POD].into()).await;
     // Nobody speaks of it any more, and it runs on.
     closing.rule(ClosingRules::default());
     let is_so = || fake.now().closed.as_ref().is_some_and(|now| now.reached.is_empty());
-    while !is_so() {
-        tokio::task::yield_now().await;
-    }
+    comes(is_so).await;
     let before = fake.now().forgotten;
     fake.now().is_there = false;
     closing.rule(rules(0, None, "10.201.3.0/25"));
@@ -180,7 +189,8 @@ async fn whoever_has_the_address_of_a_guest_by_now_is_left_alone() {
     closing.rule(rules(0, Some(POD), "10.201.3.0/25"));
     until(&mut closings, |now| now.trouble.is_none()).await;
     closing.rule(rules(0, Some(POD), "10.201.4.0/25"));
-    tokio::time::sleep(limits::CLOSE_LOOK).await;
+    // The second look comes after all that the first one does.
+    comes(|| fake.now().looked_for_rules > 1).await;
     assert!(fake.now().closed.is_none() && closings.borrow().addresses.is_empty());
 }
 
@@ -192,9 +202,7 @@ async fn a_guest_of_an_earlier_run_reaches_nobody_if_nobody_speaks_of_it() {
     let port = port();
     closing.rule(ClosingRules { port, guests: BTreeMap::new() });
     let closed = || fake.now().closed.clone();
-    while closed().is_none() {
-        tokio::task::yield_now().await;
-    }
+    comes(|| closed().is_some()).await;
     let closed = closed().unwrap();
     assert_eq!((closed.reached.len(), closed.gate), (0, port), "its gate may not have heard");
 }
