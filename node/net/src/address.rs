@@ -63,6 +63,13 @@ pub(crate) fn plausible(own: &[Multiaddr], reached: Option<&Address>) -> Vec<Add
     own.iter().filter_map(address).filter(usable).take(limits::ADDRESSES).collect()
 }
 
+/// Where a peer can be dialled that has come from there: at that machine, at a port that it says it
+/// listens on. The port that it has come from is none of those.
+pub(crate) fn listens_at(own: &[Multiaddr], from: &Address) -> Option<Address> {
+    let there = own.iter().filter_map(address).filter(|address| address.host == from.host);
+    there.min_by_key(|address| address.transport != from.transport)
+}
+
 /// Whether an address is one of a range's; a name is in none.
 pub(crate) fn is_in(address: &Address, range: IpNet) -> bool {
     match &address.host {
@@ -116,6 +123,27 @@ mod tests {
         }
         assert_eq!(address(&"/ip4/192.0.2.1/udp/7474".parse().unwrap()), None);
         assert_eq!(address(&"/memory/7".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn who_has_come_is_dialled_at_a_port_that_it_listens_on() {
+        let own = [
+            "/ip4/10.42.0.1/udp/7/quic-v1",
+            "/ip4/192.0.2.1/tcp/7",
+            "/ip4/192.0.2.1/udp/7/quic-v1",
+        ]
+        .map(|text| text.parse().unwrap());
+        let listens_at = |from: &str| {
+            listens_at(&own, &from.parse().unwrap()).map(|address| address.to_string())
+        };
+        for (from, there) in [
+            ("/ip4/192.0.2.1/udp/40000/quic-v1", Some("/ip4/192.0.2.1/udp/7/quic-v1")),
+            ("/ip4/192.0.2.1/tcp/40000", Some("/ip4/192.0.2.1/tcp/7")),
+            ("/ip4/10.42.0.1/tcp/40000", Some("/ip4/10.42.0.1/udp/7/quic-v1")),
+            ("/ip4/198.51.100.1/tcp/40000", None),
+        ] {
+            assert_eq!(listens_at(from).as_deref(), there, "{from}");
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Dials {
         }
         // From a port of its own. From the port that is listened on, as libp2p would, a dial fails
         // where another process of this machine has that port too (EADDRINUSE).
+        tracing::debug!(peer = ?dial.peer, addresses = ?dial.addresses, "dials");
         let options = match dial.peer {
             // All at once, each with a head start over the next.
             Some(peer) => DialOpts::peer_id(peer)
@@ -80,6 +81,7 @@ impl Dials {
     /// Goes on with what is left to try. The first to answer decides for all addresses
     /// that were tried together, so a false one must not stand in the way of the true.
     fn next(&mut self, swarm: &mut Swarm<Behaviour>, mut dial: Dial, error: &swarm::DialError) {
+        tracing::debug!(peer = ?dial.peer, error = reason(error), "a dial failed");
         let ourselves = match error {
             swarm::DialError::LocalPeerId { .. } => true,
             // libp2p leaves out our own listen addresses.

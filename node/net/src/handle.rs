@@ -266,6 +266,12 @@ impl Net {
         self.peers.address(peer)
     }
 
+    /// Where a peer can be dialled again, while it is connected: where it was reached, or listens
+    /// by its own word on the machine that it has come from. None if that is not known.
+    pub fn listens_at(&self, peer: PublicKey) -> Option<Address> {
+        self.peers.listens_at(peer)
+    }
+
     /// Where others are told to connect, now.
     pub fn published_addresses(&self) -> Vec<Address> {
         let local = self.local_addresses().into_iter();

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use libp2p::Multiaddr;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
 
+use crate::address;
 use crate::gossip::Queue;
 use crate::protocols::Protocol;
 
@@ -44,6 +46,8 @@ struct Table {
 
 struct Peer {
     address: Option<Address>,
+    /// Where it can be dialled again.
+    listens_at: Option<Address>,
     dialled: bool,
     since: Instant,
     rtt: Option<Duration>,
@@ -73,8 +77,16 @@ impl Peers {
         let gossip = Arc::new(Queue::default());
         let since = Instant::now();
         let (words, streams) = (Arc::new(()), Arc::new(()));
-        let rtt = None;
-        let entry = Peer { address, dialled, since, rtt, gossip: gossip.clone(), words, streams };
+        let entry = Peer {
+            listens_at: address.clone().filter(|_| dialled),
+            address,
+            dialled,
+            since,
+            rtt: None,
+            gossip: gossip.clone(),
+            words,
+            streams,
+        };
         self.table().connected.insert(peer, entry);
         gossip
     }
@@ -122,7 +134,20 @@ impl Peers {
         };
     }
 
-    /// Where the peer was reached.
+    /// It says where it listens; where we have reached it is better known.
+    pub(crate) fn listens(&self, peer: PublicKey, own: &[Multiaddr]) {
+        if let Some(peer) = self.table().connected.get_mut(&peer).filter(|peer| !peer.dialled) {
+            let from = peer.address.as_ref();
+            peer.listens_at = from.and_then(|from| address::listens_at(own, from));
+        }
+    }
+
+    /// Where the peer can be dialled again.
+    pub(crate) fn listens_at(&self, peer: PublicKey) -> Option<Address> {
+        self.table().connected.get(&peer)?.listens_at.clone()
+    }
+
+    /// Where the peer was reached, or has come from.
     pub(crate) fn address(&self, peer: PublicKey) -> Option<Address> {
         self.table().connected.get(&peer)?.address.clone()
     }

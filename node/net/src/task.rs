@@ -354,6 +354,7 @@ impl Task {
                     if let Some(run) = Run::of_agent(&info.agent_version) {
                         self.on_run(peer, connection_id, run);
                     }
+                    self.peers.listens(peer, &info.listen_addrs);
                     let reached = self.peers.address(peer);
                     let addresses = address::plausible(&info.listen_addrs, reached.as_ref());
                     self.outbox.push_back(Event::Addresses { peer, addresses });

@@ -358,7 +358,7 @@ impl Driver {
     /// Where those of them are met that are connected.
     pub(crate) fn met(&self) -> BTreeMap<PublicKey, Address> {
         let partners = self.partners().into_iter();
-        partners.filter_map(|peer| Some((peer, self.net.address_of(peer)?))).collect()
+        partners.filter_map(|peer| Some((peer, self.net.listens_at(peer)?))).collect()
     }
 
     /// A lease's virtual node says so of its tunnel.

@@ -26,9 +26,8 @@ const DEVICE: &str = "mercato0";
 const MANY_BYTES: u64 = 400_000_000;
 /// and when a daemon is killed of them.
 const WELL_UNDER_WAY: Duration = Duration::from_millis(700);
-/// For how long nothing passes when a daemon is killed and starts again: a second or two, or seven
-/// where the peer is reached at the second try, and what TCP then waits, which is as long again.
-const OUTAGE: Duration = Duration::from_secs(30);
+/// For how long nothing passes when a daemon is killed and starts again: a second or two.
+const OUTAGE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// From a pod at home and from home's node to a guest, and back; and what passes is seen on the

@@ -21,9 +21,8 @@ const MANY_BYTES: u64 = 300_000_000;
 const WELL_UNDER_WAY: Duration = Duration::from_millis(700);
 /// for how long its node has nothing once a program runs that was just started,
 const AGAIN: Duration = Duration::from_secs(5);
-/// and for how long nothing passes then: half a second, or seven where the peer that has lost its
-/// daemon is reached at the second try, and TCP tries again after twice as long.
-const OUTAGE: Duration = Duration::from_secs(30);
+/// and for how long nothing passes then: about half a second.
+const OUTAGE: Duration = Duration::from_secs(10);
 
 /// While a node of home's is without a program, guests run without an address: nobody there could
 /// reach one, and what was sent would go where the routes of the node lead. It is said which node.

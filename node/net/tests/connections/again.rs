@@ -47,6 +47,24 @@ async fn a_peer_that_we_dialled_and_that_starts_again_is_heard_at_once() {
     }
 }
 
+/// It has come from a port that it does not listen on: nobody would find it there again.
+#[tokio::test]
+async fn who_has_come_can_be_dialled_where_it_listens() {
+    for listen in [QUIC, TCP] {
+        let mut a = Node::start(1, &[listen]).await;
+        let mut b = Node::start(2, &[listen]).await;
+        b.connect(&mut a).await;
+        assert_eq!(b.net.listens_at(a.key).as_ref(), a.addresses.first());
+        let told = async {
+            while a.net.listens_at(b.key).is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), told).await.expect("it says so at once");
+        assert_eq!(a.net.listens_at(b.key).as_ref(), b.addresses.first());
+    }
+}
+
 /// Each connection makes the other side tell again what has no answer.
 #[tokio::test]
 async fn a_peer_that_comes_back_ever_again_has_to_wait() {
