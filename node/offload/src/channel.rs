@@ -32,6 +32,8 @@ pub struct Channel<T> {
     probed: u64,
     wait_ms: u64,
     resend_at_ms: u64,
+    /// Where the last frame with statements stood: our epoch, the peer's, and its number.
+    last_sent: (u64, u64, u64),
 }
 
 /// What came of a frame.
@@ -61,6 +63,7 @@ impl<T: Clone> Channel<T> {
             probed: 0,
             wait_ms: limits::RESEND_MS,
             resend_at_ms: 0,
+            last_sent: (0, 0, 0),
         }
     }
 
@@ -92,6 +95,7 @@ impl<T: Clone> Channel<T> {
         }
         let seq = self.next_out;
         self.next_out += 1;
+        self.assert_rising(seq);
         self.unacked.push_back((seq, statements.clone()));
         self.frame(seq, statements, true)
     }
@@ -193,6 +197,15 @@ impl<T: Clone> Channel<T> {
     fn rearm(&mut self, now_ms: u64) {
         self.wait_ms = limits::RESEND_MS;
         self.resend_at_ms = now_ms + self.wait_ms;
+    }
+
+    /// A number is used once in a pair of epochs, and no epoch twice; but for the last that there
+    /// is, which only a peer that lies can bring about.
+    fn assert_rising(&mut self, seq: u64) {
+        let place = (self.epoch, self.peer, seq);
+        let rises = place > self.last_sent || self.epoch == u64::MAX;
+        debug_assert!(rises, "{place:?} comes after {:?}", self.last_sent);
+        self.last_sent = place;
     }
 
     fn frame(&self, seq: u64, statements: Vec<T>, answer: bool) -> Frame<T> {
@@ -342,6 +355,30 @@ mod tests {
         b.receive(0, hello, &mut out);
         assert!(b.receive(0, late, &mut out).statements.is_empty());
         assert_eq!(out.len(), 1, "and is not answered");
+    }
+
+    #[test]
+    #[should_panic(expected = "comes after")]
+    fn a_number_is_never_used_twice() {
+        let (mut a, _) = pair();
+        a.send(0, vec![1]);
+        a.next_out = 1;
+        a.send(0, vec![2]);
+    }
+
+    #[test]
+    fn a_peer_that_knows_of_the_last_epoch_brings_nothing_down() {
+        let mut a = Channel::<u32>::new(0);
+        a.link_up(0);
+        let lie =
+            |from| Frame { from, to: u64::MAX, seq: 0, ack: 0, answer: true, statements: vec![] };
+        let mut out = Vec::new();
+        assert_eq!(a.receive::<u32>(0, lie(1), &mut out).risen, Some(u64::MAX));
+        for _ in 0..2 {
+            assert_eq!(a.link_up(0).0, u64::MAX);
+            assert!(a.receive::<u32>(0, lie(1), &mut out).established);
+            assert_eq!(a.send(0, vec![1]).seq, 1);
+        }
     }
 
     #[test]

@@ -23,5 +23,6 @@ pub mod home;
 pub mod key;
 pub mod limits;
 pub mod message;
+mod output;
 pub mod placement;
 mod retry;

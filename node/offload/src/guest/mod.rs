@@ -4,13 +4,14 @@
 //! A guest pod carries our finalizer ([`crate::forge::FINALIZER`]), so that it cannot
 //! vanish, also while this daemon is down, before its end is on record.
 
-mod addresses;
-mod called;
+mod desired;
+mod guests;
 mod object;
-mod peer;
+mod objects;
+mod outbox;
 mod pod;
+mod pods;
 mod session;
-mod steps;
 
 use std::net::IpAddr;
 

@@ -1,50 +1,125 @@
-//! What one guest object that is not a pod calls for.
+//! What one guest object that is not a pod calls for, and what home is told of it. How many there
+//! may be is said where they are kept ([`super::objects`]).
 
 use mercato_protocol::id::Digest;
 
-use super::pod::Step;
-use crate::message::{Refusal, Route};
+use super::desired::{Desired, Step};
+use crate::key::Item;
+use crate::message::{Refusal, Route, ToHome};
 
-/// A config map, a secret or a token as this side knows it.
+/// A guest object that is not a pod, as this side knows it.
 #[derive(Debug, Default)]
 pub(super) struct Object {
-    /// The content that home wants, and how it came, as far as it was said on this link.
-    pub(super) wanted: Option<(Digest, Route)>,
-    /// Home wants it gone.
-    pub(super) dropped: bool,
+    desired: Desired,
+    /// Home wants it gone, by its word on this link.
+    dropped: bool,
     /// The digest that was applied.
-    pub(super) seen: Option<Digest>,
+    seen: Option<Digest>,
     /// The API server said that it is not there, since we last tried to make it.
-    pub(super) absent: bool,
-    pub(super) doing: Option<Step>,
-    pub(super) refusal: Option<Refusal>,
-    pub(super) missing: bool,
+    absent: bool,
     /// It has turned up though home has not asked for it on this link: a write that was
     /// under way on an earlier one.
-    pub(super) stray: bool,
-    pub(super) told_refusal: Option<Refusal>,
+    stray: bool,
 }
 
 impl Object {
+    pub(super) fn desired(&mut self) -> &mut Desired {
+        &mut self.desired
+    }
+
+    /// What was said on an earlier link is void.
+    pub(super) fn on_new_link(&mut self) {
+        self.desired.on_new_link();
+        self.dropped = false;
+    }
+
+    /// Home wants it with this content, unless that is refused.
+    pub(super) fn on_put(&mut self, digest: Digest, route: &Route, refusal: Option<Refusal>) {
+        self.desired.put(digest, route, refusal);
+        self.dropped = false;
+    }
+
+    /// Home wants it gone; whether that is new.
+    pub(super) fn on_drop(&mut self) -> bool {
+        self.desired.withdraw();
+        !std::mem::replace(&mut self.dropped, true)
+    }
+
+    pub(super) fn on_observed(&mut self, digest: Digest) {
+        self.seen = Some(digest);
+        self.absent = false;
+        self.stray = self.desired.content().is_none() && !self.dropped;
+    }
+
+    pub(super) fn on_gone(&mut self, closing: bool) {
+        self.seen = None;
+        self.absent = true;
+        let unasked = self.desired.content().is_none() && !self.dropped && !closing;
+        self.desired.set_missing(unasked);
+    }
+
+    pub(super) fn on_written(&mut self) {
+        if let Some(Step::Apply(digest, _)) = self.desired.end() {
+            // Unless it has been seen to go since.
+            self.seen = Some(digest).filter(|_| !self.absent);
+            self.desired.accept();
+        }
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// The API server has it, as far as is known.
+    pub(super) fn is_seen(&self) -> bool {
+        self.seen.is_some()
+    }
+
     /// Neither wanted nor there nor under way.
     pub(super) fn is_nothing(&self) -> bool {
-        self.wanted.is_none() && self.seen.is_none() && self.doing.is_none()
+        self.desired.content().is_none() && !self.holds_place()
+    }
+
+    /// Not there, and to be so.
+    pub(super) fn is_gone_for_good(&self, closing: bool) -> bool {
+        self.absent && !self.desired.is_busy() && (self.dropped || closing)
     }
 
     /// It is, or may be, in its guest namespace.
     pub(super) fn holds_place(&self) -> bool {
-        self.seen.is_some() || self.doing.is_some()
+        self.seen.is_some() || self.desired.is_busy()
     }
 
     pub(super) fn step(&self, closing: bool) -> Option<Step> {
-        if self.doing.is_some() {
+        if self.desired.is_busy() {
             return None;
         }
         if self.dropped || closing {
             return (!self.absent).then_some(Step::Delete(None));
         }
-        let (digest, route) =
-            self.wanted.as_ref().filter(|(digest, _)| self.seen != Some(*digest))?;
-        Some(Step::Apply(*digest, route.clone()))
+        let wanted = self.desired.content().filter(|(digest, _)| self.seen != Some(*digest));
+        wanted.map(|(digest, route)| Step::Apply(*digest, route.clone()))
+    }
+
+    /// The step is about to be taken.
+    pub(super) fn begin(&mut self, step: &Step) {
+        self.absent &= !matches!(step, Step::Apply(..));
+    }
+
+    /// What is listed of it as a link begins.
+    pub(super) fn listed(&mut self) -> Option<Digest> {
+        self.stray = false;
+        self.seen
+    }
+
+    /// The next thing to tell home; it counts as told from then on.
+    pub(super) fn statement(&mut self, item: &Item) -> Option<ToHome> {
+        if let Some(missing) = self.desired.missing_statement(item) {
+            return Some(missing);
+        }
+        if std::mem::take(&mut self.stray) && self.seen.is_some() {
+            return Some(ToHome::Have { item: item.clone(), digest: self.seen, report: None });
+        }
+        self.desired.refusal_statement(item)
     }
 }

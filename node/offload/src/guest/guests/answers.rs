@@ -1,0 +1,117 @@
+//! What came of a write, and when it is tried again.
+
+use mercato_protocol::time::Now;
+
+use super::super::desired::{Desired, Step};
+use super::super::object::Object;
+use super::super::pod::GuestPod;
+use super::super::{Effect, Failure};
+use super::Guests;
+use crate::key::Item;
+use crate::message::Outcome;
+use crate::output::Output;
+
+impl Guests {
+    /// The write that was under way for this item succeeded.
+    pub(in crate::guest) fn on_written(&mut self, now: Now, item: &Item, out: &mut Output<Effect>) {
+        self.retries.clear(item);
+        match item {
+            Item::Object(key) => {
+                let Some(object) = self.objects.get_mut(key) else { return };
+                object.on_written();
+            }
+            Item::Pod(id) => {
+                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                pod.on_written(out);
+            }
+        }
+        self.drop_if_done(item, out);
+        self.step(now, item, out);
+        self.step_namesakes(now, item, out);
+    }
+
+    /// It failed so.
+    pub(in crate::guest) fn on_failure(
+        &mut self,
+        now: Now,
+        item: &Item,
+        failure: Failure,
+        out: &mut Output<Effect>,
+    ) {
+        let step = match item {
+            Item::Object(key) => self.objects.get_mut(key).and_then(|it| it.desired().end()),
+            Item::Pod(id) => self.pods.get_mut(&id.uid).and_then(|pod| pod.on_failure(&failure)),
+        };
+        let Some(step) = step else { return };
+        match (step, failure.clipped()) {
+            (Step::Update(..) | Step::Delete(_) | Step::Release, Failure::Absent) => {
+                return self.on_gone(now, item, out);
+            }
+            (Step::Apply(digest, _) | Step::Update(digest, _), Failure::MissingBody) => {
+                if let Some(desired) = self.desired(item) {
+                    desired.on_missing_body(digest);
+                }
+            }
+            (Step::Apply(..) | Step::Update(..), Failure::Refused(why)) => {
+                if let Some(desired) = self.desired(item) {
+                    desired.refuse(why);
+                }
+                if !self.is_to_go(item) {
+                    self.retries.back_off(now.mono_ms, item);
+                }
+            }
+            (Step::Apply(..), Failure::OutOf(outcome)) => {
+                self.out_of_room(now, item, outcome, out);
+            }
+            (Step::Apply(..), Failure::Full(outcome)) => self.full(now, item, outcome, out),
+            (
+                _,
+                Failure::OutOf(_) | Failure::Full(_) | Failure::Refused(_) | Failure::MissingBody,
+            )
+            | (_, Failure::Transient | Failure::Absent) => {
+                self.retries.back_off(now.mono_ms, item);
+            }
+        }
+        // It may have been seen to go meanwhile.
+        self.drop_if_done(item, out);
+        out.changed(item.clone());
+        self.step(now, item, out);
+        self.step_namesakes(now, item, out);
+    }
+
+    /// Home counts no longer what it has told to leave, but the lease does until it is gone.
+    fn full(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Output<Effect>) {
+        let pod = if let Item::Pod(id) = item { self.pods.get_mut(&id.uid) } else { None };
+        let until = pod.map_or(now.mono_ms, |pod| pod.on_full(now));
+        if now.mono_ms < until {
+            self.retries.back_off(now.mono_ms, item);
+            // It is given up at that time, however long the wait has grown.
+            self.retries.no_later(until, item);
+        } else {
+            self.out_of_room(now, item, outcome, out);
+        }
+    }
+
+    fn out_of_room(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Output<Effect>) {
+        let pod = if let Item::Pod(id) = item { self.pods.get_mut(&id.uid) } else { None };
+        if !pod.is_some_and(|pod| pod.on_out_of_room(outcome, out)) {
+            self.retries.back_off(now.mono_ms, item);
+        }
+    }
+
+    /// Whether it is not to be there, whatever home said of its content.
+    fn is_to_go(&self, item: &Item) -> bool {
+        self.closing
+            || match item {
+                Item::Object(key) => self.objects.get(key).is_some_and(Object::is_dropped),
+                Item::Pod(id) => self.pods.get(&id.uid).is_some_and(GuestPod::is_to_go),
+            }
+    }
+
+    fn desired(&mut self, item: &Item) -> Option<&mut Desired> {
+        match item {
+            Item::Object(key) => self.objects.get_mut(key).map(Object::desired),
+            Item::Pod(id) => self.pods.get_mut(&id.uid).map(GuestPod::desired),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Guest objects that are not pods, by kind, namespace and name, and how many of each kind there
+//! may be. What one of them calls for is in [`super::object`]; how one is made of what home sent
+//! is in [`crate::forge`].
+
+use std::collections::BTreeMap;
+
+use super::Effect;
+use super::desired::Step;
+use super::object::Object;
+use crate::key::{Item, ObjectKey, ObjectKind};
+use crate::limits;
+use crate::message::ToHome;
+use crate::output::Output;
+
+/// All guest objects of one lease that are not pods.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    all: BTreeMap<ObjectKey, Object>,
+}
+
+impl Objects {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        self.all.iter()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Object> {
+        self.all.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &ObjectKey) -> Option<&mut Object> {
+        self.all.get_mut(key)
+    }
+
+    /// The object that home speaks of; none, if that would be one too many: home has the same
+    /// bound.
+    pub(super) fn admit(&mut self, key: &ObjectKey) -> Option<&mut Object> {
+        if !self.all.contains_key(key) && !self.has_room(key.kind) {
+            return None;
+        }
+        Some(self.all.entry(key.clone()).or_default())
+    }
+
+    /// The object that the API server speaks of, which is there whatever the bound.
+    pub(super) fn entry(&mut self, key: &ObjectKey) -> &mut Object {
+        self.all.entry(key.clone()).or_default()
+    }
+
+    pub(super) fn on_new_link(&mut self) {
+        self.all.values_mut().for_each(Object::on_new_link);
+    }
+
+    /// Takes the step that an object calls for now.
+    pub(super) fn step(&mut self, key: &ObjectKey, closing: bool, out: &mut Output<Effect>) {
+        let Some(object) = self.all.get_mut(key) else { return };
+        // The lease may have come to its end since it was seen to go.
+        let Some(step) = object.step(closing) else { return self.drop_if_absent(key, closing) };
+        debug_assert!(matches!(step, Step::Apply(..) | Step::Delete(_)), "{step:?} of {key}");
+        object.begin(&step);
+        out.extend(object.desired().begin(step, &Item::Object(key.clone())));
+    }
+
+    /// An object that nobody wants and that is not there is no more.
+    pub(super) fn drop_if_absent(&mut self, key: &ObjectKey, closing: bool) {
+        if self.all.get(key).is_some_and(|object| object.is_gone_for_good(closing)) {
+            self.all.remove(key);
+        }
+    }
+
+    /// The next thing to tell home of it.
+    pub(super) fn statement(&mut self, key: &ObjectKey) -> Option<ToHome> {
+        let object = self.all.get_mut(key)?;
+        let statement = object.statement(&Item::Object(key.clone()));
+        if matches!(statement, Some(ToHome::Missing(_))) && object.is_nothing() {
+            self.all.remove(key);
+        }
+        statement
+    }
+
+    /// Whether another object of that kind may be kept for home.
+    fn has_room(&self, kind: ObjectKind) -> bool {
+        match kind {
+            ObjectKind::ConfigMap
+            | ObjectKind::Secret
+            | ObjectKind::ServiceAccountToken
+            | ObjectKind::Namespace
+            | ObjectKind::Pod => self.all.len() < limits::OBJECTS,
+        }
+    }
+}

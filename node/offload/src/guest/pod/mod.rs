@@ -1,0 +1,342 @@
+//! What is known of one guest pod, and what home is told of it; [`step`] says what it calls for.
+
+mod called;
+mod step;
+
+use std::net::IpAddr;
+
+use mercato_protocol::id::Digest;
+use mercato_protocol::time::Now;
+
+use super::desired::{Desired, Step};
+use super::{Effect, Failure, Life, ObservedPod, Record};
+use crate::address::GuestAddress;
+use crate::key::{Item, PodId};
+use crate::limits;
+use crate::message::{Outcome, Refusal, Report, Route, Stage, ToHome};
+use crate::output::Output;
+use called::Called;
+pub(super) use step::Surroundings;
+
+/// A pod as this side knows it.
+#[derive(Debug)]
+pub(super) struct GuestPod {
+    id: PodId,
+    desired: Desired,
+    /// Home wants it ended, with this grace.
+    grace_s: Option<u32>,
+    /// Home has written down how it ended.
+    taken: bool,
+    /// Home has removed it and will not speak of it again.
+    forgotten: bool,
+    /// What is on record of it.
+    life: Option<Life>,
+    /// The digest that was applied, and how it is.
+    seen: Option<(Digest, ObservedPod)>,
+    /// The API server said that it is not there, since we last tried to make it.
+    absent: bool,
+    /// An attempt to make it may have worked without our knowing.
+    in_doubt: bool,
+    /// It was seen with a terminal phase before anyone deleted it.
+    settled: bool,
+    /// We end it, for this reason.
+    evicted: Option<Outcome>,
+    /// Since when it has been over but for our finalizer, in ms of the monotonic clock.
+    ended_at_ms: Option<u64>,
+    /// Since when there has been no room for it, likewise.
+    roomless_at_ms: Option<u64>,
+    /// The grace of the deletion that was asked for.
+    deleted: Option<Option<u32>>,
+    /// What home was told of it on this link.
+    told: Option<Report>,
+    called: Called,
+}
+
+impl GuestPod {
+    /// One with this on record, if anything is.
+    pub(super) fn new(id: PodId, life: Option<Life>) -> Self {
+        Self {
+            id,
+            desired: Desired::default(),
+            grace_s: None,
+            taken: false,
+            forgotten: false,
+            life,
+            seen: None,
+            absent: false,
+            in_doubt: false,
+            settled: false,
+            evicted: None,
+            ended_at_ms: None,
+            roomless_at_ms: None,
+            deleted: None,
+            told: None,
+            called: Called::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> &PodId {
+        &self.id
+    }
+
+    pub(super) fn desired(&mut self) -> &mut Desired {
+        &mut self.desired
+    }
+
+    pub(super) fn is_made(&self) -> bool {
+        self.life == Some(Life::Made)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.life, Some(Life::Over(_)))
+    }
+
+    /// Something of it is at the API server, as far as is known.
+    pub(super) fn is_held(&self) -> bool {
+        self.seen.is_some() || self.is_made()
+    }
+
+    /// Something of it is, or may be, at the API server under its name.
+    pub(super) fn holds_name(&self) -> bool {
+        self.is_held() || self.desired.is_busy()
+    }
+
+    /// Something of it is, or may be, in its guest namespace.
+    pub(super) fn holds_place(&self) -> bool {
+        self.holds_name() || self.in_doubt && !self.is_over()
+    }
+
+    /// Its removal could come before an attempt to make it that may have worked.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// Home wants it ended, whatever it said of its content.
+    pub(super) fn is_to_go(&self) -> bool {
+        self.grace_s.is_some()
+    }
+
+    /// It need not be remembered: home has removed it, and it is not there.
+    pub(super) fn is_done_with(&self) -> bool {
+        self.forgotten && self.is_over() && !self.holds_name()
+    }
+
+    /// What was said on an earlier link is void.
+    pub(super) fn on_new_link(&mut self) {
+        self.desired.on_new_link();
+        self.told = None;
+        self.called.on_new_link();
+    }
+
+    /// Home wants it with this content, unless that is refused.
+    pub(super) fn on_put(&mut self, digest: Digest, route: &Route, refusal: Option<Refusal>) {
+        self.desired.put(digest, route, refusal);
+        self.told = None;
+    }
+
+    /// Home wants it ended with this grace at most; whether that is new.
+    pub(super) fn on_delete(&mut self, grace_s: u32) -> bool {
+        let before = self.grace_s;
+        self.grace_s = Some(before.map_or(grace_s, |before| before.min(grace_s)));
+        self.told = None;
+        self.grace_s != before
+    }
+
+    /// Home asks how it is.
+    pub(super) fn on_want(&mut self) {
+        self.told = None;
+    }
+
+    pub(super) fn on_taken(&mut self) {
+        self.taken = true;
+    }
+
+    pub(super) fn on_forget(&mut self) {
+        self.forgotten = true;
+    }
+
+    pub(super) fn on_address(&mut self, address: IpAddr) -> Option<Effect> {
+        self.called.on_address(address);
+        self.map()
+    }
+
+    /// How it is with packets for it.
+    pub(super) fn called(&mut self) -> &mut Called {
+        &mut self.called
+    }
+
+    /// The API server has it so; whether its gate has let it through with this.
+    pub(super) fn on_observed(
+        &mut self,
+        now: Now,
+        digest: Digest,
+        mut seen: ObservedPod,
+        out: &mut Output<Effect>,
+    ) -> bool {
+        seen.terminal = seen.terminal.map(Outcome::clipped);
+        seen.unschedulable = seen.unschedulable.map(Outcome::clipped);
+        seen.ungated = seen.ungated.map(Refusal::clipped);
+        let opens = self.seen.as_ref().is_some_and(|(_, before)| before.held) && !seen.held;
+        if let Some(why) = &seen.ungated {
+            self.evicted.get_or_insert_with(|| refused(why));
+        }
+        self.settled |= seen.terminal.is_some() && !seen.deleting;
+        self.ended_at_ms = seen.ended.then(|| self.ended_at_ms.unwrap_or(now.mono_ms));
+        let since = self.roomless_at_ms.unwrap_or(now.mono_ms);
+        self.roomless_at_ms = seen.unschedulable.is_some().then_some(since);
+        self.absent = false;
+        self.seen = Some((digest, seen));
+        out.extend(self.map());
+        opens
+    }
+
+    /// The API server says that it is not there. One that was made is over.
+    pub(super) fn on_gone(&mut self, out: &mut Output<Effect>) {
+        let outcome = self.outcome(false);
+        self.seen = None;
+        (self.absent, self.in_doubt, self.deleted) = (true, false, None);
+        out.extend(self.map());
+        if self.is_made() {
+            self.over(outcome, out);
+        }
+    }
+
+    /// The write that was under way succeeded.
+    pub(super) fn on_written(&mut self, out: &mut Output<Effect>) {
+        let done = self.desired.end();
+        let Some(Step::Apply(digest, _) | Step::Update(digest, _)) = done else { return };
+        self.desired.accept();
+        let (outcome, absent) = (self.outcome(false), self.absent);
+        if let Some((seen, _)) = &mut self.seen {
+            *seen = digest;
+        }
+        self.made(out);
+        if absent {
+            self.over(outcome, out);
+        }
+    }
+
+    /// The write that was under way failed so.
+    pub(super) fn on_failure(&mut self, failure: &Failure) -> Option<Step> {
+        let step = self.desired.end();
+        self.deleted = None;
+        self.in_doubt |= matches!(step, Some(Step::Apply(..))) && *failure == Failure::Transient;
+        step
+    }
+
+    /// There is no room for it as long as others do not leave. Until when it waits for that, in
+    /// ms of the monotonic clock.
+    pub(super) fn on_full(&mut self, now: Now) -> u64 {
+        *self.roomless_at_ms.get_or_insert(now.mono_ms) + limits::ROOMLESS_MS
+    }
+
+    /// There will be no room for it: it is over if it was never made; whether it is.
+    pub(super) fn on_out_of_room(&mut self, outcome: Outcome, out: &mut Output<Effect>) -> bool {
+        let unmade = self.life.is_none();
+        if unmade {
+            self.over(outcome, out);
+        }
+        unmade
+    }
+
+    /// The step is taken: a record, or a write.
+    pub(super) fn begin(&mut self, step: Step, out: &mut Output<Effect>) {
+        debug_assert!(
+            !(self.is_over() && matches!(step, Step::Apply(..))),
+            "the end of {} is on record: it is never made again",
+            self.id.uid
+        );
+        match step {
+            Step::Made => return self.made(out),
+            Step::Over(outcome) => return self.over(outcome, out),
+            Step::Delete(grace_s) => self.deleted = Some(grace_s),
+            Step::Apply(..) => self.absent = false,
+            Step::Update(..) | Step::Release => {}
+        }
+        out.extend(self.desired.begin(step, &Item::Pod(self.id.clone())));
+    }
+
+    /// Puts on record that it exists.
+    fn made(&mut self, out: &mut Output<Effect>) {
+        if self.life.is_none() {
+            self.record(Life::Made, out);
+        }
+    }
+
+    /// Puts on record that it is over.
+    fn over(&mut self, outcome: Outcome, out: &mut Output<Effect>) {
+        self.record(Life::Over(outcome), out);
+        out.changed(Item::Pod(self.id.clone()));
+    }
+
+    fn record(&mut self, life: Life, out: &mut Output<Effect>) {
+        self.life = Some(life.clone());
+        out.push(Effect::Persist(Record::Pod(self.id.clone(), life)));
+    }
+
+    /// Keeps the gateway in step with where packets for it come from and go to, while it runs.
+    fn map(&mut self) -> Option<Effect> {
+        let seen = self.seen.as_ref().map(|(_, seen)| seen);
+        let runs = |seen: &&ObservedPod| seen.terminal.is_none() && !seen.ended;
+        let guest = seen.filter(runs).filter(|_| !self.is_over()).and_then(|seen| seen.address);
+        let address = guest.and_then(|guest| self.called.address_of_family(guest));
+        let both = guest.zip(address);
+        let both =
+            both.map(|(guest, address)| GuestAddress { pod: self.id.clone(), address, guest });
+        self.called.map(&self.id, both)
+    }
+
+    /// What home is told of it as a link begins; it counts as told from then on.
+    pub(super) fn listed(&mut self) -> ToHome {
+        self.told = self.report();
+        let digest = self.seen.as_ref().map(|(digest, _)| *digest);
+        ToHome::Have { item: Item::Pod(self.id.clone()), digest, report: self.told.clone() }
+    }
+
+    /// The next thing to tell home of it, likewise.
+    pub(super) fn statement(&mut self) -> Option<ToHome> {
+        let item = Item::Pod(self.id.clone());
+        let first = self.desired.missing_statement(&item);
+        if let Some(first) = first.or_else(|| self.desired.refusal_statement(&item)) {
+            return Some(first);
+        }
+        if self.called.is_under_way() {
+            return None;
+        }
+        if let Some(in_force) = self.called.statement(&self.id) {
+            return Some(in_force);
+        }
+        let report = self.report().filter(|report| self.told.as_ref() != Some(report))?;
+        self.told = Some(report.clone());
+        Some(ToHome::Status { pod: self.id.clone(), report })
+    }
+
+    /// What home should know; none while there is nothing to say.
+    fn report(&self) -> Option<Report> {
+        match (&self.life, &self.seen) {
+            (Some(Life::Over(outcome)), None) => {
+                Some(Report { status: None, stage: Stage::Gone(outcome.clone()) })
+            }
+            (Some(Life::Over(outcome)), Some((_, seen))) => {
+                let stage = Stage::Ended(outcome.clone());
+                Some(Report { status: Some(seen.status), stage })
+            }
+            (_, Some((_, seen))) => {
+                let ended = seen.terminal.is_some() || seen.ended;
+                let stage = if ended { Stage::Ended(self.outcome(false)) } else { Stage::Live };
+                Some(Report { status: Some(seen.status), stage })
+            }
+            (_, None) => None,
+        }
+    }
+}
+
+/// The end of one that was made, and is not as it must be: it may have begun, and is never made
+/// again.
+fn refused(Refusal { path, reason }: &Refusal) -> Outcome {
+    failed("OffloadRefused", &format!("{path}: {reason}")).clipped()
+}
+
+fn failed(reason: &str, message: &str) -> Outcome {
+    Outcome::Failed { reason: reason.to_owned(), message: message.to_owned() }
+}
