@@ -134,7 +134,7 @@ pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Types with methods in other modules than their own, by crate: each waits for the redesign of its
 /// crate. No row is added.
-pub(crate) const SCATTERED: &[(&str, &str)] = &[("node/offload", "HomeSession")];
+pub(crate) const SCATTERED: &[(&str, &str)] = &[];
 
 /// A type with more lines than this, in all its inherent `impl`s, is several.
 pub(crate) const MOST_TYPE_LINES: usize = 600;
@@ -169,7 +169,7 @@ pub(crate) const TUPLES: &[(&str, usize)] = &[("node", 2), ("node/kubelet", 1), 
 /// added.
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/net", 58),
-    ("node/offload", 38),
+    ("node/offload", 36),
     ("node/tunnel", 35),
     ("node/tunnel/session", 66),
     ("protocol", 269),

@@ -1,105 +1,66 @@
-//! A pod gets its address, and gives it back; and what is known of the tunnel.
+//! Which address each pod has: one of the lease's range, and no other pod's as long as either
+//! side may hold the pod.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::session::HomeSession;
-use super::{Effect, Record, RecordKey};
-use crate::address::Tunnel;
-use crate::key::{Item, PodId, Uid};
+use ipnet::IpNet;
 
-impl HomeSession {
-    pub(super) fn on_tunnel(&mut self, tunnel: Tunnel, out: &mut Vec<Effect>) {
-        if self.tunnel == tunnel {
-            return;
-        }
-        self.tunnel = tunnel;
-        for uid in self.pods.keys().cloned().collect::<Vec<_>>() {
-            let Some(pod) = self.pods.get(&uid) else { continue };
-            self.unsaid.insert(Item::Pod(pod.id.clone()));
-            self.write(&uid, out);
-        }
+use crate::key::Uid;
+use crate::limits;
+
+/// The addresses of a lease's pods.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    taken: BTreeMap<IpAddr, Uid>,
+    /// The last that was given: the next is one after it, so that none is soon another pod's.
+    last: Option<IpAddr>,
+    /// Somebody has found none that was free.
+    short: bool,
+}
+
+impl Addresses {
+    /// As a record has it.
+    pub(super) fn restore(&mut self, address: IpAddr, uid: Uid) {
+        self.taken.insert(address, uid);
+        self.last = self.last.max(Some(address));
     }
 
-    pub(super) fn on_in_force(
-        &mut self,
-        id: &PodId,
-        address: Option<IpAddr>,
-        second: bool,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(pod) = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id) else { return };
-        if pod.on_in_force(address, second) {
-            out.extend(pod.carry_second());
-            self.write(&id.uid, out);
-        }
+    /// A free one of the range, never its first, which is the network's own; none if all are
+    /// taken.
+    pub(super) fn take(&mut self, range: IpNet, uid: &Uid) -> Option<IpAddr> {
+        let (first, last) = (number(range.network()), number(range.broadcast()));
+        let begin = self.last.filter(|last| range.contains(last)).map_or(first, number);
+        let turn = (begin + 1..=last).chain(first + 1..=begin);
+        let mut turn = turn.take(limits::PODS + 1).map(|number| address(number, range));
+        let free = turn.find(|address| !self.taken.contains_key(address));
+        self.short |= free.is_none();
+        let free = free?;
+        self.taken.insert(free, uid.clone());
+        self.last = Some(free);
+        Some(free)
     }
 
-    pub(super) fn on_carried(
-        &mut self,
-        id: &PodId,
-        address: IpAddr,
-        done: bool,
-        out: &mut Vec<Effect>,
-    ) {
-        let pod = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id);
-        if pod.is_some_and(|pod| pod.on_carried(address, done)) {
-            self.write(&id.uid, out);
-        }
+    /// Whether somebody has found none that was free, since this was last asked.
+    pub(super) fn take_short(&mut self) -> bool {
+        std::mem::take(&mut self.short)
     }
 
-    pub(super) fn on_second_carried(
-        &mut self,
-        id: &PodId,
-        address: IpAddr,
-        second: Option<IpAddr>,
-        out: &mut Vec<Effect>,
-    ) {
-        let pod = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id);
-        if pod.is_some_and(|pod| pod.on_second_carried(address, second)) {
-            self.write(&id.uid, out);
-        }
+    pub(super) fn give_back(&mut self, address: IpAddr) {
+        self.taken.remove(&address);
     }
+}
 
-    /// Gives the pod an address, if it is to have one and has none of the range, and has packets
-    /// for it carried.
-    pub(super) fn call(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
-        let Tunnel::Agreed(range) = self.tunnel else { return };
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.is_to_be_called()) else { return };
-        if !pod.address.is_some_and(|address| range.contains(&address)) {
-            let before = pod.address.take();
-            (pod.in_force, pod.second.in_force) = (None, false);
-            pod.address = self.addresses.take(range, uid);
-            if let Some(address) = pod.address {
-                self.unsaid.insert(Item::Pod(pod.id.clone()));
-                out.push(Effect::Persist(Record::Address(pod.id.clone(), address)));
-            } else if before.is_some() {
-                out.push(Effect::Erase(RecordKey::Address(uid.clone())));
-            }
-            if let Some(before) = before {
-                self.addresses.give_back(before);
-            }
-        }
-        if pod.asked != pod.address {
-            pod.ask();
-            let id = pod.id.clone();
-            out.push(match pod.address {
-                Some(address) => Effect::Carry(id, address),
-                None => Effect::Uncarry(id),
-            });
-            out.extend(pod.carry_second());
-        }
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
     }
+}
 
-    /// Nothing of the pod runs over there any more, or neither side holds it.
-    pub(super) fn uncall(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        let Some(address) = pod.address.take() else { return };
-        out.extend(pod.uncarry());
-        self.addresses.give_back(address);
-        out.push(Effect::Erase(RecordKey::Address(uid.clone())));
-        if std::mem::take(&mut self.addresses.short) {
-            let without = self.pods.values().filter(|pod| pod.address.is_none());
-            self.unsaid.extend(without.map(|pod| Item::Pod(pod.id.clone())));
-        }
+fn address(number: u128, of: IpNet) -> IpAddr {
+    match of {
+        IpNet::V4(_) => IpAddr::V4((number as u32).into()),
+        IpNet::V6(_) => IpAddr::V6(number.into()),
     }
 }

@@ -2,9 +2,11 @@
 //! statuses that come, and removes a pod only once nothing of it runs any more.
 
 mod addresses;
-mod book;
-mod peer;
+mod exports;
+mod objects;
+mod outbox;
 mod pod;
+mod pods;
 mod session;
 
 use std::net::IpAddr;

@@ -1,0 +1,87 @@
+//! The next write to one home pod: its status, a refusal, or the end of its deletion. One is under
+//! way at a time.
+
+use super::super::{HomePod, Write};
+use super::Pod;
+use super::address::shown;
+use crate::address::{Reach, Tunnel};
+use crate::message::{Report, Stage};
+
+impl Pod {
+    /// What was written does not count, nor what is under way, which may rest on the same.
+    pub(in crate::home) fn make_status_again(&mut self) {
+        (self.written, self.stale) = (None, self.writing.is_some());
+    }
+
+    /// The write that was under way succeeded: it, if one was.
+    pub(in crate::home) fn on_written(&mut self) -> Option<Write> {
+        let write = self.writing.take()?;
+        let stale = std::mem::take(&mut self.stale);
+        if let (Write::Status { outcome: Some(_), .. }, Some(seen)) = (&write, &mut self.seen) {
+            seen.terminal = true;
+        }
+        self.written = Some(write.clone()).filter(|_| !stale);
+        Some(write)
+    }
+
+    /// The write that was under way failed: it, if one was.
+    pub(in crate::home) fn on_not_written(&mut self) -> Option<Write> {
+        let write = self.writing.take()?;
+        self.stale = false;
+        Some(write)
+    }
+
+    /// The bytes of its status are not here: they are asked for.
+    pub(in crate::home) fn on_missing_status(&mut self) {
+        self.has_status = false;
+        self.told.want = false;
+    }
+
+    /// Another status has come since `write` began, and those bytes are no longer kept.
+    pub(in crate::home) fn is_replaced(&self, write: &Write, tunnel: Tunnel) -> bool {
+        self.has_status && self.write(tunnel).is_some_and(|next| next != *write)
+    }
+
+    /// The write is under way from now on.
+    pub(in crate::home) fn begin(&mut self, write: Write) {
+        debug_assert!(self.writing.is_none(), "one write of {} is under way", self.id.uid);
+        let may_end = self.is_over() || write != Write::FinishDeletion;
+        debug_assert!(may_end, "{} is removed once the provider says that it is over", self.id.uid);
+        self.writing = Some(write);
+    }
+
+    /// The next thing to write at home, if it differs from the last.
+    pub(in crate::home) fn write(&self, tunnel: Tunnel) -> Option<Write> {
+        let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
+        let write = if seen.deletion_grace_s.is_some() && self.is_over() {
+            Write::FinishDeletion
+        } else if let Some(report) = &self.report {
+            // What runs, or ran, is told of, whatever would be said to it now.
+            self.status_write(seen, report, tunnel)?
+        } else {
+            Write::Refusal(seen.refusal.as_ref().or(self.refusal.as_ref())?.clone())
+        };
+        (self.written.as_ref() != Some(&write)).then_some(write)
+    }
+
+    fn status_write(&self, seen: &HomePod, report: &Report, tunnel: Tunnel) -> Option<Write> {
+        let status = report.status.filter(|_| self.has_status);
+        let outcome = report.stage.outcome().cloned();
+        let worth = match report.stage {
+            Stage::Live => status.is_some() && !seen.terminal,
+            Stage::Ended(_) => status.is_some(),
+            Stage::Gone(_) => !seen.terminal,
+        };
+        worth.then(|| {
+            let reach = self.reach(seen, report, tunnel);
+            Write::Status { status, outcome, reach }
+        })
+    }
+
+    fn reach(&self, seen: &HomePod, report: &Report, tunnel: Tunnel) -> Reach {
+        match report.stage {
+            Stage::Live => self.address.reach(tunnel, seen, self.is_to_be_called()),
+            Stage::Ended(_) | Stage::Gone(_) => shown(seen),
+        }
+    }
+}
