@@ -81,7 +81,7 @@ impl Pods {
             let Some(pod) = self.all.get_mut(&id.uid) else { return };
             let Some(step) = pod.step(now, around) else { return };
             let is_record = matches!(step, Step::Made | Step::Over(_));
-            pod.begin(step, out);
+            pod.begin(step, id, out);
             if !is_record {
                 return;
             }

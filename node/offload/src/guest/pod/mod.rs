@@ -239,8 +239,8 @@ impl GuestPod {
         unmade
     }
 
-    /// The step is taken: a record, or a write.
-    pub(super) fn begin(&mut self, step: Step, out: &mut Output<Effect>) {
+    /// The step is taken: a record, or a write, to the object that was spoken of as `id`.
+    pub(super) fn begin(&mut self, step: Step, id: &PodId, out: &mut Output<Effect>) {
         debug_assert!(
             !(self.is_over() && matches!(step, Step::Apply(..))),
             "the end of {} is on record: it is never made again",
@@ -253,7 +253,7 @@ impl GuestPod {
             Step::Apply(..) => self.absent = false,
             Step::Update(..) | Step::Release => {}
         }
-        out.extend(self.desired.begin(step, &Item::Pod(self.id.clone())));
+        out.extend(self.desired.begin(step, &Item::Pod(id.clone())));
     }
 
     /// Puts on record that it exists.

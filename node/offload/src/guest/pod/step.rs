@@ -162,6 +162,8 @@ mod tests {
     fn whoever_makes_it_all_the_same_is_found_out() {
         let over = Life::Over(failed("Evicted", "it is over"));
         let apply = Step::Apply(Digest::of(b"web"), route());
-        wanted(Some(over)).begin(apply, &mut Output::<Effect>::new());
+        let mut pod = wanted(Some(over));
+        let id = pod.id().clone();
+        pod.begin(apply, &id, &mut Output::<Effect>::new());
     }
 }
