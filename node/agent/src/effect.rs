@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use mercato_broker::{Refusal, Reply, Side};
 use mercato_discovery::Address;
-use mercato_offload::address::GuestAddress;
+use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
@@ -156,16 +156,8 @@ pub struct LeaseDesire {
     /// Of the other side's pods, those that this cluster's may call or be called by: consumer, the
     /// range that the guests' addresses are of; provider, those of the consumer's own pods.
     pub ranges: Vec<MappedRange>,
-}
-
-/// A range of addresses of somebody's pods, as it is said inside the tunnel and as this cluster's
-/// pods see it: of the same length, each address in the same place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappedRange {
-    /// As it is said inside the tunnel.
-    pub inner: IpNet,
-    /// As this cluster's pods see it.
-    pub local: IpNet,
+    /// Consumer: by which ranges guests know this cluster's own pods.
+    pub own: Vec<MappedRange>,
 }
 
 /// By which addresses this cluster's own pods are known inside tunnels.

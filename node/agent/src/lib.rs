@@ -25,7 +25,7 @@ mod request;
 mod unsent;
 
 pub use agent::{Agent, Config};
-pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, MappedRange, OwnRanges, Phase};
+pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase};
 pub use federation::ask::{Answer, Ask, FederationRefusal};
 pub use federation::issued::{Grant, Issued, RegistrarRecord};
 pub use federation::membership::view::{Joined, Listed};

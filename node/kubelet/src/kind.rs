@@ -34,6 +34,7 @@ kinds! {
     CONTRACT = "mercato.dev" "v1alpha1" "Contract" "contracts";
     CSR = "certificates.k8s.io" "v1" "CertificateSigningRequest" "certificatesigningrequests";
     DAEMON_SET = "apps" "v1" "DaemonSet" "daemonsets";
+    ENDPOINT_SLICE = "discovery.k8s.io" "v1" "EndpointSlice" "endpointslices";
     EVENT = "" "v1" "Event" "events";
     LEASE = "coordination.k8s.io" "v1" "Lease" "leases";
     LIMIT_RANGE = "" "v1" "LimitRange" "limitranges";

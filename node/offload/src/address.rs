@@ -1,6 +1,7 @@
 //! Pods by their addresses. Home gives each of its pods at the provider an address of the lease's
 //! range, by which everyone knows it; the provider brings packets for it to the address that the
-//! guest has in its own pod network. Who carries packets is outside.
+//! guest has in its own pod network. Home's own pods are known by ranges. Who carries packets is
+//! outside.
 
 use std::net::IpAddr;
 
@@ -19,6 +20,47 @@ pub enum Tunnel {
     /// Both sides know each other's gateways, and home's brings packets for this range to the
     /// provider: its pods get their addresses of it.
     Agreed(IpNet),
+}
+
+/// A range of addresses of somebody's pods, as it is said inside the tunnel and as this cluster's
+/// pods see it: of the same length, each address in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedRange {
+    /// As it is said inside the tunnel.
+    pub inner: IpNet,
+    /// As this cluster's pods see it.
+    pub local: IpNet,
+}
+
+impl MappedRange {
+    /// What an address that this cluster's pods see is inside the tunnel; none: it is of another
+    /// range.
+    pub fn inner_of(&self, local: IpAddr) -> Option<IpAddr> {
+        moved(local, self.local, self.inner)
+    }
+
+    /// As which address this cluster's pods see one that is said inside the tunnel, likewise.
+    pub fn local_of(&self, inner: IpAddr) -> Option<IpAddr> {
+        moved(inner, self.inner, self.local)
+    }
+}
+
+/// The address of `to` in the place that `address` has in `from`, of the same length.
+fn moved(address: IpAddr, from: IpNet, to: IpNet) -> Option<IpAddr> {
+    if !from.contains(&address) {
+        return None;
+    }
+    Some(match (address, from.network(), to.network()) {
+        (IpAddr::V4(address), IpAddr::V4(from), IpAddr::V4(to)) => {
+            let place = u32::from(address) - u32::from(from);
+            IpAddr::V4(u32::from(to).checked_add(place)?.into())
+        }
+        (IpAddr::V6(address), IpAddr::V6(from), IpAddr::V6(to)) => {
+            let place = u128::from(address) - u128::from(from);
+            IpAddr::V6(u128::from(to).checked_add(place)?.into())
+        }
+        (IpAddr::V4(_) | IpAddr::V6(_), ..) => return None,
+    })
 }
 
 /// A guest by both of its addresses.
@@ -47,4 +89,26 @@ pub enum Reach {
         /// That of the other family, if it has one.
         second: Option<IpAddr>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_its_place() {
+        let range = |text: &str| -> IpNet { text.parse().unwrap() };
+        let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+        for (local, inner, one, other) in [
+            ("10.42.0.0/24", "10.203.5.0/24", "10.42.0.7", "10.203.5.7"),
+            ("fd00::/120", "fd01::100/120", "fd00::9", "fd01::109"),
+        ] {
+            let mapped = MappedRange { inner: range(inner), local: range(local) };
+            assert_eq!(mapped.inner_of(address(one)), Some(address(other)));
+            assert_eq!(mapped.local_of(address(other)), Some(address(one)));
+            assert_eq!(mapped.local_of(address(one)), None);
+        }
+        let mixed = MappedRange { inner: range("fd00::/120"), local: range("10.42.0.0/24") };
+        assert_eq!(mixed.inner_of(address("10.42.0.7")), None);
+    }
 }

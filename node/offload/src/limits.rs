@@ -13,6 +13,10 @@ pub const OBJECTS: usize = 8_192;
 /// guess: a kubelet's own burst is 100.
 pub const EVENTS: usize = 256;
 
+/// Endpoints of one slice: as many as an API server takes. Kubernetes' own controller puts 100 into
+/// one.
+pub const SLICE_ENDPOINTS: usize = 1_000;
+
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 
@@ -29,6 +33,10 @@ pub const GUEST_BYTES: usize = 64 << 20;
 
 /// Config maps, and secrets, that a guest namespace may hold; a guess.
 pub const GUEST_NAMESPACE_OBJECTS: u64 = 4096;
+
+/// Services, and slices of their endpoints, that a guest namespace may hold: each costs rules on
+/// every node of the provider's. A guess.
+pub const GUEST_NAMESPACE_SERVICES: u64 = 512;
 
 /// Local disk that a virtual node shows for each pod that was bought, in bytes. Nobody sells it:
 /// without a figure, home's scheduler binds no pod there that requests some. A guess, below what

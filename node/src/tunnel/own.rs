@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use mercato_agent::{MappedRange, OwnRanges};
+use mercato_agent::OwnRanges;
 use mercato_protocol::envelope::{KeyPair, Signers, Trust, Verified};
 use mercato_protocol::id::{ClusterId, FederationId, GatewayKey};
 use mercato_protocol::limits::{GATEWAY_ADDRESSES, LINE_BYTES, RANGES};
@@ -74,7 +74,11 @@ pub(super) fn callable(
     let namespaces: BTreeSet<&str> = sent.map(|pod| pod.namespace.as_str()).collect();
     let of = pods.iter().filter(|pod| namespaces.contains(pod.namespace.as_str()));
     let addresses = of.filter_map(|pod| pod.address).filter(|address| !pool.contains(address));
-    addresses.filter_map(|address| Some((address, inner(address, &own.blocks)?))).collect()
+    addresses
+        .filter_map(|address| {
+            Some((address, own.blocks.iter().find_map(|block| block.inner_of(address))?))
+        })
+        .collect()
 }
 
 /// The blocks of the pod network in which there are pods that somebody may call.
@@ -94,25 +98,10 @@ fn block(address: IpAddr) -> IpNet {
     }
 }
 
-/// The address in the same place of the block's range.
-fn inner(address: IpAddr, blocks: &[MappedRange]) -> Option<IpAddr> {
-    let MappedRange { inner, local } =
-        blocks.iter().find(|block| block.local.contains(&address))?;
-    Some(match (address, local.network(), inner.network()) {
-        (IpAddr::V4(address), IpAddr::V4(from), IpAddr::V4(to)) => {
-            let place = u32::from(address) - u32::from(from);
-            IpAddr::V4((u32::from(to) + place).into())
-        }
-        (IpAddr::V6(address), IpAddr::V6(from), IpAddr::V6(to)) => {
-            let place = u128::from(address) - u128::from(from);
-            IpAddr::V6((u128::from(to) + place).into())
-        }
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use mercato_offload::address::MappedRange;
+
     use super::*;
 
     fn pod(namespace: &str, node: &str, address: Option<&str>) -> PodPlace {

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ipnet::IpNet;
-use mercato_agent::{LeaseDesire, MappedRange, OwnRanges, Phase};
+use mercato_agent::{LeaseDesire, OwnRanges, Phase};
 use mercato_broker::Side;
 use mercato_net::TunnelResponder;
-use mercato_offload::address::GuestAddress;
+use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::key::{PodId, Uid};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::terms::NetworkIsolation;

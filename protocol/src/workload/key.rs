@@ -22,6 +22,13 @@ impl Item {
     }
 }
 
+impl ObjectKey {
+    /// Whether it is its namespace's, and follows no pod that refers to it.
+    pub fn is_of_namespace(&self) -> bool {
+        matches!(self.kind, ObjectKind::Service | ObjectKind::EndpointSlice)
+    }
+}
+
 impl PodId {
     /// The name without the uid.
     pub fn key(&self) -> ObjectKey {

@@ -289,6 +289,10 @@ pub enum ObjectKind {
     Secret,
     /// A service-account token that home asked for, bound to its pod.
     ServiceAccountToken,
+    /// A Service; like its slices, only for peers that have a tunnel.
+    Service,
+    /// Some endpoints of a Service.
+    EndpointSlice,
 }
 
 /// The uid that home's API server gave to an object: one life under a name.
@@ -357,8 +361,7 @@ impl Stage {
 
 wire_map!(Open { 1 => contract, 2 => acks });
 wire_union!(Message {
-    0 => ToGuest { 1 => frame, 2 => bodies },
-    1 => ToHome { 1 => frame, 2 => bodies },
+    0 => ToGuest { 1 => frame, 2 => bodies }, 1 => ToHome { 1 => frame, 2 => bodies },
 });
 wire_map!(BodyHead { 1 => digest, 2 => length, 3 => packed });
 wire_map!(Frame<ToGuest> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
@@ -391,10 +394,7 @@ wire_union!(Item { 0 => Object(key), 1 => Pod(pod) });
 wire_map!(PodId { 1 => uid, 2 => namespace, 3 => name });
 wire_map!(ObjectKey { 1 => kind, 2 => namespace, 3 => name });
 wire_enum!(ObjectKind {
-    0 => Namespace,
-    1 => Pod,
-    2 => ConfigMap,
-    3 => Secret,
-    4 => ServiceAccountToken,
+    0 => Namespace, 1 => Pod, 2 => ConfigMap, 3 => Secret,
+    4 => ServiceAccountToken, 5 => Service, 6 => EndpointSlice,
 });
 wire_map!(Route { 1 => origin, 2 => path, 3 => hops });

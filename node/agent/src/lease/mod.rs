@@ -292,6 +292,7 @@ impl Lease {
                 && said.peer_name == peer_name
                 && said.namespaces == self.namespaces
                 && said.ranges == self.reach.ranges
+                && said.own == self.reach.own
                 && said.contract == self.spec.contract
         };
         if self.said.as_ref().is_some_and(same) {
@@ -306,6 +307,7 @@ impl Lease {
             phase,
             namespaces: self.namespaces.clone(),
             ranges: self.reach.ranges.clone(),
+            own: self.reach.own.clone(),
         };
         turn.push(Effect::Lease(Box::new(desire.clone())));
         self.said = Some(desire);

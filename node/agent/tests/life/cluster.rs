@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_agent::{
-    GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, MappedRange, OwnRanges, Phase,
-    TunnelInput, TunnelNews,
+    GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, OwnRanges, Phase, TunnelInput,
+    TunnelNews,
 };
 use mercato_broker::Side;
-use mercato_offload::address::{GuestAddress, Reach};
+use mercato_offload::address::{GuestAddress, MappedRange, Reach};
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home::{self, HomePod, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};

@@ -80,6 +80,8 @@ fn place(key: &ObjectKey) -> Option<Key> {
         ObjectKind::Pod => "Pod",
         ObjectKind::ConfigMap => "ConfigMap",
         ObjectKind::Secret => "Secret",
+        ObjectKind::Service => "Service",
+        ObjectKind::EndpointSlice => "EndpointSlice",
         ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
     };
     Some(Key::new(kind, &key.namespace, &key.name))

@@ -1,6 +1,6 @@
 //! Guest objects of one lease, followed: pods across the cluster by the
-//! contract's label, config maps and secrets in each guest namespace, since the
-//! daemon reads no others.
+//! contract's label, config maps, secrets, Services and their endpoints in each guest namespace,
+//! since the daemon reads no others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use mercato_offload::key::Item;
 use serde_json::Value;
 
 use super::shared::Shared;
-use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
+use crate::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::life::Life;
 use crate::names::CONTRACT;
 use crate::watch::{Change, Selection, changes};
@@ -32,6 +32,8 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
                 for life in &lives {
                     seen.add(&shared, &mut streams, CONFIG_MAP, Some(life));
                     seen.add(&shared, &mut streams, SECRET, Some(life));
+                    seen.add(&shared, &mut streams, SERVICE, Some(life));
+                    seen.add(&shared, &mut streams, ENDPOINT_SLICE, Some(life));
                 }
                 loop {
                     tokio::select! {

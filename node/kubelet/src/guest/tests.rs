@@ -37,6 +37,7 @@ pub(super) fn context() -> GuestContext {
         user_namespaces: false,
         longest_grace_s: 30,
         gate: None,
+        ranges: Vec::new(),
         transit: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),

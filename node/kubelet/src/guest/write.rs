@@ -18,7 +18,7 @@ use super::pod;
 use super::shared::Shared;
 use crate::cluster::Deletion;
 use crate::failure::{Class, Failure};
-use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
+use crate::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::limits;
 use crate::warn_once;
 
@@ -148,13 +148,30 @@ async fn change(
     match item {
         Item::Pod(_) => pod::update(&shared.cluster, &place.key.namespace, &forged, present).await,
         Item::Object(_) => {
+            let name = &place.key.name;
+            if place.kind == SERVICE && !keeps_address(&mut forged, present) {
+                let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
+                let how = Deletion { uid, grace: None };
+                let gone = shared.cluster.delete(SERVICE, place.ns(), name, how).await;
+                return gone.map_err(failed).and(Err(GuestFailure::Transient));
+            }
             let version = present["metadata"]["resourceVersion"].clone();
             forged["metadata"]["resourceVersion"] = version;
-            let name = &place.key.name;
             let written = shared.cluster.replace(place.kind, place.ns(), name, forged).await;
             written.map_err(failed)
         }
     }
+}
+
+/// A Service keeps its address for its life. Whether it can: one that gets its first, or is to have
+/// none any more, is made anew.
+fn keeps_address(forged: &mut Value, present: &Value) -> bool {
+    let (now, before) = (&forged["spec"]["clusterIP"], &present["spec"]["clusterIP"]);
+    let stays = (now == "None") == (before == "None");
+    if stays {
+        forged["spec"]["clusterIP"] = before.clone();
+    }
+    stays
 }
 
 fn failed(failure: Failure) -> GuestFailure {
@@ -280,6 +297,8 @@ impl Place {
             ObjectKind::Pod => POD,
             ObjectKind::ConfigMap => CONFIG_MAP,
             ObjectKind::Secret => SECRET,
+            ObjectKind::Service => SERVICE,
+            ObjectKind::EndpointSlice => ENDPOINT_SLICE,
             ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
         };
         Some(Self { kind, key })

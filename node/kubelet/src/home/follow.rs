@@ -35,7 +35,7 @@ pub(super) fn follow(
             let pods = changes(&shared.cluster, POD, bound, |pod| Seen::read(&pod));
             let pods = pods.filter_map(async |change| change.known());
             let mut pods = std::pin::pin!(pods);
-            let services = Services::new(shared.cluster.clone());
+            let services = Services::new(shared.cluster.clone(), shared.reflection());
             let mut teller = Teller { shared: &shared, environments: BTreeMap::new(), services };
             loop {
                 tokio::select! {
@@ -78,7 +78,7 @@ impl Teller<'_> {
         match change {
             Change::Synced(pods) => {
                 for gone in self.shared.pods.replace(&pods) {
-                    self.forget(gone);
+                    self.forget(gone).await;
                 }
                 let mut all = Vec::with_capacity(pods.len());
                 for pod in &pods {
@@ -101,7 +101,7 @@ impl Teller<'_> {
             Change::Deleted(pod) => {
                 let uid = pod.id.uid.clone();
                 self.shared.pods.remove(&uid);
-                self.forget(pod.id);
+                self.forget(pod.id).await;
                 self.shared.tell(Input::PodGone(uid)).await;
             }
         }
@@ -109,10 +109,11 @@ impl Teller<'_> {
 
     /// Ends what was begun for a pod, and with the last one of a namespace what was begun
     /// for that.
-    fn forget(&mut self, gone: PodId) {
+    async fn forget(&mut self, gone: PodId) {
         self.environments.remove(&gone.uid);
-        if !self.shared.pods.has_any_in(&gone.namespace) {
-            self.services.forget(&gone.namespace);
+        if !self.shared.pods.has_any_in(&gone.namespace) && self.services.forget(&gone.namespace) {
+            let (namespace, objects) = (gone.namespace.clone(), BTreeMap::new());
+            self.shared.tell(Input::Services { namespace, objects }).await;
         }
         self.shared.bodies.forget(&Item::Pod(gone));
     }

@@ -6,6 +6,7 @@ mod events;
 mod follow;
 mod objects;
 mod pods;
+mod reflected;
 mod service_env;
 mod services;
 mod shared;
@@ -16,6 +17,7 @@ mod write;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mercato_offload::address::MappedRange;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
@@ -43,6 +45,7 @@ pub struct HomeSide {
     objects: Objects,
     tokens: Arc<Tokens>,
     told: mpsc::Sender<(PodId, PodEvent)>,
+    ranges: watch::Sender<Vec<MappedRange>>,
     tasks: TaskTracker,
 }
 
@@ -57,6 +60,7 @@ impl HomeSide {
     ) -> (Self, mpsc::Receiver<Input>) {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
         let (asked, to_tell) = mpsc::channel(limits::INPUTS);
+        let (ranges, known) = watch::channel(Vec::new());
         let shared = Arc::new(Shared {
             config,
             cluster,
@@ -65,6 +69,7 @@ impl HomeSide {
             pods: Arc::default(),
             asked,
             inputs,
+            ranges: known,
             events: Bucket::new(Instant::now(), limits::EVENTS, limits::EVENTS_EACH_S),
             turns: Semaphore::new(limits::WRITES),
             stop: CancellationToken::new(),
@@ -76,7 +81,16 @@ impl HomeSide {
         tasks.spawn(tokens.clone().keep_fresh(shared.clone()));
         tasks.spawn(events::write_all(shared.clone(), to_write));
         let objects = Objects::default();
-        (Self { shared, objects, tokens, told, tasks }, received)
+        (Self { shared, objects, tokens, told, ranges, tasks }, received)
+    }
+
+    /// By which ranges guests know pods from now on: home's, and each other.
+    pub fn set_ranges(&self, ranges: Vec<MappedRange>) {
+        self.ranges.send_if_modified(|before| {
+            let differs = *before != ranges;
+            *before = ranges;
+            differs
+        });
     }
 
     /// The node's pods, for its kubelet API.
@@ -89,7 +103,10 @@ impl HomeSide {
         match key.kind {
             ObjectKind::ConfigMap | ObjectKind::Secret => self.objects.watch(&self.shared, key),
             ObjectKind::ServiceAccountToken => self.tokens.watch(&self.shared, key),
-            ObjectKind::Pod | ObjectKind::Namespace => {
+            ObjectKind::Pod
+            | ObjectKind::Namespace
+            | ObjectKind::Service
+            | ObjectKind::EndpointSlice => {
                 tracing::debug!(%key, "not a kind that a pod needs");
             }
         }

@@ -1,5 +1,5 @@
 //! The services of the namespaces that pods leave, followed as a kubelet follows them, so
-//! that no pod waits for a request of its own.
+//! that no pod waits for a request of its own; with their endpoints, for guests to reach.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::reflected::{Reflected, Reflection};
 use super::service_env::service_env;
 use crate::cluster::Cluster;
-use crate::kind::SERVICE;
+use crate::kind::{ENDPOINT_SLICE, SERVICE};
 use crate::life::Life;
 use crate::limits;
 use crate::repeated::Repeated;
@@ -27,6 +28,7 @@ type Told = watch::Sender<Option<Environment>>;
 /// What pods of a namespace are told of its services. Ends when dropped.
 pub(super) struct Services {
     cluster: Cluster,
+    reflection: Reflection,
     /// By namespace; bounded by those of the node's pods.
     followed: BTreeMap<String, Followed>,
 }
@@ -41,15 +43,16 @@ struct Followed {
 }
 
 impl Services {
-    pub(super) fn new(cluster: Cluster) -> Self {
-        Self { cluster, followed: BTreeMap::new() }
+    pub(super) fn new(cluster: Cluster, reflection: Reflection) -> Self {
+        Self { cluster, reflection, followed: BTreeMap::new() }
     }
 
     /// Waits for the services of a namespace, if they are not known yet.
     pub(super) async fn environment(&mut self, life: &Life) -> Environment {
         let namespace = life.namespace();
         if self.followed.get(namespace).is_none_or(|followed| followed.life != *life) {
-            let followed = Followed::start(self.cluster.clone(), life.clone());
+            let (cluster, reflection) = (self.cluster.clone(), self.reflection.clone());
+            let followed = Followed::start(cluster, reflection, life.clone());
             self.followed.insert(namespace.to_owned(), followed);
         }
         let Some(followed) = self.followed.get_mut(namespace) else {
@@ -72,36 +75,59 @@ impl Services {
         }
     }
 
-    /// No pod of that namespace is on the node any more.
-    pub(super) fn forget(&mut self, namespace: &str) {
-        self.followed.remove(namespace);
+    /// No pod of that namespace is on the node any more. Whether its services were followed.
+    pub(super) fn forget(&mut self, namespace: &str) -> bool {
+        self.followed.remove(namespace).is_some()
     }
 }
 
 impl Followed {
-    fn start(cluster: Cluster, life: Life) -> Self {
+    fn start(cluster: Cluster, reflection: Reflection, life: Life) -> Self {
         let (told, known) = watch::channel(None);
-        let following = tokio::spawn(follow(cluster, life.clone(), told));
+        let following = tokio::spawn(follow(cluster, reflection, life.clone(), told));
         Self { life, missed: false, known, _following: AbortOnDropHandle::new(following) }
     }
 }
 
-fn follow(cluster: Cluster, life: Life, told: Told) -> BoxFuture<'static, ()> {
+fn follow(
+    cluster: Cluster,
+    reflection: Reflection,
+    life: Life,
+    told: Told,
+) -> BoxFuture<'static, ()> {
     async move {
         let api = api_server(&cluster).await;
-        let mut services = BTreeMap::new();
-        let named = |service: Value| (service["metadata"]["name"].to_string(), service);
-        let mut changes = changes(&cluster, SERVICE, Selection::within(&life), named);
-        while let Some(change) = changes.next().await {
-            match change {
-                Change::Synced(all) => services = all.into_iter().collect(),
-                Change::Changed((name, service)) => drop(services.insert(name, service)),
-                Change::Deleted((name, _)) => drop(services.remove(&name)),
+        let (mut services, mut ranges) = (BTreeMap::new(), reflection.ranges.clone());
+        let mut reflected = Reflected::new(reflection, life.namespace());
+        let all = |kind| changes(&cluster, kind, Selection::within(&life), named);
+        let (mut of_services, mut of_slices) = (all(SERVICE), all(ENDPOINT_SLICE));
+        loop {
+            tokio::select! {
+                change = of_services.next() => {
+                    let Some(change) = change else { break };
+                    reflected.on_services(&change).await;
+                    match change {
+                        Change::Synced(all) => services = all.into_iter().collect(),
+                        Change::Changed((name, service)) => drop(services.insert(name, service)),
+                        Change::Deleted((name, _)) => drop(services.remove(&name)),
+                    }
+                    told.send_replace(Some(Arc::new(service_env(services.values().chain(&api)))));
+                }
+                change = of_slices.next() => {
+                    let Some(change) = change else { break };
+                    reflected.on_slices(change).await;
+                }
+                // An error means that all of this side ends.
+                Ok(()) = ranges.changed() => reflected.on_ranges().await,
             }
-            told.send_replace(Some(Arc::new(service_env(services.values().chain(&api)))));
         }
+        reflected.end().await;
     }
     .boxed()
+}
+
+fn named(object: Value) -> (String, Value) {
+    (object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), object)
 }
 
 /// The API server's own service, which stays as it is for the life of a cluster.
@@ -123,6 +149,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::bodies::Bodies;
     use crate::life::Lives;
     use crate::testing::{scripted, status};
 
@@ -138,7 +165,10 @@ mod tests {
         let mut lives = Lives::default();
         lives.set([("shop".to_owned(), 1), ("web".to_owned(), 1)]);
         let [shop, web] = ["shop", "web"].map(|name| lives.get(name).unwrap().clone());
-        let mut services = Services::new(cluster);
+        let (inputs, _told) = tokio::sync::mpsc::channel(8);
+        let (_tell, ranges) = watch::channel(Vec::new());
+        let reflection = Reflection { bodies: Bodies::default(), inputs, ranges };
+        let mut services = Services::new(cluster, reflection);
         services.environment(&shop).await;
         services.environment(&web).await;
         lives.set([("web".to_owned(), 1)]);

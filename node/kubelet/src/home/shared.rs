@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::pods::{Pods, Seen};
+use super::reflected::{Ranges, Reflection};
 use crate::bodies::Bodies;
 use crate::bucket::Bucket;
 use crate::cluster::Cluster;
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     /// Pods that somebody has asked for by name, to be told of like any other.
     pub(super) asked: mpsc::Sender<Seen>,
     pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) ranges: Ranges,
     pub(super) events: Bucket,
     /// One lease does not take all the requests of a cluster, nor their memory.
     pub(super) turns: Semaphore,
@@ -51,6 +53,12 @@ impl Shared {
     /// The life of a namespace, if it may be read now.
     pub(super) fn life(&self, namespace: &str) -> Option<Life> {
         self.opted_in.borrow().as_ref().and_then(|known| known.life(namespace))
+    }
+
+    /// The way to the session for what is no pod's alone.
+    pub(super) fn reflection(&self) -> Reflection {
+        let (bodies, inputs) = (self.bodies.clone(), self.inputs.clone());
+        Reflection { bodies, inputs, ranges: self.ranges.clone() }
     }
 
     /// What becomes of a pod of the node, by what is known of its namespace now.

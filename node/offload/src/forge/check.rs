@@ -102,6 +102,19 @@ pub(super) fn secret_type(value: &Value) -> Verdict {
     agree(SECRET_TYPES.contains(&name) || own, "is a credential of the home cluster itself")
 }
 
+/// Which address a Service has is its cluster's to say, but for none at all.
+pub(super) fn no_cluster_ip(value: &Value) -> Verdict {
+    agree(value.is_null() || value == "None", "is another cluster's address")
+}
+
+pub(super) fn protocol(value: &Value) -> Verdict {
+    agree(value.is_null() || value == "TCP" || value == "UDP", "passes through no tunnel")
+}
+
+pub(super) fn address_type(value: &Value) -> Verdict {
+    agree(value == "IPv4", "is not IPv4")
+}
+
 fn agree(good: bool, otherwise: &'static str) -> Verdict {
     if good { Ok(()) } else { Err(otherwise) }
 }

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::api::core::v1::*;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::rule::{Fields, Rule};
 use super::schema::{CONFIG_MAP, POD, SECRET};
+use super::schema_service::{ENDPOINT_SLICE, SERVICE};
 use super::schema_status::POD_STATUS;
 
 /// A deserializer that only listens: which struct is wanted, with which fields.
@@ -67,8 +69,9 @@ macro_rules! schema {
     };
 }
 
+#[allow(clippy::too_many_lines, reason = "a list of types")]
 fn kubernetes() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    schema![
+    let pods = schema![
         Pod,
         ConfigMap,
         Secret,
@@ -130,7 +133,19 @@ fn kubernetes() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ContainerUser,
         LinuxContainerUser,
         VolumeMountStatus,
-    ]
+    ];
+    let services = schema![
+        Service,
+        ServiceSpec,
+        ServicePort,
+        SessionAffinityConfig,
+        ClientIPConfig,
+        EndpointSlice,
+        Endpoint,
+        EndpointConditions,
+        EndpointPort,
+    ];
+    pods.into_iter().chain(services).collect()
 }
 
 fn walk(table: &'static Fields, visit: &mut dyn FnMut(&'static Fields)) {
@@ -146,7 +161,7 @@ fn walk(table: &'static Fields, visit: &mut dyn FnMut(&'static Fields)) {
 fn every_field_of_the_schema_is_decided() {
     let kubernetes = kubernetes();
     let mut wrong = Vec::new();
-    for root in [&POD, &CONFIG_MAP, &SECRET, &POD_STATUS] {
+    for root in [&POD, &CONFIG_MAP, &SECRET, &POD_STATUS, &SERVICE, &ENDPOINT_SLICE] {
         walk(root, &mut |table| {
             let rows: BTreeSet<&str> = table.rows.iter().map(|(name, _)| *name).collect();
             assert_eq!(rows.len(), table.rows.len(), "{}: a field has two rows", table.of);

@@ -67,6 +67,8 @@ pub(super) fn kind_name(kind: ObjectKind) -> &'static str {
         ObjectKind::ConfigMap => "ConfigMap",
         ObjectKind::Secret => "Secret",
         ObjectKind::ServiceAccountToken => "ServiceAccountToken",
+        ObjectKind::Service => "Service",
+        ObjectKind::EndpointSlice => "EndpointSlice",
     }
 }
 

@@ -10,6 +10,7 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::terms::PodSecurity;
 use serde_json::Value;
 
+use crate::address::MappedRange;
 use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
 pub use digest::digest;
@@ -25,6 +26,7 @@ pub use pod::forge_pod;
 pub use refs::{
     TokenRequest, needs, pod_id, token_name, token_pod, token_requests, token_requests_of,
 };
+pub use service::{SERVICE_NAME, Slice, export_service, export_slice};
 pub use status::{StatusContext, home_status, open_gates};
 pub use tokens::Tokens;
 
@@ -48,7 +50,9 @@ mod rule;
 mod scheduling;
 mod schema;
 mod schema_container;
+mod schema_service;
 mod schema_status;
+mod service;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -92,6 +96,8 @@ pub struct GuestContext {
     pub longest_grace_s: u64,
     /// With what guests are held back until they are isolated, where the contract requires that.
     pub gate: Option<Gate>,
+    /// By which addresses guests know home's pods and each other: endpoints are of these alone.
+    pub ranges: Vec<MappedRange>,
     /// Whether the contract lets guests pass on to further clusters.
     pub transit: bool,
     /// Requests of a container that names none, by resource (`cpu`: `100m`): the

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::rule::{Fields, refusal};
 use super::schema::{CONFIG_MAP, SECRET};
+use super::service::{forge_service, forge_slice};
 use super::{GuestContext, Refusal, forge_pod, metadata};
 use crate::key::{Item, ObjectKind};
 use crate::limits;
@@ -35,6 +36,8 @@ pub fn forge(
         ObjectKind::Secret | ObjectKind::ServiceAccountToken => {
             forge_secret(item, body, digest, route, ctx)
         }
+        ObjectKind::Service => forge_service(item, body, digest, route, ctx),
+        ObjectKind::EndpointSlice => forge_slice(item, body, digest, route, ctx),
         ObjectKind::Namespace | ObjectKind::Pod => {
             Err(refusal("kind", "is not an object that crosses by itself"))
         }

@@ -20,7 +20,13 @@ pub fn observe(ctx: &GuestContext, guest: &Value) -> Option<Observed> {
     }
     let mark = |name: &str| metadata["annotations"][name].as_str();
     let (namespace, name) = (mark(HOME_NAMESPACE)?, mark(HOME_NAME)?);
-    let kinds = [ObjectKind::ConfigMap, ObjectKind::Secret, ObjectKind::ServiceAccountToken];
+    let kinds = [
+        ObjectKind::ConfigMap,
+        ObjectKind::Secret,
+        ObjectKind::ServiceAccountToken,
+        ObjectKind::Service,
+        ObjectKind::EndpointSlice,
+    ];
     let kind = mark(HOME_KIND)?;
     let digest = mark(DIGEST)?.parse().ok()?;
     if kind == kind_name(ObjectKind::Pod) {

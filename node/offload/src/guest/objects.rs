@@ -86,6 +86,8 @@ impl Objects {
             ObjectKind::ConfigMap
             | ObjectKind::Secret
             | ObjectKind::ServiceAccountToken
+            | ObjectKind::Service
+            | ObjectKind::EndpointSlice
             | ObjectKind::Namespace
             | ObjectKind::Pod => self.all.len() < limits::OBJECTS,
         }

@@ -9,6 +9,7 @@ mod pod;
 mod pods;
 mod session;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, Digest};
@@ -83,6 +84,14 @@ pub enum Input {
         key: ObjectKey,
         /// Of what would be sent; none if there is no such object.
         digest: Option<Digest>,
+    },
+    /// All Services of a namespace that pods leave, and where their pods are, with what would be
+    /// sent; each change is an [`Input::Object`].
+    Services {
+        /// The name that the namespace has at home.
+        namespace: String,
+        /// All there are of both kinds.
+        objects: BTreeMap<ObjectKey, Digest>,
     },
     /// The write that was under way succeeded.
     Written(Uid),

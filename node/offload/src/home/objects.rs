@@ -1,12 +1,13 @@
 //! Objects of home's that are not pods, by kind, namespace and name: whether the provider is to
-//! hold one, and what it holds. How many of each kind there may be is said here.
+//! hold one, and what it holds. How many of each kind there may be is said here. Most are there for
+//! the pods that refer to them; Services, and where their pods are, for all pods of a namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::Digest;
 
 use super::Effect;
-use crate::key::{Item, ObjectKey, ObjectKind, Uid};
+use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use crate::limits;
 use crate::output::Output;
 
@@ -14,6 +15,16 @@ use crate::output::Output;
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     all: BTreeMap<ObjectKey, Object>,
+    /// Pods that leave home, by namespace: for these its Services are there.
+    leaving: BTreeMap<String, BTreeSet<Uid>>,
+}
+
+/// What has to be certain before something is said of an object.
+pub(super) struct Certain<F> {
+    /// Both sides know each other's gateways: only then does the provider know of Services.
+    pub(super) is_tunnel_agreed: bool,
+    /// A pod is neither known nor known to be gone: what it may need is kept.
+    pub(super) is_any_pod_unknown: F,
 }
 
 /// An object that is not a pod, as this side knows it.
@@ -28,15 +39,9 @@ struct Object {
 }
 
 impl Object {
-    /// Whether anything at home calls for it. Today that is a pod that refers to it.
-    fn is_used(&self) -> bool {
-        !self.users.is_empty()
-    }
-
-    /// The content that the provider is to hold, if it is to hold any; none before that is
-    /// certain. While a pod is neither known nor known to be gone, what it may need is kept.
-    fn wanted(&self, is_any_pod_unknown: impl FnOnce() -> bool) -> Option<Option<Digest>> {
-        if self.is_used() { self.current } else { (!is_any_pod_unknown()).then_some(None) }
+    /// Whether it is there at home, as far as is known.
+    fn is_there(&self) -> bool {
+        matches!(self.current, Some(Some(_)))
     }
 }
 
@@ -59,9 +64,28 @@ impl Objects {
         digest: Option<Digest>,
         out: &mut Output<Effect>,
     ) {
-        if let Some(object) = self.all.get_mut(&key) {
+        let begins = key.is_of_namespace() && digest.is_some();
+        let object = if begins { self.admit(&key) } else { self.all.get_mut(&key) };
+        if let Some(object) = object {
             object.current = Some(digest);
             out.changed(Item::Object(key));
+        }
+    }
+
+    /// These are all Services of a namespace, and where their pods are.
+    pub(super) fn on_services(
+        &mut self,
+        namespace: &str,
+        all: BTreeMap<ObjectKey, Digest>,
+        out: &mut Output<Effect>,
+    ) {
+        let gone = self.of_namespace(namespace).filter(|key| !all.contains_key(*key));
+        for key in gone.cloned().collect::<Vec<_>>() {
+            self.on_current(key, None, out);
+        }
+        let of_it = |key: &ObjectKey| key.is_of_namespace() && key.namespace == namespace;
+        for (key, digest) in all.into_iter().filter(|(key, _)| of_it(key)) {
+            self.on_current(key, Some(digest), out);
         }
     }
 
@@ -72,12 +96,14 @@ impl Objects {
 
     /// Whether it was sent, and somebody owns what was.
     pub(super) fn is_used(&self, key: &ObjectKey) -> bool {
-        self.all.get(key).is_some_and(Object::is_used)
+        self.all.get(key).is_some_and(|object| !object.users.is_empty())
+            || key.is_of_namespace() && self.leaving.contains_key(&key.namespace)
     }
 
     /// A pod that calls for it, if one does.
     pub(super) fn user(&self, key: &ObjectKey) -> Option<&Uid> {
-        self.all.get(key)?.users.first()
+        let of_namespace = || self.leaving.get(&key.namespace).filter(|_| key.is_of_namespace());
+        self.all.get(key)?.users.first().or_else(|| of_namespace()?.first())
     }
 
     /// A pod refers to these instead of those before.
@@ -91,7 +117,7 @@ impl Objects {
         for key in before.difference(needs) {
             let Some(object) = self.all.get_mut(key) else { continue };
             object.users.remove(uid);
-            if !object.is_used() {
+            if object.users.is_empty() {
                 object.current = None;
                 out.push(Effect::Unwatch(key.clone()));
                 out.changed(Item::Object(key.clone()));
@@ -99,17 +125,42 @@ impl Objects {
         }
         for key in needs.difference(before) {
             let Some(object) = self.admit(key) else { continue };
-            if !object.is_used() {
+            if object.users.is_empty() {
                 out.push(Effect::Watch(key.clone()));
             }
             object.users.insert(uid.clone());
         }
     }
 
+    /// A pod leaves home, or does not: with the first and the last of a namespace its Services come
+    /// and go.
+    pub(super) fn set_leaving(&mut self, pod: &PodId, leaves: bool, out: &mut Output<Effect>) {
+        let PodId { uid, namespace, .. } = pod;
+        let before = self.leaving.contains_key(namespace);
+        if leaves {
+            self.leaving.entry(namespace.clone()).or_default().insert(uid.clone());
+        } else if let Some(pods) = self.leaving.get_mut(namespace) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.leaving.remove(namespace);
+            }
+        }
+        if self.leaving.contains_key(namespace) != before {
+            let all = self.of_namespace(namespace);
+            all.for_each(|key| out.changed(Item::Object(key.clone())));
+        }
+    }
+
     /// What nothing calls for is looked at again.
     pub(super) fn mind_unused(&self, out: &mut Output<Effect>) {
-        let unused = self.all.iter().filter(|(_, object)| !object.is_used());
-        unused.for_each(|(key, _)| out.changed(Item::Object(key.clone())));
+        let unused = self.all.keys().filter(|key| !self.is_used(key));
+        unused.for_each(|key| out.changed(Item::Object(key.clone())));
+    }
+
+    /// What is there for whole namespaces is looked at again.
+    pub(super) fn mind_namespaces(&self, out: &mut Output<Effect>) {
+        let all = self.all.keys().filter(|key| key.is_of_namespace());
+        all.for_each(|key| out.changed(Item::Object(key.clone())));
     }
 
     /// All of them are looked at again.
@@ -122,16 +173,30 @@ impl Objects {
     pub(super) fn next(
         &mut self,
         key: &ObjectKey,
-        is_any_pod_unknown: impl FnOnce() -> bool,
+        certain: Certain<impl FnOnce() -> bool>,
     ) -> Option<Option<Digest>> {
+        let is_used = self.is_used(key);
         let object = self.all.get_mut(key)?;
-        let next = object.wanted(is_any_pod_unknown).filter(|wanted| *wanted != object.told);
+        let wanted = match is_used {
+            // What is there stays as it is.
+            true if key.is_of_namespace() && !certain.is_tunnel_agreed && object.is_there() => None,
+            true => object.current,
+            false => (!(certain.is_any_pod_unknown)()).then_some(None),
+        };
+        let next = wanted.filter(|wanted| *wanted != object.told);
+        let is_kept = is_used || key.is_of_namespace() && object.is_there();
         match next {
             Some(wanted) => object.told = wanted,
-            None if !object.is_used() && object.told.is_none() => drop(self.all.remove(key)),
+            None if !is_kept && object.told.is_none() => drop(self.all.remove(key)),
             None => {}
         }
         next
+    }
+
+    /// Services of a namespace, and where their pods are.
+    fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        let is_of = move |key: &&ObjectKey| key.is_of_namespace() && key.namespace == namespace;
+        self.all.keys().filter(is_of)
     }
 
     /// The object of that key; none, if that would be one too many.
@@ -148,6 +213,8 @@ impl Objects {
             ObjectKind::ConfigMap
             | ObjectKind::Secret
             | ObjectKind::ServiceAccountToken
+            | ObjectKind::Service
+            | ObjectKind::EndpointSlice
             | ObjectKind::Namespace
             | ObjectKind::Pod => self.all.len() < limits::OBJECTS,
         }

@@ -62,6 +62,9 @@ impl HomeSession {
             Input::PodGone(uid) => exports.on_pod_gone(&uid, &mut out),
             Input::Overwritten(uid) => exports.on_overwritten(&uid, &mut out),
             Input::Object { key, digest } => exports.on_object(key, digest, &mut out),
+            Input::Services { namespace, objects } => {
+                exports.on_services(&namespace, objects, &mut out);
+            }
             Input::Written(uid) => exports.on_written(&uid, &mut out),
             Input::NotWritten { uid, missing } => {
                 exports.on_not_written(now, &uid, missing, &mut out);

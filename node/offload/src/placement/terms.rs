@@ -10,6 +10,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::{Isolation, NetworkIsolation};
 use serde_json::json;
 
+use crate::address::MappedRange;
 use crate::forge::{Gate, GuestContext, longest_grace_s};
 use crate::limits;
 
@@ -33,6 +34,8 @@ pub struct ProviderTerms<'a> {
     pub user_namespaces: bool,
     /// With what guests are held back whose contract requires isolation.
     pub gate: Gate,
+    /// By which addresses guests of the lease know home's pods and each other.
+    pub ranges: Vec<MappedRange>,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces: guest namespaces by home
@@ -42,7 +45,7 @@ pub fn guest_context(
     namespaces: BTreeMap<String, String>,
     provider: ProviderTerms<'_>,
 ) -> GuestContext {
-    let ProviderTerms { priority_class, name_servers, user_namespaces, gate } = provider;
+    let ProviderTerms { priority_class, name_servers, user_namespaces, gate, ranges } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -63,6 +66,7 @@ pub fn guest_context(
         user_namespaces,
         longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
         gate: (terms.network_isolation == NetworkIsolation::Required).then_some(gate),
+        ranges,
         transit: terms.transit_hops > 0,
         default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
         default_limits: BTreeMap::new(),
@@ -111,6 +115,7 @@ pub(super) mod tests {
             user_namespaces: false,
             longest_grace_s: 30,
             gate: None,
+            ranges: Vec::new(),
             transit: false,
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),

@@ -3,6 +3,7 @@
 mod addresses;
 #[path = "../told/gate.rs"]
 mod gate;
+mod services;
 #[path = "../told/mod.rs"]
 mod told;
 

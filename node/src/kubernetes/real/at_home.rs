@@ -115,6 +115,7 @@ impl AtHome {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
             let admits = admits(wanted.phase);
+            lease.side.set_ranges([&wanted.ranges[..], &wanted.own].concat());
             lease.node.update(|node| {
                 node.capacity = allocatable(&wanted.contract.terms.quantity);
                 node.reachable = wanted.reachable;

@@ -254,13 +254,13 @@ impl AtProvider {
 
     /// Makes the namespaces that are missing, or have got another name, and all of them right
     /// again within other bounds; those that are not desired any more go. Whether one has got
-    /// another name, or goes.
+    /// another name, or goes, or the bounds are others.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
         let bounds = Bounds::of(&desire);
         let is_other = bounds != self.bounds;
         self.bounds = bounds;
-        let mut moved = false;
+        let mut moved = is_other;
         let is_left = |home: &&String| !desire.namespaces.contains_key(*home);
         for home in self.namespaces.keys().filter(is_left).cloned().collect::<Vec<_>>() {
             self.leave(home);
@@ -357,6 +357,7 @@ impl AtProvider {
             name_servers: &self.shared.name_servers,
             user_namespaces: self.user_namespaces,
             gate: self.shared.gate.clone(),
+            ranges: desire.ranges.clone(),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
     }

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_broker::Side;
-use mercato_offload::address::Tunnel;
+use mercato_offload::address::{MappedRange, Tunnel};
 use mercato_offload::home;
 use mercato_protocol::id::{ClusterId, ContractId};
 
 use super::Leases;
 use crate::context::Turn;
-use crate::effect::{Effect, MappedRange, OwnRanges};
+use crate::effect::{Effect, OwnRanges};
 use crate::input::{TunnelInput, TunnelNews};
 use crate::lease::Lease;
 use crate::lease::ranges::Given;
@@ -73,7 +73,11 @@ impl Leases {
             let Some(local) = self.give(owner, bits, wish, turn) else { continue };
             ranges.push(MappedRange { inner: wish.unwrap_or(local), local });
         }
+        let own = self.said_own.blocks.clone();
         let Some(lease) = self.get_mut(&id) else { return };
+        if lease.spec.side == Side::Consumer {
+            lease.reach.own = own;
+        }
         lease.reach.ranges = ranges;
         lease.hear_of_tunnel(lease.reach.news, turn);
         lease.reconcile(turn);
@@ -121,6 +125,9 @@ impl Leases {
         if own != self.said_own {
             turn.push(Effect::OwnRanges(own.clone()));
             self.said_own = own;
+            for id in self.ids(|lease| lease.spec.side == Side::Consumer) {
+                self.reach(id, turn);
+            }
         }
     }
 

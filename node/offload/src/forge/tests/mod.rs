@@ -15,6 +15,7 @@ mod change;
 mod crossing;
 mod gate;
 mod reach;
+mod services;
 mod tokens;
 
 fn home_pod() -> Value {
@@ -78,6 +79,7 @@ fn guest_context() -> GuestContext {
         user_namespaces: false,
         longest_grace_s: 30,
         gate: None,
+        ranges: Vec::new(),
         transit: false,
         default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
         default_limits: BTreeMap::new(),

@@ -3,13 +3,13 @@
 
 mod said;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
-use super::objects::Objects;
+use super::objects::{Certain, Objects};
 use super::pod::Pod;
 use super::pods::Pods;
 use super::{Config, Effect, HomePod, Record, RecordKey, Write};
@@ -152,6 +152,16 @@ impl Exports {
         self.objects.on_current(key, digest, out);
     }
 
+    /// These are all Services of a namespace, and where their pods are.
+    pub(super) fn on_services(
+        &mut self,
+        namespace: &str,
+        all: BTreeMap<ObjectKey, Digest>,
+        out: &mut Output<Effect>,
+    ) {
+        self.objects.on_services(namespace, all, out);
+    }
+
     /// The write that was under way succeeded.
     pub(super) fn on_written(&mut self, uid: &Uid, out: &mut Output<Effect>) {
         if self.pods.on_written(uid, out).is_some() {
@@ -174,6 +184,7 @@ impl Exports {
     /// How it is with the tunnel to the provider.
     pub(super) fn on_tunnel(&mut self, tunnel: Tunnel, out: &mut Output<Effect>) {
         self.pods.on_tunnel(tunnel, out);
+        self.objects.mind_namespaces(out);
     }
 
     /// Packets for this pod go to the provider by this address, or cannot.
@@ -236,7 +247,11 @@ impl Exports {
 
     fn object_statement(&mut self, key: &ObjectKey) -> Option<ToGuest> {
         let pods = &self.pods;
-        let next = self.objects.next(key, || pods.iter().any(Pod::is_unknown))?;
+        let certain = Certain {
+            is_tunnel_agreed: pods.is_tunnel_agreed(),
+            is_any_pod_unknown: || pods.iter().any(Pod::is_unknown),
+        };
+        let next = self.objects.next(key, certain)?;
         let Some(digest) = next else { return Some(ToGuest::Drop(key.clone())) };
         let (item, route) = (Item::Object(key.clone()), self.config.route(None));
         let user = self.objects.user(key).and_then(|uid| pods.get(uid)?.seen());
@@ -249,6 +264,7 @@ impl Exports {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let (before, needs) = pod.renew_uses();
         self.objects.set_needs(uid, &before, needs, out);
+        self.objects.set_leaving(pod.id(), pod.leaves(), out);
     }
 
     fn remove(&mut self, uid: &Uid, out: &mut Output<Effect>) {

@@ -124,6 +124,12 @@ impl Pod {
         !self.gone && self.seen.is_some() && self.told.put.is_some() && live
     }
 
+    /// It lives, as far as home knows, and may leave home.
+    pub(super) fn leaves(&self) -> bool {
+        let may = |seen: &HomePod| !seen.terminal && seen.refusal.is_none();
+        self.seen.as_ref().is_some_and(may) && !self.is_over()
+    }
+
     fn is_terminal(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| seen.terminal)
     }

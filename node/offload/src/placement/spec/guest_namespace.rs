@@ -96,6 +96,9 @@ impl GuestNamespace {
             "persistentvolumeclaims": "0",
             "count/configmaps": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
             "count/secrets": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
+            "count/services": limits::GUEST_NAMESPACE_SERVICES.to_string(),
+            "count/endpointslices.discovery.k8s.io":
+                limits::GUEST_NAMESPACE_SERVICES.to_string(),
         });
         if let Some(count) = gpus(amount) {
             hard[format!("requests.{GPUS}")] = count.to_string().into();

@@ -1,0 +1,180 @@
+//! The Services of a namespace that pods leave, and where their pods are, as the session of a
+//! lease hears of them: whole once both are known, and then each change.
+
+use std::collections::BTreeMap;
+
+use mercato_offload::address::MappedRange;
+use mercato_offload::forge::{Slice, export_service, export_slice};
+use mercato_offload::home::Input;
+use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
+use mercato_protocol::id::Digest;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use crate::bodies::Bodies;
+use crate::watch::Change;
+
+/// By which ranges the guests of a lease know pods: home's, and each other.
+pub(super) type Ranges = watch::Receiver<Vec<MappedRange>>;
+
+/// The way to the session of a lease.
+#[derive(Clone)]
+pub(super) struct Reflection {
+    pub(super) bodies: Bodies,
+    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) ranges: Ranges,
+}
+
+/// What the session knows of one namespace.
+pub(super) struct Reflected {
+    to: Reflection,
+    namespace: String,
+    /// Of what would be sent.
+    told: BTreeMap<ObjectKey, Digest>,
+    /// As they are at home: with other ranges something else is sent. Bounded as what an API server
+    /// holds of a namespace.
+    slices: BTreeMap<String, Value>,
+    /// Whether the first list of each kind has come.
+    listed: BTreeMap<ObjectKind, bool>,
+}
+
+impl Reflected {
+    pub(super) fn new(to: Reflection, namespace: &str) -> Self {
+        let listed = [ObjectKind::Service, ObjectKind::EndpointSlice].map(|kind| (kind, false));
+        let (told, slices) = (BTreeMap::new(), BTreeMap::new());
+        Self { to, namespace: namespace.to_owned(), told, slices, listed: listed.into() }
+    }
+
+    /// This became of Services of the namespace.
+    pub(super) async fn on_services(&mut self, change: &Change<(String, Value)>) {
+        let sent = |(name, service): &(String, Value)| (name.clone(), export_service(service));
+        match change {
+            Change::Synced(all) => {
+                let all = all.iter().map(sent).collect();
+                self.list(ObjectKind::Service, all).await;
+            }
+            Change::Changed(one) => {
+                let (name, sent) = sent(one);
+                self.tell(ObjectKind::Service, &name, sent).await;
+            }
+            Change::Deleted((name, _)) => self.tell(ObjectKind::Service, name, None).await,
+        }
+    }
+
+    /// This became of slices of their endpoints.
+    pub(super) async fn on_slices(&mut self, change: Change<(String, Value)>) {
+        match change {
+            Change::Synced(all) => {
+                self.slices = all.into_iter().collect();
+                let all = self.slices.iter().map(|(name, slice)| (name.clone(), self.sent(slice)));
+                let all = all.collect();
+                self.list(ObjectKind::EndpointSlice, all).await;
+            }
+            Change::Changed((name, slice)) => {
+                let sent = self.sent(&slice);
+                self.slices.insert(name.clone(), slice);
+                self.tell(ObjectKind::EndpointSlice, &name, sent).await;
+            }
+            Change::Deleted((name, _)) => {
+                self.slices.remove(&name);
+                self.tell(ObjectKind::EndpointSlice, &name, None).await;
+            }
+        }
+    }
+
+    /// Guests know pods by other ranges now.
+    pub(super) async fn on_ranges(&mut self) {
+        let all: Vec<_> =
+            self.slices.iter().map(|(name, slice)| (name.clone(), self.sent(slice))).collect();
+        for (name, sent) in all {
+            self.tell(ObjectKind::EndpointSlice, &name, sent).await;
+        }
+    }
+
+    /// Nothing of the namespace is followed any more.
+    pub(super) async fn end(self) {
+        let namespace = self.namespace.clone();
+        self.say(Input::Services { namespace, objects: BTreeMap::new() }).await;
+    }
+
+    fn sent(&self, slice: &Value) -> Option<Value> {
+        let Slice { sent, left_out } = export_slice(slice, &self.to.ranges.borrow())?;
+        if left_out > 0 {
+            let name = slice["metadata"]["name"].as_str();
+            tracing::debug!(
+                namespace = self.namespace,
+                name,
+                left_out,
+                "guests know endpoints by no address, and are not told of them"
+            );
+        }
+        Some(sent)
+    }
+
+    /// These are all of a kind.
+    async fn list(&mut self, kind: ObjectKind, all: Vec<(String, Option<Value>)>) {
+        let before: Vec<_> = self.told.keys().filter(|key| key.kind == kind).cloned().collect();
+        let mut now = Vec::with_capacity(all.len());
+        for (name, sent) in all {
+            let key = key(kind, &self.namespace, &name);
+            self.keep(&key, sent);
+            now.push(key);
+        }
+        for gone in before.iter().filter(|key| !now.contains(key)) {
+            self.keep(gone, None);
+        }
+        self.listed.insert(kind, true);
+        if self.is_listed() {
+            let objects = self.told.iter().map(|(key, digest)| (key.clone(), *digest)).collect();
+            self.say(Input::Services { namespace: self.namespace.clone(), objects }).await;
+        }
+    }
+
+    async fn tell(&mut self, kind: ObjectKind, name: &str, sent: Option<Value>) {
+        let key = key(kind, &self.namespace, name);
+        if self.keep(&key, sent) && self.is_listed() {
+            let digest = self.told.get(&key).copied();
+            self.say(Input::Object { key, digest }).await;
+        }
+    }
+
+    fn is_listed(&self) -> bool {
+        self.listed.values().all(|listed| *listed)
+    }
+
+    /// Keeps what would be sent. Whether it is something else than before.
+    fn keep(&mut self, key: &ObjectKey, sent: Option<Value>) -> bool {
+        let item = Item::Object(key.clone());
+        let kept = sent.map(|sent| self.to.bodies.keep(&item, &sent));
+        let digest = match kept {
+            Some(Ok(digest)) => Some(digest),
+            Some(Err(error)) => {
+                // Once for each content of it.
+                tracing::warn!(%error, %key, "an object cannot cross");
+                None
+            }
+            None => None,
+        };
+        let before = match digest {
+            Some(digest) => self.told.insert(key.clone(), digest),
+            None => self.told.remove(key),
+        };
+        if digest.is_none() && before.is_some() {
+            self.to.bodies.forget(&item);
+        }
+        before != digest
+    }
+
+    /// Waits where the session is behind. An error means that it has gone, and this side with it.
+    async fn say(&self, input: Input) {
+        let _ = self.to.inputs.send(input).await;
+    }
+}
+
+impl Drop for Reflected {
+    fn drop(&mut self) {
+        for key in self.told.keys() {
+            self.to.bodies.forget(&Item::Object(key.clone()));
+        }
+    }
+}

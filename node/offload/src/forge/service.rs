@@ -1,0 +1,184 @@
+//! Services and their endpoints. Home says which of its Services an offloaded namespace has, and
+//! where their pods are, by the addresses that guests know; the provider makes Services without
+//! a selector of them, and slices of its own account, so that no controller over there changes
+//! either.
+
+use std::net::IpAddr;
+
+use mercato_protocol::id::Digest;
+use serde_json::{Map, Value, json};
+
+use super::rule::{Fields, refusal};
+use super::schema_service::{ENDPOINT_SLICE, SERVICE};
+use super::{GuestContext, Refusal, labels, metadata};
+use crate::address::MappedRange;
+use crate::key::Item;
+use crate::limits;
+use crate::message::Route;
+
+/// Label of a slice, by Kubernetes' own convention: the Service that it is of.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Label of a slice, likewise: who keeps it. Kubernetes' own controllers leave others' alone.
+const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// The service as it is sent; none if it is only a name (`ExternalName`), or of protocols that no
+/// tunnel carries.
+pub fn export_service(service: &Value) -> Option<Value> {
+    let (metadata, spec) = (&service["metadata"], &service["spec"]);
+    if spec["type"] == "ExternalName" {
+        return None;
+    }
+    let ports = spec["ports"].as_array().into_iter().flatten().filter(|port| is_carried(port));
+    let ports: Vec<Value> =
+        ports.map(|port| picked(port, &["name", "port", "protocol", "appProtocol"])).collect();
+    let headless = spec["clusterIP"] == "None";
+    // Without a port only a headless one is a Service.
+    if ports.is_empty() && !headless {
+        return None;
+    }
+    let mut sent = picked(spec, &["sessionAffinity", "sessionAffinityConfig"]);
+    sent["ports"] = json!(ports);
+    if headless {
+        sent["clusterIP"] = json!("None");
+    }
+    Some(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": picked(metadata, &["namespace", "name"]), "spec": sent,
+    }))
+}
+
+/// The slice as it is sent, with each address as guests know it; none if it is of no Service, or not
+/// of IPv4. What guests know by no address is left out: `left_out` counts it.
+pub fn export_slice(slice: &Value, ranges: &[MappedRange]) -> Option<Slice> {
+    let metadata = &slice["metadata"];
+    let service = metadata["labels"][SERVICE_NAME].as_str()?;
+    if slice["addressType"] != "IPv4" {
+        return None;
+    }
+    let all = slice["endpoints"].as_array().map_or(&[][..], Vec::as_slice);
+    let known = |endpoint: &Value| {
+        let addresses = endpoint["addresses"].as_array()?.iter();
+        // Whoever reads a slice takes the first one alone.
+        let address = addresses.filter_map(|it| it.as_str()?.parse().ok()).next()?;
+        let inner = ranges.iter().find_map(|range| range.inner_of(address))?;
+        let mut sent = picked(endpoint, &["conditions", "hostname"]);
+        sent["addresses"] = json!([inner]);
+        Some(sent)
+    };
+    let endpoints: Vec<Value> = all.iter().filter_map(known).collect();
+    let ports = slice["ports"].as_array().into_iter().flatten().filter(|port| is_carried(port));
+    let ports: Vec<Value> = ports.cloned().collect();
+    let left_out = all.len() - endpoints.len();
+    let mut marks = picked(metadata, &["namespace", "name"]);
+    marks["labels"] = json!({ SERVICE_NAME: service });
+    let sent = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": marks,
+        "addressType": "IPv4", "endpoints": endpoints, "ports": ports,
+    });
+    Some(Slice { sent, left_out })
+}
+
+/// A slice as it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// As the provider gets it.
+    pub sent: Value,
+    /// How many endpoints guests know by no address.
+    pub left_out: usize,
+}
+
+/// TCP and UDP pass through tunnels; a port that names none is TCP.
+fn is_carried(port: &Value) -> bool {
+    matches!(port["protocol"].as_str(), None | Some("TCP" | "UDP"))
+}
+
+/// These fields of an object, as far as it has them.
+fn picked(object: &Value, names: &[&str]) -> Value {
+    let field = |name: &&str| {
+        let value = object.get(*name).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), value.clone()))
+    };
+    Value::Object(names.iter().filter_map(field).collect())
+}
+
+/// The guest's service of a home service.
+pub(super) fn forge_service(
+    item: &Item,
+    home: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    let mut service = filtered(&SERVICE, home, ctx)?;
+    let spec = service["spec"].as_object_mut().ok_or_else(|| refusal("spec", "is missing"))?;
+    // Of whatever type it is at home: over there it is for guests alone. Its addresses are those
+    // that all pods of the tunnel have.
+    spec.insert("type".into(), json!("ClusterIP"));
+    spec.insert("ipFamilyPolicy".into(), json!("SingleStack"));
+    spec.insert("ipFamilies".into(), json!(["IPv4"]));
+    let marks = metadata::metadata(item, &Value::Null, digest, route, Map::new(), ctx)?;
+    finished(service, marks)
+}
+
+/// The guest's slice of a slice at home: its addresses as the provider's pods see them.
+pub(super) fn forge_slice(
+    item: &Item,
+    home: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    let service = home["metadata"]["labels"][SERVICE_NAME].as_str();
+    let service = service.filter(|name| is_name(name)).ok_or_else(|| {
+        refusal(&format!("metadata.labels[{SERVICE_NAME}]"), "is no name of a Service")
+    })?;
+    let mut slice = filtered(&ENDPOINT_SLICE, home, ctx)?;
+    let endpoints = slice["endpoints"].as_array_mut().map_or(&mut [][..], Vec::as_mut_slice);
+    if endpoints.get(limits::SLICE_ENDPOINTS).is_some() {
+        let reason = format!("has more than {} endpoints", limits::SLICE_ENDPOINTS);
+        return Err(refusal("endpoints", reason));
+    }
+    for (n, endpoint) in endpoints.iter_mut().enumerate() {
+        let path = format!("endpoints[{n}].addresses");
+        endpoint["addresses"] = json!([local(&endpoint["addresses"], &path, ctx)?]);
+    }
+    let mut marks = metadata::metadata(item, &Value::Null, digest, route, Map::new(), ctx)?;
+    if let Some(labels) = marks.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.insert(SERVICE_NAME.into(), json!(service));
+        labels.insert(SLICE_MANAGED_BY.into(), json!(labels::GROUP));
+    }
+    finished(slice, marks)
+}
+
+/// The one address of an endpoint, as pods over there see it: of a range of the lease, and no other.
+fn local(addresses: &Value, path: &str, ctx: &GuestContext) -> Result<IpAddr, Refusal> {
+    let one = match addresses.as_array().map(Vec::as_slice) {
+        Some([one]) => one.as_str().and_then(|text| text.parse().ok()),
+        Some(_) | None => None,
+    };
+    let inner: IpAddr = one.ok_or_else(|| refusal(path, "is not one address"))?;
+    let local = ctx.ranges.iter().find_map(|range| range.local_of(inner));
+    local.ok_or_else(|| refusal(path, format!("{inner} is in no range of this lease")))
+}
+
+/// As the API server would have it of the names of Services: a label of DNS.
+fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.len() <= 63 && text.bytes().all(plain)
+}
+
+fn filtered(fields: &Fields, home: &Value, ctx: &GuestContext) -> Result<Value, Refusal> {
+    let object = fields.filter(home, ctx.pod_security)?;
+    if object["kind"] != fields.of {
+        return Err(refusal("kind", format!("is not {}", fields.of)));
+    }
+    Ok(object)
+}
+
+fn finished(mut object: Value, marks: Map<String, Value>) -> Result<Value, Refusal> {
+    let api_version = if object["kind"] == SERVICE.of { "v1" } else { "discovery.k8s.io/v1" };
+    object["apiVersion"] = json!(api_version);
+    object["metadata"] = Value::Object(marks);
+    Ok(object)
+}

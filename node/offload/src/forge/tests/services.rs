@@ -1,0 +1,183 @@
+//! Services and endpoints: what is sent, and what is made of it over there.
+
+use crate::address::MappedRange;
+use crate::key::{ObjectKind, key};
+use crate::limits;
+
+use super::*;
+
+const POD: &str = "10.42.0.7";
+
+/// Home's pods, and the lease's guests, as guests know them.
+fn at_home() -> Vec<MappedRange> {
+    [("10.203.5.0/24", "10.42.0.0/24"), ("10.204.0.0/24", "10.204.0.0/24")].map(range).into()
+}
+
+/// The same as the provider's pods see it: home's pods by another range.
+fn over_there() -> GuestContext {
+    let ranges = [("10.203.5.0/24", "10.201.9.0/24"), ("10.204.0.0/24", "10.204.0.0/24")];
+    GuestContext { ranges: ranges.map(range).into(), ..guest_context() }
+}
+
+fn range((inner, local): (&str, &str)) -> MappedRange {
+    MappedRange { inner: inner.parse().unwrap(), local: local.parse().unwrap() }
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "namespace": "shop", "name": "web", "uid": "s-1", "labels": { "app": "web" } },
+        "spec": {
+            "type": "LoadBalancer", "clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7"],
+            "selector": { "app": "web" }, "externalIPs": ["192.0.2.1"], "sessionAffinity": "ClientIP",
+            "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 60 } },
+            "externalTrafficPolicy": "Local", "trafficDistribution": "PreferClose",
+            "ports": [
+                { "name": "http", "port": 80, "targetPort": "http", "nodePort": 30_080, "protocol": "TCP" },
+                { "name": "sctp", "port": 81, "protocol": "SCTP" },
+            ],
+        },
+        "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } },
+    })
+}
+
+fn slice(addresses: &[&str]) -> Value {
+    let endpoint = |address: &&str| {
+        json!({
+            "addresses": [address], "nodeName": "worker-1", "zone": "z", "hostname": "web-0",
+            "conditions": { "ready": true, "serving": true, "terminating": false },
+            "hints": { "forZones": [{ "name": "z" }] }, "targetRef": { "kind": "Pod", "name": "web-0" },
+        })
+    };
+    let endpoints: Vec<Value> = addresses.iter().map(endpoint).collect();
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {
+            "namespace": "shop", "name": "web-x7", "labels": { SERVICE_NAME: "web" },
+            "ownerReferences": [{ "kind": "Service", "name": "web", "uid": "s-1" }],
+        },
+        "endpoints": endpoints, "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
+    })
+}
+
+fn made(kind: ObjectKind, sent: &Value, ctx: &GuestContext) -> Result<Value, Refusal> {
+    let item = Item::Object(key(kind, "shop", sent["metadata"]["name"].as_str().unwrap()));
+    forge(&item, sent, digest(sent), &route(), ctx)
+}
+
+#[test]
+fn a_service_of_any_type_is_for_guests_alone_over_there() {
+    let sent = export_service(&service()).unwrap();
+    let guest = made(ObjectKind::Service, &sent, &over_there()).unwrap();
+    assert_eq!(guest["metadata"]["namespace"], "shop-rome");
+    let spec = guest["spec"].as_object().unwrap();
+    let fields: Vec<_> = spec.keys().map(String::as_str).collect();
+    assert_eq!(
+        fields,
+        [
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "ports",
+            "sessionAffinity",
+            "sessionAffinityConfig",
+            "type"
+        ]
+    );
+    assert_eq!(spec["type"], "ClusterIP");
+    assert_eq!(spec["ports"], json!([{ "name": "http", "port": 80, "protocol": "TCP" }]));
+    let headless = json!({ "metadata": service()["metadata"], "spec": { "clusterIP": "None" } });
+    let sent = export_service(&headless).unwrap();
+    let guest = made(ObjectKind::Service, &sent, &over_there()).unwrap();
+    assert_eq!(guest["spec"]["clusterIP"], "None");
+    for stays in [json!({ "type": "ExternalName", "externalName": "x" }), json!({ "ports": [] })] {
+        let stays = json!({ "metadata": service()["metadata"], "spec": stays });
+        assert_eq!(export_service(&stays), None, "{stays}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_where_pods_over_there_see_it() {
+    let Slice { sent, left_out } =
+        export_slice(&slice(&[POD, "10.204.0.9", "192.168.1.5", "10.43.0.7"]), &at_home()).unwrap();
+    assert_eq!(left_out, 2, "of no pod that guests know");
+    let guest = made(ObjectKind::EndpointSlice, &sent, &over_there()).unwrap();
+    let addresses: Vec<_> = guest["endpoints"].as_array().unwrap().iter().collect();
+    let at = |n: usize| addresses[n]["addresses"].clone();
+    assert_eq!([at(0), at(1)], [json!(["10.201.9.7"]), json!(["10.204.0.9"])]);
+    let fields: Vec<_> = addresses[0].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(fields, ["addresses", "conditions", "hostname"]);
+    let labels = &guest["metadata"]["labels"];
+    assert_eq!(labels[SERVICE_NAME], "web");
+    assert_eq!(labels["endpointslice.kubernetes.io/managed-by"], "mercato.dev");
+    assert_eq!(guest["metadata"]["ownerReferences"], Value::Null);
+    let observed = observe(&over_there(), &guest).unwrap();
+    assert_eq!(observed.item, Item::Object(key(ObjectKind::EndpointSlice, "shop", "web-x7")));
+    let mut six = slice(&["fd00::1"]);
+    six["addressType"] = json!("IPv6");
+    assert_eq!(export_slice(&six, &at_home()), None);
+    let mut nobodys = slice(&[POD]);
+    nobodys["metadata"]["labels"] = json!({});
+    assert_eq!(export_slice(&nobodys, &at_home()), None);
+}
+
+/// What a liar at home would gain: the provider's nodes, metadata services, other tenants.
+#[test]
+fn an_endpoint_is_in_a_range_of_the_lease_or_is_refused() {
+    let sent = export_slice(&slice(&[POD]), &at_home()).unwrap().sent;
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut sent = sent.clone();
+        change(&mut sent);
+        made(ObjectKind::EndpointSlice, &sent, &over_there()).unwrap_err().path
+    };
+    for address in
+        ["169.254.169.254", "10.42.0.7", "10.201.9.7", "127.0.0.1", "fd00::1", "a name", ""]
+    {
+        let path = refused(&|sent| sent["endpoints"][0]["addresses"] = json!([address]));
+        assert_eq!(path, "endpoints[0].addresses", "{address}");
+    }
+    for addresses in
+        [json!([]), json!(["10.203.5.7", "10.203.5.8"]), json!("10.203.5.7"), json!(null)]
+    {
+        let path = refused(&|sent| sent["endpoints"][0]["addresses"] = addresses.clone());
+        assert_eq!(path, "endpoints[0].addresses", "{addresses}");
+    }
+    let many = vec![sent["endpoints"][0].clone(); limits::SLICE_ENDPOINTS + 1];
+    assert_eq!(refused(&|sent| sent["endpoints"] = json!(many)), "endpoints");
+    assert_eq!(refused(&|sent| sent["addressType"] = json!("FQDN")), "addressType");
+    assert_eq!(refused(&|sent| sent["kind"] = json!("Endpoints")), "kind");
+    let label = format!("metadata.labels[{SERVICE_NAME}]");
+    for name in [json!(null), json!("a/b"), json!("kube.dns"), json!("x".repeat(64))] {
+        assert_eq!(refused(&|sent| sent["metadata"]["labels"][SERVICE_NAME] = name.clone()), label);
+    }
+    let unknown = GuestContext { ranges: Vec::new(), ..over_there() };
+    assert!(made(ObjectKind::EndpointSlice, &sent, &unknown).is_err());
+}
+
+#[test]
+fn a_service_takes_nothing_of_the_providers_network() {
+    let sent = export_service(&service()).unwrap();
+    for (field, value) in [
+        ("externalIPs", json!(["192.0.2.1"])),
+        ("loadBalancerIP", json!("192.0.2.1")),
+        ("externalName", json!("metadata.google.internal")),
+        ("selector", json!({ "app": "theirs" })),
+        ("clusterIP", json!("10.96.0.10")),
+        ("more", json!(1)),
+    ] {
+        let mut sent = sent.clone();
+        sent["spec"][field] = value;
+        let why = made(ObjectKind::Service, &sent, &over_there()).unwrap_err();
+        assert_eq!(why.path, format!("spec.{field}"));
+    }
+    for (field, value) in [("nodePort", json!(30_080)), ("protocol", json!("SCTP"))] {
+        let mut sent = sent.clone();
+        sent["spec"]["ports"][0][field] = value;
+        let why = made(ObjectKind::Service, &sent, &over_there()).unwrap_err();
+        assert_eq!(why.path, format!("spec.ports[0].{field}"));
+    }
+    for (kind, sent) in [(ObjectKind::Service, json!(null)), (ObjectKind::EndpointSlice, json!([]))]
+    {
+        let item = Item::Object(key(kind, "shop", "web"));
+        assert!(forge(&item, &sent, digest(&sent), &route(), &over_there()).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! Services of a namespace: when the provider is told of them, and when they are to go.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use mercato_offload::address::Tunnel;
+use mercato_offload::home;
+use mercato_offload::key::{Item, ObjectKey, ObjectKind, Uid, key};
+use mercato_offload::message::{Outcome, Report, Stage, ToGuest, ToHome};
+use mercato_protocol::id::Digest;
+
+use super::told::{Lied, at_home, pod, refusal};
+
+fn web() -> ObjectKey {
+    key(ObjectKind::Service, "shop", "web")
+}
+
+fn slice() -> ObjectKey {
+    key(ObjectKind::EndpointSlice, "shop", "web-x7")
+}
+
+fn services(namespace: &str, objects: &[(ObjectKey, &[u8])]) -> home::Input {
+    let objects = objects.iter().map(|(key, body)| (key.clone(), Digest::of(body)));
+    home::Input::Services { namespace: namespace.to_owned(), objects: objects.collect() }
+}
+
+fn agreed() -> home::Input {
+    home::Input::Tunnel(Tunnel::Agreed(IpNet::from(IpAddr::from([10, 200, 0, 1]))))
+}
+
+/// What was said of Services since, in this order: kept with this content, or dropped.
+fn said(lied: &mut Lied) -> Vec<(ObjectKey, Option<Digest>)> {
+    let mut said = Vec::new();
+    for statement in std::mem::take(&mut lied.told) {
+        if let ToGuest::Put { item: Item::Object(key), digest, .. } = statement {
+            said.push((key, Some(digest)));
+        } else if let ToGuest::Drop(key) = statement {
+            said.push((key, None));
+        }
+    }
+    said.retain(|(key, _)| key.is_of_namespace());
+    said
+}
+
+/// A pod is gone at home, and over at the provider.
+fn ends(lied: &mut Lied, uid: &str) {
+    lied.takes(home::Input::PodGone(Uid(uid.to_owned())));
+    let report = Report { status: None, stage: Stage::Gone(Outcome::Succeeded) };
+    lied.says(vec![ToHome::Status { pod: pod(uid, "web"), report }]);
+}
+
+/// Home with a pod that has left, and its Service, of which the provider knows.
+fn with_services() -> Lied {
+    let mut lied = Lied::to();
+    lied.says(vec![ToHome::HaveEnd]);
+    lied.takes(services("shop", &[(web(), b"one"), (slice(), b"where")]));
+    assert_eq!(said(&mut lied), [], "the provider may not know the word yet");
+    lied.takes(agreed());
+    let all = [(web(), Some(Digest::of(b"one"))), (slice(), Some(Digest::of(b"where")))];
+    assert_eq!(said(&mut lied), all, "a Service comes before its endpoints");
+    lied
+}
+
+#[test]
+fn services_are_told_as_they_are_and_as_they_change() {
+    let mut lied = with_services();
+    let change = |digest| home::Input::Object { key: slice(), digest };
+    lied.takes(change(Some(Digest::of(b"elsewhere"))));
+    assert_eq!(said(&mut lied), [(slice(), Some(Digest::of(b"elsewhere")))]);
+    lied.takes(change(None));
+    assert_eq!(said(&mut lied), [(slice(), None)]);
+    // A list that is taken anew has one more, and one less.
+    let late = key(ObjectKind::Service, "shop", "late");
+    lied.takes(services("shop", &[(late.clone(), b"late")]));
+    assert_eq!(said(&mut lied), [(late, Some(Digest::of(b"late"))), (web(), None)]);
+    // Of other namespaces nothing is told, whoever says so.
+    lied.takes(services("bank", &[(key(ObjectKind::Service, "bank", "safe"), b"safe")]));
+    lied.takes(services("shop", &[(key(ObjectKind::Secret, "shop", "keys"), b"keys")]));
+    assert!(said(&mut lied).iter().all(|(key, digest)| key.name == "late" && digest.is_none()));
+}
+
+#[test]
+fn services_that_are_known_before_the_first_pod_are_told_with_it() {
+    let mut lied = Lied::to();
+    lied.says(vec![ToHome::HaveEnd]);
+    lied.takes(agreed());
+    ends(&mut lied, "u1");
+    lied.takes(services("shop", &[(web(), b"one")]));
+    assert_eq!(said(&mut lied), []);
+    lied.takes(home::Input::Pod(home::HomePod { pod: pod("u2", "web"), ..at_home() }));
+    assert_eq!(said(&mut lied), [(web(), Some(Digest::of(b"one")))]);
+}
+
+#[test]
+fn services_go_with_the_last_pod_that_leaves() {
+    for last in [
+        None,
+        Some(home::HomePod { terminal: true, ..at_home() }),
+        Some(home::HomePod { refusal: Some(refusal()), ..at_home() }),
+    ] {
+        let mut lied = with_services();
+        match last.clone() {
+            Some(pod) => lied.takes(home::Input::Pod(pod)),
+            None => {
+                lied.takes(home::Input::PodGone(Uid("u1".to_owned())));
+                assert_eq!(said(&mut lied), [], "it may still run");
+                ends(&mut lied, "u1");
+            }
+        }
+        assert_eq!(said(&mut lied), [(web(), None), (slice(), None)], "{last:?}");
+        // They come again with the next one, though nothing has changed at home.
+        lied.takes(home::Input::Pod(home::HomePod { pod: pod("u2", "web"), ..at_home() }));
+        assert_eq!(said(&mut lied).len(), 2);
+        // Home follows them no more.
+        ends(&mut lied, "u2");
+        lied.takes(home::Input::Services { namespace: "shop".into(), objects: BTreeMap::new() });
+        said(&mut lied);
+        lied.takes(home::Input::Pod(home::HomePod { pod: pod("u3", "web"), ..at_home() }));
+        assert_eq!(said(&mut lied), []);
+    }
+}
+
+/// Over there a Service that is made anew has another address, which nobody knows.
+#[test]
+fn services_stay_while_there_is_no_tunnel_and_over_a_new_link() {
+    let mut lied = with_services();
+    for news in [Tunnel::Awaited, Tunnel::Off] {
+        lied.takes(home::Input::Tunnel(news));
+        assert_eq!(said(&mut lied), []);
+    }
+    lied.takes(home::Input::Object { key: slice(), digest: None });
+    assert_eq!(said(&mut lied), [(slice(), None)], "what is gone goes");
+    lied.takes(agreed());
+    assert_eq!(said(&mut lied), []);
+    // A home that starts anew hears what is there before it knows what it has itself.
+    let mut lied = Lied::to();
+    let have = |key: ObjectKey, body: &[u8]| {
+        let (item, digest) = (Item::Object(key), Some(Digest::of(body)));
+        ToHome::Have { item, digest, report: None }
+    };
+    lied.says(vec![have(web(), b"one"), have(slice(), b"old"), ToHome::HaveEnd]);
+    lied.takes(agreed());
+    assert_eq!(said(&mut lied), []);
+    lied.takes(services("shop", &[(web(), b"one")]));
+    assert_eq!(said(&mut lied), [(slice(), None)]);
+}

@@ -1,0 +1,75 @@
+//! Two real clusters of which one buys of the other: a Service at home of which some pods run away is
+//! called by its own address on each side, and pods of both answer.
+#![allow(clippy::disallowed_methods, reason = "connections take time")]
+
+mod shop;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::{Cidrs, ClusterSpec, Families};
+use mercato_tests::daemon::{Daemon, deploy};
+use mercato_tests::step_timer::StepTimer;
+use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::wait;
+
+use shop::{PATIENCE, Shop};
+
+const GATEWAY: &str = "gateway:\n  enabled: on";
+const PODS: usize = 16;
+
+fn main() -> ExitCode {
+    let cluster = |name| {
+        // As hard as it gets: an address of one is an address of the other.
+        let cidrs = Some(Cidrs::same_of(Families::Ipv4));
+        ClusterSpec { cidrs, ..ClusterSpec::named(name) }
+    };
+    let clusters = ["rome", "turin"].map(cluster).into();
+    let tests = vec![Test::ci("a_service_has_pods_in_both_clusters", |s| Box::pin(services(s)))];
+    suite::run("services", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+async fn services(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    let program = stage.program("mercato")?;
+    let mut timer = StepTimer::start();
+    futures::try_join!(deploy(rome), deploy(turin))?;
+    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
+    let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
+    home.leases_from(&provider, PODS).await?;
+    rome.kubectl(&["create", "namespace", shop::NAMESPACE]).await?.ok()?;
+    home.offload(shop::NAMESPACE, "Both").await?;
+    timer.step("bought");
+
+    let shop = Shop::open(rome, turin).await.context("pods in both clusters")?;
+    timer.step("pods run in both clusters");
+    shop.is_called_from_both().await.context("called from both clusters")?;
+    timer.step("all pods have answered 1,000 requests of each cluster");
+    shop.is_called_through_home().await.context("from outside of home")?;
+    timer.step("guests have answered at home's node port, and by its API server");
+    shop.follows_changes().await.context("changes")?;
+    timer.step("changes of Services and of their pods are seen over there");
+    shop.outlives_a_restart(&provider).await.context("a daemon is killed")?;
+    shop.outlives_a_restart(&home).await.context("a daemon is killed")?;
+    timer.step("Services over there are the same once daemons have been killed");
+    over(&home, &provider).await?;
+    timer.step("the contract is over, and nothing of it is left");
+    home.kept_to_its_rights().context("in rome")?;
+    provider.kept_to_its_rights().context("in turin")
+}
+
+async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
+    let contracts = home.json(&["contracts", "list"]).await?;
+    let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
+    home.cluster.kubectl(&["delete", "namespace", shop::NAMESPACE, "--wait=false"]).await?.ok()?;
+    let cancel = ["contracts", "cancel", id, "--reason", "done", "--yes"];
+    home.mercato(&cancel).await?.ok()?;
+    wait::until("nothing of the guests is left", PATIENCE, || async {
+        let all =
+            ["get", "services,endpointslices", "-A", "-l", "mercato.dev/contract", "-o", "name"];
+        let left = provider.cluster.kubectl(&all).await?.ok()?;
+        ensure!(left.is_empty(), "there is {left}");
+        Ok(true)
+    })
+    .await
+}
