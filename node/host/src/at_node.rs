@@ -53,11 +53,20 @@ pub fn open_at_node(but: &[&Sandbox]) -> Result<(), HostError> {
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let names = names_of_frames(&mut kernel).map_err(reading("nf_tables"))?;
     let is_ours = |name: &String| name.starts_with(&prefix()) && !kept.contains(name);
-    for name in names.into_iter().filter(is_ours) {
-        let doing = |source| HostError::Apply { doing: format!("remove the table {name}"), source };
-        remove_frames(&mut kernel, &name).map_err(doing)?;
-    }
-    Ok(())
+    let mut ours = names.into_iter().filter(is_ours);
+    ours.try_for_each(|name| remove(&mut kernel, &name))
+}
+
+/// Removes what is in force at the node's end of this pod.
+pub(crate) fn remove_at_node(sandbox: &Sandbox) -> Result<(), HostError> {
+    let Some(name) = sandbox.peer.map(name_of) else { return Ok(()) };
+    let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
+    remove(&mut kernel, &name)
+}
+
+fn remove(kernel: &mut Conversation, name: &str) -> Result<(), HostError> {
+    let doing = |source| HostError::Apply { doing: format!("remove the table {name}"), source };
+    remove_frames(kernel, name).map_err(doing)
 }
 
 /// What is there, and what should be.

@@ -89,7 +89,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
     }
 
-    /// Closes the guest whose gate asks, unless nobody has spoken of it yet.
+    /// Closes the guest whose gate asks, unless nobody has spoken of it yet. Anybody may say a uid, or be
+    /// made to: who is known to be another pod is left alone.
     fn on_asked(&mut self, asked: Asked) {
         let Asked { uid, from, answer } = asked;
         if answer.is_closed() {
@@ -97,7 +98,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             return;
         }
         let rules = self.rules.borrow().clone();
-        let said = match rules.guests.get(&uid) {
+        let rule = rules.guests.get(&uid).filter(|_| !rules.others.contains(&from));
+        let said = match rule {
             None => Answer::Wait,
             Some(rule) => match self.close_anew(&uid, from, rule, rules.port) {
                 Ok(true) => {
@@ -107,6 +109,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 Ok(false) => Answer::Wait,
                 Err(error) => {
                     warn_once!(self.failing, error; "a guest is not closed, and does not begin");
+                    // Of what was to be in force a part may be.
+                    self.has_leftovers = true;
                     // There are no more of them than there are rules.
                     self.unclosed.insert(uid, error.to_string());
                     Answer::Wait
@@ -133,6 +137,11 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let Some((sandbox, own)) = block_in_place(|| sandboxes.find(pod))? else {
             return Ok(false);
         };
+        // A sandbox is one pod's from its beginning to its end, whatever is asked from there.
+        let before = self.held.get(&pod).filter(|held| held.sandbox == sandbox);
+        if before.and_then(|held| held.uid.as_ref()).is_some_and(|before| before != uid) {
+            return Ok(false);
+        }
         let asks = rule.pod != Some(pod);
         // What is known of an address may be of somebody who has had it before.
         if !asks && !block_in_place(|| sandboxes.has_rules(&sandbox))? {
@@ -185,7 +194,14 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let by_address: BTreeMap<_, _> =
             rules.guests.iter().filter_map(|(uid, rule)| Some((rule.pod?, uid))).collect();
         self.held.retain(|pod, held| {
-            held.uid = held.uid.take().or_else(|| by_address.get(pod).copied().cloned());
+            if let Some(uid) = by_address.get(pod) {
+                held.uid = Some((*uid).clone());
+            } else if rules.others.contains(pod) {
+                tracing::warn!(%pod, "a pod was closed that is no guest, and is opened again");
+                // Whoever is gone is open.
+                let released = self.sandboxes.release(&held.sandbox);
+                return released.or_else(if_gone).map_err(|error| failed = Some(error)).is_err();
+            }
             let rule = held.uid.as_ref().and_then(|uid| rules.guests.get(uid));
             // Of one that is not known it is not known either whether its gate has heard.
             held.asks = held.uid.is_none() || rule.is_some_and(|rule| rule.pod != Some(*pod));
@@ -245,6 +261,14 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             *before = now;
             is_new
         });
+    }
+}
+
+/// Whoever is gone needs nothing any more.
+fn if_gone(error: HostError) -> Result<(), HostError> {
+    match error {
+        HostError::SandboxGone { .. } => Ok(()),
+        error => Err(error),
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Brings it about that this is in force in the sandbox.
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError>;
+    /// Opens a sandbox that was closed by mistake, as far as it is one.
+    fn release(&self, sandbox: &Sandbox) -> Result<(), HostError>;
     /// Whether somebody has closed the sandbox already.
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError>;
     /// All that are closed, each by one of its addresses, with all of them.
@@ -53,6 +55,10 @@ impl Sandboxes for Host {
         // Whoever has no end on the node would pass by with a socket of AF_XDP, and is not closed.
         mercato_host::close_at_node(sandbox, wanted)?;
         mercato_host::close(sandbox, wanted)
+    }
+
+    fn release(&self, sandbox: &Sandbox) -> Result<(), HostError> {
+        mercato_host::open(sandbox)
     }
 
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError> {

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::mpsc;
@@ -18,7 +17,7 @@ use crate::limits;
 use crate::nodes::closing::{Closing, ClosingRules, GuestRule};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
-use crate::tunnel::nodes::Nodes;
+use crate::tunnel::nodes::{Dwellers, Nodes};
 use crate::tunnel::second::Second;
 use crate::tunnel::words::Said;
 
@@ -43,13 +42,27 @@ pub(super) fn closed_guests(pods: &[PodPlace]) -> impl Iterator<Item = ClosedGue
     })
 }
 
+/// Who is on which node. Nobody but guests needs to be known apart where none is closed.
+pub(super) fn dwellers(pods: &[PodPlace], closes: bool) -> Dwellers {
+    let at = |it: ClosedGuest<'_>| (it.guest.uid, it.node.to_owned());
+    let guests = closed_guests(pods).map(at).collect();
+    let mut others: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    for place in pods.iter().filter(|place| closes && place.guest.is_none()) {
+        let addresses = [place.address, place.second].into_iter().flatten();
+        others.entry(place.node.clone()).or_default().extend(addresses);
+    }
+    Dwellers { guests, others }
+}
+
 /// What the guests of this node may reach that are to be closed.
 pub(super) fn own_rules(
+    port: u16,
     pods: &[PodPlace],
     nodes: &Nodes,
     second: &Second,
     said: &Said,
-) -> BTreeMap<GuestUid, GuestRule> {
+    dwellers: &Dwellers,
+) -> ClosingRules {
     let mut rules = BTreeMap::new();
     let now_ms = wall_ms();
     for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
@@ -60,7 +73,9 @@ pub(super) fn own_rules(
         let reached = Arc::new(second.ranges(ranges));
         rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached });
     }
-    rules
+    let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
+    let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
+    ClosingRules { port, guests: rules, others: Arc::new(others) }
 }
 
 /// The guests of this node, as far as they are closed.
@@ -90,13 +105,9 @@ impl OwnGuests {
     }
 
     /// Closes these; gives the addresses of those that are.
-    pub(super) fn close(
-        &self,
-        port: u16,
-        guests: BTreeMap<GuestUid, GuestRule>,
-    ) -> BTreeSet<IpAddr> {
+    pub(super) fn close(&self, rules: ClosingRules) -> BTreeSet<IpAddr> {
         let Some(closing) = &self.closing else { return BTreeSet::new() };
-        closing.rule(ClosingRules { port, guests });
+        closing.rule(rules);
         closing.closings().borrow().addresses.clone()
     }
 
