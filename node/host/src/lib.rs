@@ -49,7 +49,7 @@ pub use overlay::{Mac, Overlay, Way};
 pub use packets::{Base, Chain, Expression, Hook, PacketRule, Table, Verdict, guard};
 pub use plan::{clean_plan, plan, refuse_plan};
 pub use reach::Closed;
-pub use sandbox::{Namespaces, Sandbox, sandbox_of};
+pub use sandbox::{Namespaces, Sandbox, sandbox_of, try_to_see};
 pub use step::Step;
 pub use trial::try_to_close;
 pub use wanted::{Marks, Wanted};

@@ -118,6 +118,51 @@ pub fn sandbox_of(folders: &[&Path], address: IpAddr) -> Result<Option<Sandbox>,
     Namespaces::default().find(folders, address)
 }
 
+/// Looks whether the namespaces of pods are seen in these folders: those that a node's devices lead to.
+/// A folder that is not the node's own, or not as the node has it by now, would have all that ask
+/// wait for ever. Where no device leads to a pod there is nothing to see.
+///
+/// # Errors
+/// When they are not seen, and what to do.
+pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
+    let reading = |source: KernelError| HostError::Read { what: "devices of pods", source };
+    let mut kernel = Conversation::about_routing().map_err(reading)?;
+    // With this list the kernel gives numbers to the namespaces that devices lead to.
+    let devices = read_devices(&mut kernel).map_err(reading)?;
+    let addresses = read_addresses(&mut kernel).map_err(reading)?;
+    // The node's own device may be a pair as well, as in a node that is a container: it has a
+    // network. The end of a pod has none, but for its own address.
+    let has_network = |device: &Device| {
+        let own = addresses.iter().filter(|one| one.device == device.index);
+        let mut own = own.filter(|one| !is_of_link(one.net.addr())).map(|one| one.net);
+        own.any(|net| net.prefix_len() < net.max_prefix_len())
+    };
+    let of_pods = devices.iter().filter(|device| device.is_pair && !has_network(device));
+    let led_to: BTreeSet<u32> = of_pods.filter_map(|device| device.link_namespace).collect();
+    let (mut seen, mut unmounted) = (BTreeSet::new(), None);
+    each_namespace(folders, |path, file, _| {
+        match id_of_namespace(&mut kernel, file.as_raw_fd()) {
+            Ok(number) => seen.extend(number),
+            Err(error) if error.is(libc::EINVAL) => {
+                let is_plain = file.metadata().is_ok_and(|metadata| metadata.is_file());
+                unmounted = Some(path.to_path_buf()).filter(|_| is_plain).or(unmounted.take());
+            }
+            Err(error) => return Err(reading(error)),
+        }
+        Ok(())
+    })?;
+    let unseen: BTreeSet<&u32> = led_to.difference(&seen).collect();
+    match unmounted {
+        // One that was just made is a file for a moment, and no device leads to it.
+        Some(path) if !unseen.is_empty() => Err(HostError::Unmounted { path }),
+        Some(_) | None if !unseen.is_empty() && unseen.len() == led_to.len() => {
+            let folder = folders.first().map(|folder| folder.to_path_buf()).unwrap_or_default();
+            Err(HostError::Unseen { folder, count: unseen.len() })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 impl Sandbox {
     /// The addresses of its device, but for those that are known on the link alone.
     ///

@@ -9,7 +9,7 @@ use mercato_host::{Closed, HostError, Marks, Namespaces, Sandbox};
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Sandboxes: Send + Sync + 'static {
-    /// Tries whether anybody can be closed here.
+    /// Tries whether anybody can be found and closed here.
     fn try_to_close(&self) -> Result<(), HostError>;
     /// The addresses of this machine itself.
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError>;
@@ -38,6 +38,7 @@ pub(super) struct Host {
 
 impl Sandboxes for Host {
     fn try_to_close(&self) -> Result<(), HostError> {
+        mercato_host::try_to_see(&FOLDERS.map(Path::new))?;
         mercato_host::try_to_close()
     }
 
