@@ -48,8 +48,20 @@ pub fn is_closed_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<bool, Hos
 /// # Errors
 /// When the kernel does not say what is there, or refuses.
 pub fn open_at_node(but: &[&Sandbox]) -> Result<(), HostError> {
-    let kept: BTreeSet<String> =
-        but.iter().filter_map(|sandbox| sandbox.peer).map(name_of).collect();
+    open_all_but(but.iter().filter_map(|sandbox| sandbox.peer).map(name_of).collect())
+}
+
+/// Removes what is in force at the node's ends of pods that are gone: those of whoever is there stay.
+///
+/// # Errors
+/// When the kernel does not say what is there, or refuses.
+pub fn forget_at_node() -> Result<(), HostError> {
+    let mut kernel = Conversation::about_routing().map_err(reading("devices"))?;
+    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
+    open_all_but(devices.iter().map(|device| name_of(device.index)).collect())
+}
+
+fn open_all_but(kept: BTreeSet<String>) -> Result<(), HostError> {
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let names = names_of_frames(&mut kernel).map_err(reading("nf_tables"))?;
     let is_ours = |name: &String| name.starts_with(&prefix()) && !kept.contains(name);

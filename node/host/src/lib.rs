@@ -35,7 +35,7 @@ mod trial;
 mod wanted;
 
 pub use apply::{apply, clean, dropping, mtu_of, networks, read};
-pub use at_node::{close_at_node, is_closed_at_node, open_at_node};
+pub use at_node::{close_at_node, forget_at_node, is_closed_at_node, open_at_node};
 pub use closed::{close, is_closed, open};
 pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};

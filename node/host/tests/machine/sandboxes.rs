@@ -241,6 +241,9 @@ pub(crate) fn what_is_at_the_node_goes_with_the_pod() -> Result<()> {
     let error = close(&none)?.err().context("it has no end here")?.to_string();
     ensure!(error.contains("cni-1") && error.contains("veth"), "{error}");
     pods.node.within(|| clean(&Marks::default()))??;
+    ensure!(is_closed(&pod)??, "it is there yet, and open");
+    pods.node.ip("link delete pod0")?;
+    pods.node.within(|| clean(&Marks::default()))??;
     ensure!(tables()? == before, "{}", tables()?);
     Ok(())
 }

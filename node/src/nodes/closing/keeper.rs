@@ -21,7 +21,7 @@ use crate::limits;
 /// What it is that closes guests, and keeps them so.
 pub(super) struct ClosingKeeper<S> {
     sandboxes: Arc<S>,
-    rules: watch::Receiver<ClosingRules>,
+    rules: watch::Receiver<Option<ClosingRules>>,
     asked: mpsc::Receiver<Asked>,
     tell: watch::Sender<Closings>,
     /// Whom it has closed, by the address that was asked from.
@@ -51,7 +51,7 @@ struct Held {
 impl<S: Sandboxes> ClosingKeeper<S> {
     pub(super) fn new(
         sandboxes: Arc<S>,
-        rules: watch::Receiver<ClosingRules>,
+        rules: watch::Receiver<Option<ClosingRules>>,
         asked: mpsc::Receiver<Asked>,
         tell: watch::Sender<Closings>,
     ) -> Self {
@@ -97,7 +97,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             // It asks anew.
             return;
         }
-        let rules = self.rules.borrow().clone();
+        let rules = self.rules.borrow().clone().unwrap_or_default();
         let rule = rules.guests.get(&uid).filter(|_| !rules.others.contains(&from));
         let said = match rule {
             None => Answer::Wait,
@@ -161,8 +161,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
     /// Looks at each guest, and makes good what somebody has changed.
     fn look(&mut self) {
         self.try_now_and_then();
-        let rules = self.rules.borrow_and_update().clone();
-        let done = block_in_place(|| self.keep_closed(&rules));
+        let said = self.rules.borrow_and_update().clone();
+        let (is_said, rules) = (said.is_some(), said.unwrap_or_default());
+        let done = block_in_place(|| self.keep_closed(&rules, is_said));
         if done.is_ok() {
             self.failing.is_over();
         }
@@ -174,8 +175,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         self.say();
     }
 
-    fn keep_closed(&mut self, rules: &ClosingRules) -> Result<(), HostError> {
-        if rules.port != 0 && !self.is_ruled {
+    fn keep_closed(&mut self, rules: &ClosingRules, is_said: bool) -> Result<(), HostError> {
+        if is_said && !self.is_ruled {
             for (pod, sandbox, own) in self.sandboxes.closed()? {
                 if self.held.len() < limits::CLOSED {
                     let unknown = Held { uid: None, sandbox, own, asks: true };

@@ -88,7 +88,7 @@ impl Sandboxes for Fake {
 
 /// As [`Closing::start`] does, with that machine.
 fn start(fake: &Arc<Fake>) -> Closing {
-    let (rules, ruled) = watch::channel(ClosingRules::default());
+    let (rules, ruled) = watch::channel(None);
     let (tell, closings) =
         watch::channel(Closings { addresses: BTreeSet::new(), trouble: Some(String::new()) });
     let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
@@ -217,6 +217,21 @@ async fn a_guest_of_an_earlier_run_reaches_nobody_if_nobody_speaks_of_it() {
     comes(|| closed().is_some()).await;
     let closed = closed().unwrap();
     assert_eq!((closed.reached.len(), closed.gate), (0, port), "its gate may not have heard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_stays_closed_until_its_end_where_nothing_is_needed_any_more() {
+    let fake = Arc::new(Fake::default());
+    (fake.now().is_there, fake.now().has_rules) = (true, true);
+    let closing = start(&fake);
+    until(&mut closing.closings(), |now| now.trouble.is_none()).await;
+    assert!(fake.now().closed.is_none() && fake.now().forgotten == 0, "nobody has said anything");
+    closing.rule(ClosingRules::default());
+    comes(|| fake.now().closed.is_some()).await;
+    comes(|| fake.now().forgotten > 0).await;
+    let before = fake.now().forgotten;
+    fake.now().is_there = false;
+    comes(|| fake.now().forgotten > before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,7 @@ use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::NodeMachine;
 use crate::limits;
+use crate::nodes::closing::ClosingRules;
 use crate::nodes::control::{NodeEvent, WishLease};
 use crate::tunnel::end::Stand;
 use crate::tunnel::event::{Event, tell_each};
@@ -102,7 +103,13 @@ impl Keeper {
         // Guests that are closed stay as they are until it is known which of them are here.
         let closes = said.leases.values().any(|lease| lease.is_closed);
         let is_known = is_known && (!closes || self.knows_pods && self.nodes.is_known());
-        let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
+        let Some(range) = said.own.nodes.filter(|_| is_known) else {
+            if said.leases.is_empty() {
+                // Whoever is left of an earlier run reaches nobody.
+                self.own_guests.close(ClosingRules::default());
+            }
+            return;
+        };
         let node = range.network();
         let [ranges, homes] =
             [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
