@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use crate::admin::OpenNode;
+use super::isolation;
+use crate::admin::{Event as Happened, OpenNode};
 use crate::driver::clock::wall_ms;
-use crate::kubernetes::PodPlace;
+use crate::kubernetes::{PodPlace, ToldOfNode};
 use crate::limits;
-use crate::nodes::closing::{Closing, ClosingRules, GuestRule};
+use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
 use crate::tunnel::nodes::{Dwellers, Nodes};
@@ -87,6 +88,15 @@ pub(super) struct OwnGuests {
     told: Option<bool>,
     /// Since when they are not, for now.
     open_since: Option<Instant>,
+    /// Of which node it was told last that they are not.
+    lost: Option<String>,
+}
+
+/// That guests are closed wherever they may run, or not any more.
+pub(super) struct News {
+    pub(super) closed: bool,
+    /// What people are told of it, if it is something new to them, and of which node.
+    pub(super) told: Option<(Happened, Option<ToldOfNode>)>,
 }
 
 impl OwnGuests {
@@ -112,9 +122,10 @@ impl OwnGuests {
     }
 
     /// Whether guests are closed wherever they may run, if that is something new.
-    pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<bool> {
+    pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<News> {
         let open = self.open(ground, nodes);
-        let now = Some(open.is_empty());
+        let closed = open.is_empty();
+        let now = Some(closed);
         if open.is_empty() || self.told != Some(true) {
             self.open_since = None;
         }
@@ -128,16 +139,36 @@ impl OwnGuests {
                 return None;
             }
         }
-        match (self.told, now) {
-            (_, Some(true)) => tracing::info!("guests are closed on each node"),
-            (Some(true), _) => {
+        let told = match (self.told, closed) {
+            (_, true) => {
+                tracing::info!("guests are closed on each node");
+                let node = self.lost.take().or_else(|| nodes.name());
+                Some(isolation::proven(node, self.closed(ground, nodes)))
+            }
+            (Some(true), false) => {
                 // Once for each time that it begins.
                 tracing::warn!(?open, "guests are not closed on each node: nothing is sold so");
+                let lost = isolation::lost(&open, nodes.name().as_deref());
+                self.lost = lost.1.as_ref().map(|told| told.node.clone());
+                Some(lost)
             }
-            (Some(false) | None, _) => {}
-        }
+            (Some(false) | None, false) => None,
+        };
         self.told = now;
-        now
+        Some(News { closed, told })
+    }
+
+    /// Whether it was told that guests are closed wherever they may run, and not otherwise since.
+    pub(super) fn isolates(&self) -> bool {
+        self.told == Some(true)
+    }
+
+    /// On how many nodes that run pods guests are closed.
+    pub(super) fn closed(&self, ground: &Ground, nodes: &Nodes) -> usize {
+        match self.closings(ground) {
+            Ok(_) => nodes.ready().saturating_sub(self.open(ground, nodes).len()),
+            Err(_) => 0,
+        }
     }
 
     /// Whether it is waited for a node that may come again.
@@ -154,13 +185,9 @@ impl OwnGuests {
     /// Why guests are not closed, by the nodes on which they are not.
     fn open(&self, ground: &Ground, nodes: &Nodes) -> BTreeMap<String, String> {
         let here = |why: &str| BTreeMap::from([(nodes.own_name(), why.to_owned())]);
-        let settings = match ground.gateway() {
-            Ok(settings) => settings,
+        let closing = match self.closings(ground) {
+            Ok(closings) => closings,
             Err(why) => return here(why),
-        };
-        let closing = match &self.closing {
-            Some(closing) if settings.nodes.has_gate => closing.closings(),
-            Some(_) | None => return here(NO_IMAGE),
         };
         let mut open = nodes.open();
         let own = closing.borrow().trouble.clone();
@@ -169,6 +196,13 @@ impl OwnGuests {
             open.extend(here("which nodes there are is not known yet"));
         }
         open
+    }
+
+    /// How it is on this node; or why guests are closed on none.
+    fn closings<'a>(&self, ground: &'a Ground) -> Result<watch::Receiver<Closings>, &'a str> {
+        let settings = ground.gateway()?;
+        let closing = self.closing.as_ref().filter(|_| settings.nodes.has_gate);
+        closing.map(Closing::closings).ok_or(NO_IMAGE)
     }
 }
 

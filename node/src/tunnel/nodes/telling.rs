@@ -116,6 +116,16 @@ impl Nodes {
         }
     }
 
+    /// How many nodes run pods now, with this one.
+    pub(in crate::tunnel) fn ready(&self) -> usize {
+        self.others().filter(|(_, machine)| machine.ready).count() + usize::from(self.is_known())
+    }
+
+    /// This node's name in the cluster, if it has one.
+    pub(in crate::tunnel) fn name(&self) -> Option<String> {
+        self.own().cloned()
+    }
+
     /// What people call this node.
     pub(in crate::tunnel) fn own_name(&self) -> String {
         self.own().cloned().unwrap_or_else(|| "the daemon's machine".to_owned())
