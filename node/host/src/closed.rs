@@ -26,7 +26,7 @@ pub fn close(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         if there.as_ref() == Some(&table) {
             return Ok(());
         }
-        replace_frames(&mut kernel, &table).map_err(|source| HostError::Apply {
+        replace_frames(&mut kernel, there.as_ref(), &table).map_err(|source| HostError::Apply {
             doing: format!("close the network namespace {}", sandbox.path.display()),
             source,
         })
