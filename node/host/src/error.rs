@@ -193,9 +193,9 @@ pub enum HostError {
          mount that folder from the node, with mountPropagation: HostToContainer", .folder.display()
     )]
     Unseen {
-        /// Where they are expected.
+        /// Where their files are expected.
         folder: PathBuf,
-        /// Of how many devices.
+        /// How many devices lead to some.
         count: usize,
     },
     /// Namespaces of pods that begin do not come here.
@@ -204,7 +204,7 @@ pub enum HostError {
          mountPropagation: HostToContainer, or remove that file if it is left over", .path.display()
     )]
     Unmounted {
-        /// The file of one.
+        /// Where one of them should be.
         path: PathBuf,
     },
     /// A pod's network namespace was not entered.

@@ -69,7 +69,7 @@ impl Namespaces {
             if before.is_some_and(|before| !before.contains(&address)) {
                 return Ok(());
             }
-            let Some(file) = open_same(path, id)? else { return Ok(()) };
+            let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
             let Some(addresses) = if_namespace(inside(path, &file, addresses))? else {
                 return Ok(());
             };
@@ -96,7 +96,7 @@ impl Namespaces {
     pub fn closed(&mut self, folders: &[&Path]) -> Result<BTreeMap<IpAddr, Sandbox>, HostError> {
         let mut closed = BTreeMap::new();
         each_namespace(folders, |path, id| {
-            let Some(file) = open_same(path, id)? else { return Ok(()) };
+            let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
             let look = || Ok((addresses()?, has_rules()?));
             let Some((addresses, has_rules)) = if_namespace(inside(path, &file, look))? else {
                 return Ok(());
@@ -143,7 +143,7 @@ pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
     let led_to: BTreeSet<u32> = of_pods.filter_map(|device| device.link_namespace).collect();
     let (mut seen, mut unmounted) = (BTreeSet::new(), None);
     each_namespace(folders, |path, id| {
-        let Some(file) = open_same(path, id)? else { return Ok(()) };
+        let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
         match id_of_namespace(&mut kernel, file.as_raw_fd()) {
             Ok(number) => seen.extend(number),
             Err(error) if error.is(libc::EINVAL) => {
@@ -293,10 +293,10 @@ fn open(path: &Path) -> Result<Option<File>, HostError> {
 }
 
 /// None: it is gone, or another one by now.
-fn open_same(path: &Path, known: (u64, u64)) -> Result<Option<File>, HostError> {
+fn open_same(path: &Path, device: u64, inode: u64) -> Result<Option<File>, HostError> {
     let Some(file) = open(path)? else { return Ok(None) };
     let now = id(&file).map_err(entering(path))?;
-    Ok(Some(file).filter(|_| now == known))
+    Ok(Some(file).filter(|_| now == (device, inode)))
 }
 
 fn id(file: &File) -> io::Result<(u64, u64)> {

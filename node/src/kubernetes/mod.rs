@@ -117,7 +117,7 @@ pub(crate) struct ToldOfNode {
     pub(crate) node: String,
     /// Whether somebody should look at it.
     pub(crate) warns: bool,
-    /// A word for programs.
+    /// What it is, as a word for programs.
     pub(crate) reason: &'static str,
     /// All of it, in a line.
     pub(crate) text: String,

@@ -32,7 +32,7 @@ const NAMESPACE: &str = "closed";
 const GUESTS: &str = "closed-rome";
 const NODE: &str = "mercato-turin";
 const LOCAL: &str = "neighbours";
-/// Where gates ask.
+/// The port where gates ask, by default.
 const PORT: u16 = 7479;
 
 fn main() -> ExitCode {

@@ -198,6 +198,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             if let Some(uid) = by_address.get(pod) {
                 held.uid = Some((*uid).clone());
             } else if rules.others.contains(pod) {
+                // Once for each time that one was closed.
                 tracing::warn!(%pod, "a pod was closed that is no guest, and is opened again");
                 // Whoever is gone is open.
                 let released = self.sandboxes.release(&held.sandbox);
@@ -267,10 +268,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
 
 /// Whoever is gone needs nothing any more.
 fn if_gone(error: HostError) -> Result<(), HostError> {
-    match error {
-        HostError::SandboxGone { .. } => Ok(()),
-        error => Err(error),
-    }
+    if matches!(error, HostError::SandboxGone { .. }) { Ok(()) } else { Err(error) }
 }
 
 impl Held {

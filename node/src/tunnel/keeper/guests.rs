@@ -10,10 +10,10 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
 
-use super::isolation;
-use crate::admin::{Event as Happened, OpenNode};
+use super::isolation::{self, News};
+use crate::admin::OpenNode;
 use crate::driver::clock::wall_ms;
-use crate::kubernetes::{PodPlace, ToldOfNode};
+use crate::kubernetes::PodPlace;
 use crate::limits;
 use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule};
 use crate::tunnel::event::Event;
@@ -92,13 +92,6 @@ pub(super) struct OwnGuests {
     lost: Option<String>,
 }
 
-/// That guests are closed wherever they may run, or not any more.
-pub(super) struct News {
-    pub(super) closed: bool,
-    /// What people are told of it, if it is something new to them, and of which node.
-    pub(super) told: Option<(Happened, Option<ToldOfNode>)>,
-}
-
 impl OwnGuests {
     /// They are closed from now on, once there is an image of gates, or a lease that says so.
     pub(super) fn mind(&mut self, ground: &Ground, said: &Said, tell: &mpsc::Sender<Event>) {
@@ -119,6 +112,13 @@ impl OwnGuests {
         let Some(closing) = &self.closing else { return BTreeSet::new() };
         closing.rule(rules);
         closing.closings().borrow().addresses.clone()
+    }
+
+    /// Where there is no lease, whoever is left of an earlier run reaches nobody until its end.
+    pub(super) fn rest(&self, said: &Said) {
+        if said.leases.is_empty() {
+            self.close(ClosingRules::default());
+        }
     }
 
     /// Whether guests are closed wherever they may run, if that is something new.

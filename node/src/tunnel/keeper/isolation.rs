@@ -2,28 +2,37 @@
 //! again: an event of the daemon, and one of the node that it is about.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::Keeper;
-use super::guests::News;
+use mercato_agent::Input;
+
 use crate::admin::{Event, EventKind};
-use crate::kubernetes::ToldOfNode;
+use crate::driver::Handle;
+use crate::kubernetes::{Kubernetes, ToldOfNode};
 use crate::limits;
 
-impl Keeper {
+/// That guests are closed wherever they may run, or not any more.
+pub(super) struct News {
+    pub(super) closed: bool,
+    /// What people are told of it, if it is something new to them, and of which node.
+    pub(super) told: Option<(Event, Option<ToldOfNode>)>,
+}
+
+impl News {
     /// The market goes by it from now on, and people are told.
-    pub(super) async fn tell_isolation(&mut self, news: News) {
-        self.driver.tell(mercato_agent::Input::Isolation(news.closed)).await;
-        let Some((event, of_node)) = news.told else { return };
-        self.driver.say(event);
+    pub(super) async fn tell(self, driver: &Handle, kubernetes: &Arc<dyn Kubernetes>) {
+        driver.tell(Input::Isolation(self.closed)).await;
+        let Some((event, of_node)) = self.told else { return };
+        driver.say(event);
         let Some(told) = of_node else { return };
-        let kubernetes = self.kubernetes.clone();
+        let kubernetes = kubernetes.clone();
         // There is one at a time, and a new one each few seconds at most.
         tokio::spawn(async move {
             for _ in 0..limits::NODE_EVENT_TRIES {
                 match kubernetes.tell_of_node(told.clone()).await {
                     Ok(()) => return,
                     Err(error) => {
-                        tracing::debug!(error, node = told.node, "an event is not written")
+                        tracing::debug!(error, node = told.node, "an event is not written");
                     }
                 }
                 tokio::time::sleep(limits::NODE_EVENT_AGAIN).await;

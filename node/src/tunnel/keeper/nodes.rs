@@ -15,7 +15,6 @@ use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::NodeMachine;
 use crate::limits;
-use crate::nodes::closing::ClosingRules;
 use crate::nodes::control::{NodeEvent, WishLease};
 use crate::tunnel::end::Stand;
 use crate::tunnel::event::{Event, tell_each};
@@ -104,11 +103,7 @@ impl Keeper {
         let closes = said.leases.values().any(|lease| lease.is_closed);
         let is_known = is_known && (!closes || self.knows_pods && self.nodes.is_known());
         let Some(range) = said.own.nodes.filter(|_| is_known) else {
-            if said.leases.is_empty() {
-                // Whoever is left of an earlier run reaches nobody.
-                self.own_guests.close(ClosingRules::default());
-            }
-            return;
+            return self.own_guests.rest(said);
         };
         let node = range.network();
         let [ranges, homes] =

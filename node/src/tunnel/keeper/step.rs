@@ -35,7 +35,7 @@ impl Keeper {
         self.own_guests.mind(&self.ground, said, &self.tell);
         self.mind_machines(said);
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
-            self.tell_isolation(news).await;
+            news.tell(&self.driver, &self.kubernetes).await;
         }
         self.tell_news(said).await;
         self.tell_mapped(said).await;
