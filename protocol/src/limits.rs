@@ -153,6 +153,9 @@ pub const NODE_LEASE_RANGES: usize = 64 * NODE_LEASES;
 pub const NODE_PODS: usize = 4_096;
 /// Guests in it that are closed, of all leases together.
 pub const NODE_GUESTS: usize = 512;
+/// Addresses in it of pods that are nobody's closed guests: two each of as many as a kubelet runs
+/// where somebody has shown most.
+pub const NODE_OTHERS: usize = 2_048;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6.
 pub const TO_NODE_BYTES: usize = 512 * 1_024;
 

@@ -73,6 +73,10 @@ pub struct Snapshot {
     pub leases: Vec<NodeLease>,
     /// The ranges of all leases, each once: many leases with one cluster have the same.
     pub ranges: Vec<IpNet>,
+    /// The addresses of the pods on this node that are no guests to be closed: nobody who asks from
+    /// there is closed, whatever is asked, and who was is released. Said while there are guests
+    /// that are closed anywhere.
+    pub others: Vec<IpAddr>,
 }
 
 /// How a node reaches the gateway.
@@ -178,10 +182,16 @@ impl Snapshot {
         at_most("guests", count(|lease| lease.closed.len()), limits::NODE_GUESTS)?;
         let ranges: BTreeSet<_> = self.ranges.iter().collect();
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
+        at_most("other pods", self.others.len(), limits::NODE_OTHERS)?;
+        let others: BTreeSet<_> = self.others.iter().collect();
+        ensure(others.len() == self.others.len(), "another pod comes twice")?;
         self.leases.iter().try_for_each(|lease| lease.validate(self.ranges.len()))?;
         match &self.way {
             Some(way) => way.validate(),
-            None => ensure(self.leases.is_empty(), "a lease without a way"),
+            None => {
+                ensure(self.leases.is_empty(), "a lease without a way")?;
+                ensure(self.others.is_empty(), "other pods without a way")
+            }
         }
     }
 }
@@ -229,7 +239,7 @@ wire_union!(ToNode {
     2 => Own {},
     3 => Refused { 1 => text },
 });
-wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges });
+wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges, 5 => others });
 wire_map!(NodeWay {
     1 => pool,
     2 => address,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::at_node::open_at_node;
+use crate::at_node::forget_at_node;
 use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
 use crate::found::{Found, Link, OverlayLink};
@@ -140,13 +140,14 @@ fn perform(
     routing.perform(change)
 }
 
-/// Removes all that is ours, but for the gateway's device, which goes with the gateway.
+/// Removes all that is ours, but for the gateway's device, which goes with the gateway, and what keeps
+/// guests closed that are there yet.
 ///
 /// # Errors
 /// When the kernel does not say what is there, or refuses.
 pub fn clean(marks: &Marks) -> Result<(), HostError> {
     apply(&clean_plan(&read(marks)?, marks))?;
-    open_at_node(&[])
+    forget_at_node()
 }
 
 /// The chains of others, seen by nf_tables, that drop what is forwarded and spoken of by none of their

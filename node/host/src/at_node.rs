@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use crate::error::{HostError, KernelError};
 use crate::interface::interface;
 use crate::netlink::{
-    Conversation, Device, names_of_frames, read_devices, read_frames, remove_frames, replace_frames,
+    Conversation, Device, names_of_frames, read_device, read_devices, read_frames, remove_frames,
+    replace_frames,
 };
 use crate::packets::{FrameTable, Table, closed_at_node};
 use crate::reach::Closed;
@@ -29,7 +30,7 @@ pub fn close_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError
         doing: format!("close the node's end of {}", sandbox.path.display()),
         source,
     };
-    replace_frames(&mut kernel, &table).map_err(doing)
+    replace_frames(&mut kernel, there.as_ref(), &table).map_err(doing)
 }
 
 /// Whether exactly what is wanted is in force at the node's end of a pod's pair.
@@ -48,16 +49,37 @@ pub fn is_closed_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<bool, Hos
 /// # Errors
 /// When the kernel does not say what is there, or refuses.
 pub fn open_at_node(but: &[&Sandbox]) -> Result<(), HostError> {
-    let kept: BTreeSet<String> =
-        but.iter().filter_map(|sandbox| sandbox.peer).map(name_of).collect();
+    open_all_but(but.iter().filter_map(|sandbox| sandbox.peer).map(name_of).collect())
+}
+
+/// Removes what is in force at the node's ends of pods that are gone: those of whoever is there stay.
+///
+/// # Errors
+/// When the kernel does not say what is there, or refuses.
+pub fn forget_at_node() -> Result<(), HostError> {
+    let mut kernel = Conversation::about_routing().map_err(reading("devices"))?;
+    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
+    open_all_but(devices.iter().map(|device| name_of(device.index)).collect())
+}
+
+fn open_all_but(kept: BTreeSet<String>) -> Result<(), HostError> {
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let names = names_of_frames(&mut kernel).map_err(reading("nf_tables"))?;
     let is_ours = |name: &String| name.starts_with(&prefix()) && !kept.contains(name);
-    for name in names.into_iter().filter(is_ours) {
-        let doing = |source| HostError::Apply { doing: format!("remove the table {name}"), source };
-        remove_frames(&mut kernel, &name).map_err(doing)?;
-    }
-    Ok(())
+    let mut ours = names.into_iter().filter(is_ours);
+    ours.try_for_each(|name| remove(&mut kernel, &name))
+}
+
+/// Removes what is in force at the node's end of this pod.
+pub(crate) fn remove_at_node(sandbox: &Sandbox) -> Result<(), HostError> {
+    let Some(name) = sandbox.peer.map(name_of) else { return Ok(()) };
+    let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
+    remove(&mut kernel, &name)
+}
+
+fn remove(kernel: &mut Conversation, name: &str) -> Result<(), HostError> {
+    let doing = |source| HostError::Apply { doing: format!("remove the table {name}"), source };
+    remove_frames(kernel, name).map_err(doing)
 }
 
 /// What is there, and what should be.
@@ -70,11 +92,9 @@ fn compare(
     let index = sandbox.peer.ok_or_else(no_end)?;
     let pods = sandbox.inside(|| interface(sandbox))?;
     let mut kernel = Conversation::about_routing().map_err(reading("devices"))?;
-    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
-    let is_end = |device: &&Device| {
-        device.index == index && device.is_pair && device.link == Some(sandbox.device)
-    };
-    let end = devices.iter().find(is_end).ok_or_else(no_end)?;
+    let end = read_device(&mut kernel, index).map_err(reading("devices"))?;
+    let is_end = |end: &Device| end.is_pair && end.link == Some(sandbox.device);
+    let end = end.filter(is_end).ok_or_else(no_end)?;
     let table = closed_at_node(wanted, &pods, name_of(index), &end.name);
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let there = read_frames(&mut kernel, &table.name).map_err(reading("nf_tables"))?;

@@ -5,9 +5,10 @@
 //! A pod with CAP_NET_ADMIN can remove them. One with CAP_NET_RAW may pass them by with a socket
 //! of AF_XDP: against that the node's end of its pair is closed as well (`at_node.rs`).
 
+use crate::at_node::remove_at_node;
 use crate::error::{HostError, KernelError};
 use crate::interface::interface;
-use crate::netlink::{Conversation, read_frames, replace_frames};
+use crate::netlink::{Conversation, read_frames, remove_frames, replace_frames};
 use crate::packets::{FrameTable, Table, closed};
 use crate::reach::Closed;
 use crate::sandbox::Sandbox;
@@ -25,11 +26,28 @@ pub fn close(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         if there.as_ref() == Some(&table) {
             return Ok(());
         }
-        replace_frames(&mut kernel, &table).map_err(|source| HostError::Apply {
+        replace_frames(&mut kernel, there.as_ref(), &table).map_err(|source| HostError::Apply {
             doing: format!("close the network namespace {}", sandbox.path.display()),
             source,
         })
     })
+}
+
+/// Removes what is in force in a pod's namespace, and at the node's end of its pair: it was closed by
+/// mistake.
+///
+/// # Errors
+/// When the sandbox is gone, or the kernel refuses.
+pub fn open(sandbox: &Sandbox) -> Result<(), HostError> {
+    let doing = |source| HostError::Apply {
+        doing: format!("open the network namespace {}", sandbox.path.display()),
+        source,
+    };
+    sandbox.inside(|| {
+        let mut kernel = Conversation::about_packets().map_err(doing)?;
+        remove_frames(&mut kernel, Table::NAME).map_err(doing)
+    })?;
+    remove_at_node(sandbox)
 }
 
 /// Whether exactly what is wanted is in force in a pod's namespace.

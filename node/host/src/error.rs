@@ -187,6 +187,26 @@ pub enum HostError {
         /// Why that did not work.
         source: io::Error,
     },
+    /// There are pods here, and nothing of them is seen.
+    #[error(
+        "{count} devices of this node lead to pods, and none of those has its network namespace in {}: \
+         mount that folder from the node, with mountPropagation: HostToContainer", .folder.display()
+    )]
+    Unseen {
+        /// Where their files are expected.
+        folder: PathBuf,
+        /// How many devices lead to some.
+        count: usize,
+    },
+    /// Namespaces of pods that begin do not come here.
+    #[error(
+        "{} is no network namespace as it is seen here: mount its folder from the node with \
+         mountPropagation: HostToContainer, or remove that file if it is left over", .path.display()
+    )]
+    Unmounted {
+        /// Where one of them should be.
+        path: PathBuf,
+    },
     /// A pod's network namespace was not entered.
     #[error(
         "cannot enter the network namespace {}: {source}{}", .path.display(), right(.source)

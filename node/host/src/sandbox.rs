@@ -17,8 +17,8 @@ use nix::sched::{CloneFlags, setns};
 use crate::error::{HostError, KernelError};
 use crate::limits;
 use crate::netlink::{
-    Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_devices, read_frames,
-    route_to,
+    Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device, read_devices,
+    read_frames, route_to,
 };
 use crate::packets::Table;
 
@@ -61,7 +61,7 @@ impl Namespaces {
     ) -> Result<Option<Sandbox>, HostError> {
         let (mut found, mut known) = (None::<(Sandbox, File)>, BTreeSet::new());
         let seen = &mut self.seen;
-        each_namespace(folders, |path, file, id| {
+        each_namespace(folders, |path, id| {
             // One that has none yet may be about to get one.
             let key = (path.to_path_buf(), id);
             known.insert(key.clone());
@@ -69,6 +69,7 @@ impl Namespaces {
             if before.is_some_and(|before| !before.contains(&address)) {
                 return Ok(());
             }
+            let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
             let Some(addresses) = if_namespace(inside(path, &file, addresses))? else {
                 return Ok(());
             };
@@ -94,7 +95,8 @@ impl Namespaces {
     /// When one cannot be entered.
     pub fn closed(&mut self, folders: &[&Path]) -> Result<BTreeMap<IpAddr, Sandbox>, HostError> {
         let mut closed = BTreeMap::new();
-        each_namespace(folders, |path, file, id| {
+        each_namespace(folders, |path, id| {
+            let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
             let look = || Ok((addresses()?, has_rules()?));
             let Some((addresses, has_rules)) = if_namespace(inside(path, &file, look))? else {
                 return Ok(());
@@ -116,6 +118,52 @@ impl Namespaces {
 /// As there.
 pub fn sandbox_of(folders: &[&Path], address: IpAddr) -> Result<Option<Sandbox>, HostError> {
     Namespaces::default().find(folders, address)
+}
+
+/// Looks whether the namespaces of pods are seen in these folders: those that a node's devices lead to.
+/// A folder that is not the node's own, or not as the node has it by now, would have all that ask
+/// wait for ever. Where no device leads to a pod there is nothing to see.
+///
+/// # Errors
+/// When they are not seen, and what to do.
+pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
+    let reading = |source: KernelError| HostError::Read { what: "devices of pods", source };
+    let mut kernel = Conversation::about_routing().map_err(reading)?;
+    // With this list the kernel gives numbers to the namespaces that devices lead to.
+    let devices = read_devices(&mut kernel).map_err(reading)?;
+    let addresses = read_addresses(&mut kernel).map_err(reading)?;
+    // The node's own device may be a pair as well, as in a node that is a container: it has a
+    // network. The end of a pod has none, but for its own address.
+    let has_network = |device: &Device| {
+        let own = addresses.iter().filter(|one| one.device == device.index);
+        let mut own = own.filter(|one| !is_of_link(one.net.addr())).map(|one| one.net);
+        own.any(|net| net.prefix_len() < net.max_prefix_len())
+    };
+    let of_pods = devices.iter().filter(|device| device.is_pair && !has_network(device));
+    let led_to: BTreeSet<u32> = of_pods.filter_map(|device| device.link_namespace).collect();
+    let (mut seen, mut unmounted) = (BTreeSet::new(), None);
+    each_namespace(folders, |path, id| {
+        let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
+        match id_of_namespace(&mut kernel, file.as_raw_fd()) {
+            Ok(number) => seen.extend(number),
+            Err(error) if error.is(libc::EINVAL) => {
+                let is_plain = file.metadata().is_ok_and(|metadata| metadata.is_file());
+                unmounted = Some(path.to_path_buf()).filter(|_| is_plain).or(unmounted.take());
+            }
+            Err(error) => return Err(reading(error)),
+        }
+        Ok(())
+    })?;
+    let unseen: BTreeSet<&u32> = led_to.difference(&seen).collect();
+    match unmounted {
+        // One that was just made is a file for a moment, and no device leads to it.
+        Some(path) if !unseen.is_empty() => Err(HostError::Unmounted { path }),
+        Some(_) | None if !unseen.is_empty() && unseen.len() == led_to.len() => {
+            let folder = folders.first().map(|folder| folder.to_path_buf()).unwrap_or_default();
+            Err(HostError::Unseen { folder, count: unseen.len() })
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 impl Sandbox {
@@ -173,17 +221,21 @@ pub(crate) fn is_of_link(address: IpAddr) -> bool {
 /// Visits each namespace that has a file in these folders, once, but for this thread's own.
 fn each_namespace(
     folders: &[&Path],
-    mut visit: impl FnMut(&Path, File, (u64, u64)) -> Result<(), HostError>,
+    mut visit: impl FnMut(&Path, (u64, u64)) -> Result<(), HostError>,
 ) -> Result<(), HostError> {
     let own = File::open(OWN).and_then(|file| id(&file));
     let own = own.map_err(entering(Path::new(OWN)))?;
     // A namespace may have several files, as /var/run is /run.
     let mut there = BTreeSet::from([own]);
     for path in files(folders)? {
-        let Some(file) = open(&path)? else { continue };
-        let id = id(&file).map_err(entering(&path))?;
+        // Most of them are known, and not opened.
+        let id = match path.metadata() {
+            Ok(metadata) => (metadata.dev(), metadata.ino()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(entering(&path)(error)),
+        };
         if there.insert(id) {
-            visit(&path, file, id)?;
+            visit(&path, id)?;
         }
     }
     Ok(())
@@ -240,6 +292,13 @@ fn open(path: &Path) -> Result<Option<File>, HostError> {
     }
 }
 
+/// None: it is gone, or another one by now.
+fn open_same(path: &Path, device: u64, inode: u64) -> Result<Option<File>, HostError> {
+    let Some(file) = open(path)? else { return Ok(None) };
+    let now = id(&file).map_err(entering(path))?;
+    Ok(Some(file).filter(|_| now == (device, inode)))
+}
+
 fn id(file: &File) -> io::Result<(u64, u64)> {
     let metadata = file.metadata()?;
     Ok((metadata.dev(), metadata.ino()))
@@ -279,17 +338,26 @@ fn addresses() -> Result<BTreeMap<IpAddr, u32>, HostError> {
 fn peer(sandbox: &Sandbox, file: &File, address: IpAddr) -> Result<Option<u32>, HostError> {
     let reading = |source: KernelError| HostError::Read { what: "way to a pod", source };
     let mut kernel = Conversation::about_routing().map_err(reading)?;
-    // With this list the kernel gives numbers to the namespaces that devices lead to.
-    let devices = read_devices(&mut kernel).map_err(reading)?;
-    let number = id_of_namespace(&mut kernel, file.as_raw_fd()).map_err(reading)?;
-    let is_peer = |device: &&Device| {
+    let route = route_to(&mut kernel, address).map_err(reading)?;
+    let is_peer = |device: &Device, number: Option<u32>| {
         device.is_pair
             && device.link == Some(sandbox.device)
             && number.is_some()
             && device.link_namespace == number
     };
-    let peer = devices.iter().find(is_peer);
-    let by = match route_to(&mut kernel, address).map_err(reading)? {
+    // With each device the kernel gives a number to the namespace that it leads to. Most routes
+    // lead by that of the pod, and all others need not be read.
+    if let RouteTo::Device(index) = route {
+        let device = read_device(&mut kernel, index).map_err(reading)?;
+        let number = id_of_namespace(&mut kernel, file.as_raw_fd()).map_err(reading)?;
+        if device.is_some_and(|device| is_peer(&device, number)) {
+            return Ok(Some(index));
+        }
+    }
+    let devices = read_devices(&mut kernel).map_err(reading)?;
+    let number = id_of_namespace(&mut kernel, file.as_raw_fd()).map_err(reading)?;
+    let peer = devices.iter().find(|device| is_peer(device, number));
+    let by = match route {
         RouteTo::Device(index) => devices.iter().find(|device| device.index == index),
         RouteTo::Itself => None,
         RouteTo::Nowhere => return Ok(peer.map(|device| device.index)),

@@ -43,7 +43,7 @@ fn in_own_namespace() -> Result<(), HostError> {
     let nobody = Closed { own: [IpAddr::V4(OWN)].into(), ..Closed::default() };
     let interface = Interface { name, mac: Mac([0; 6]), of_link: [].into() };
     let mut packets = Conversation::about_packets().map_err(kernel)?;
-    replace_frames(&mut packets, &closed(&nobody, &interface)).map_err(|source| {
+    replace_frames(&mut packets, None, &closed(&nobody, &interface)).map_err(|source| {
         HostError::Apply { doing: "close a network namespace, as a trial".to_owned(), source }
     })?;
     if arrives(&from, &to).map_err(trying)? { Err(HostError::NotClosed) } else { Ok(()) }

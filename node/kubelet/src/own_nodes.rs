@@ -7,6 +7,7 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 
 use crate::cluster::{Answer, Cluster};
+use crate::events::{self, About, EventType};
 use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, TOKEN_REVIEW};
 use crate::names::{
@@ -37,6 +38,25 @@ pub fn tell_nodes(cluster: &Cluster, at: SocketAddr, certificate: &str) -> Answe
         }
     }
     .boxed()
+}
+
+/// Says of a node what happened there, as an event of it, which is shown where it is described.
+pub fn tell_of_node(
+    cluster: &Cluster,
+    node: &str,
+    kind: EventType,
+    reason: &str,
+    message: &str,
+) -> Answer<()> {
+    let about = About {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        namespace: None,
+        name: node.to_owned(),
+        // As kubelets have it of their nodes, and whoever describes these looks for it.
+        uid: Some(node.to_owned()),
+    };
+    events::write(cluster, about, kind, reason, message)
 }
 
 /// The name of the node whose process has this token; or why it is nobody's.

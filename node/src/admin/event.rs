@@ -207,6 +207,10 @@ closed_list! {
         ClusterUnreachable,
         /// The Kubernetes cluster answers again.
         ClusterReachable,
+        /// Provider: guests are closed on each node, and may be sold so.
+        IsolationProven,
+        /// Provider: on a node guests are not closed any more: nothing is sold so.
+        IsolationLost,
         /// More happened at once than could be kept.
         EventsLost,
     }

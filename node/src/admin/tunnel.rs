@@ -88,6 +88,13 @@ pub(crate) struct OwnGateway {
     /// with `networkIsolation: required`.
     #[serde(default)]
     pub(crate) open: Vec<OpenNode>,
+    /// On how many nodes of this cluster that run pods guests are closed.
+    #[serde(default)]
+    pub(crate) closed: usize,
+    /// Whether `networkIsolation: required` can be sold: a node may be away for a moment before it
+    /// cannot.
+    #[serde(default)]
+    pub(crate) isolates: bool,
 }
 
 /// A node of this cluster that does not close guests.

@@ -51,16 +51,21 @@ fn overview(all: &Overview, wide: bool) -> String {
     let health = daemon.health.as_ref();
     let data_dir = daemon.data_dir.display().to_string();
     let kubernetes = daemon.kubernetes.as_deref().unwrap_or("none");
-    text += &pairs(&[
+    let gateway = &daemon.gateway;
+    let isolation = gateway.enabled.then(|| ("isolation", tunnel::isolation(gateway)));
+    let rows = [
         ("fingerprint", fingerprint(&daemon.cluster).join("\n")),
         ("reachable at", dash(addresses.join("\n"))),
         ("kubernetes", shown(kubernetes).into_owned()),
-        ("gateway", tunnel::gateway(&daemon.gateway)),
+        ("gateway", tunnel::gateway(gateway)),
+    ];
+    let rows = rows.into_iter().chain(isolation).chain([
         ("health", health.map_or("off".to_owned(), |at| format!("http://{}/healthz", shown(at)))),
         ("data", shown(&data_dir).into_owned()),
         ("peers", format!("{} known, {connected} connected, {trusted} trusted", peers.len())),
         ("shared", shared),
     ]);
+    text += &pairs(&rows.collect::<Vec<_>>());
     let running: Vec<&Deal> = contracts.iter().filter(|deal| is_running(deal)).collect();
     if !running.is_empty() {
         text += &format!("\n{}", deals::table(&running, now_ms()).render(wide));

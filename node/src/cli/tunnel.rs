@@ -4,7 +4,7 @@ use mercato_protocol::text::shown;
 
 use super::global::now_ms;
 use super::table::{Table, wrapped};
-use crate::admin::{CutOff, Deal, OwnGateway, Peer, TunnelLink, TunnelState};
+use crate::admin::{CutOff, Deal, OpenNode, OwnGateway, Peer, TunnelLink, TunnelState};
 use crate::present::text::{round_trip, span};
 
 /// The tunnels, with what keeps those that are not up from it.
@@ -64,11 +64,48 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
     let alone = own.reason_v6.as_ref().map(|why| format!("; by IPv4 alone: {}", shown(why)));
     let why = own.reason.as_ref().map(|why| format!("; {}", shown(why)));
     let of_nodes = own.cut_off.first().map(|CutOff { node, reason }| {
-        let more = match own.cut_off.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more: mercato doctor)"),
-        };
+        let more = more(own.cut_off.len());
         format!("; not for pods on {}{more}: {}", shown(node), shown(reason))
     });
     [Some(at), pool, second, why, alone, of_nodes].into_iter().flatten().collect()
+}
+
+/// Whether guests are closed wherever they may run, in a line.
+pub(super) fn isolation(own: &OwnGateway) -> String {
+    let Some(OpenNode { node, reason }) = own.open.first() else {
+        return match own.closed {
+            1 => "guests are closed on the one node: required can be sold".to_owned(),
+            all => format!("guests are closed on all {all} nodes: required can be sold"),
+        };
+    };
+    let sold = if own.isolates { "for a moment" } else { "required is not sold" };
+    let more = more(own.open.len());
+    format!("{sold}: guests are not closed on {}{more}: {}", shown(node), shown(reason))
+}
+
+/// Who is not named of so many.
+fn more(of: usize) -> String {
+    match of.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" (and {more} more: mercato doctor)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_keeps_isolation_from_being_sold_is_named() {
+        let open = |node: &str| OpenNode { node: node.into(), reason: "no hooks".into() };
+        let mut own = OwnGateway { closed: 1, isolates: true, ..OwnGateway::default() };
+        assert!(isolation(&own).contains("on the one node: required can be sold"));
+        own.open = vec![open("n2"), open("n3")];
+        assert!(isolation(&own).starts_with("for a moment: "), "{}", isolation(&own));
+        own.isolates = false;
+        assert_eq!(
+            isolation(&own),
+            "required is not sold: guests are not closed on n2 (and 1 more: mercato doctor): no hooks"
+        );
+    }
 }

@@ -54,6 +54,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
         certificate: String,
     ) -> BoxFuture<'static, Result<(), String>>;
 
+    /// Says of one of its nodes what happened there, for people; or why that cannot be said.
+    fn tell_of_node(&self, told: ToldOfNode) -> BoxFuture<'static, Result<(), String>>;
+
     /// The name of the node whose process has this token; or why it is nobody's.
     fn node_of(&self, token: String) -> BoxFuture<'static, Result<String, String>>;
 
@@ -105,6 +108,19 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
         namespaces: Vec<String>,
         after: Option<Uid>,
     ) -> BoxFuture<'static, Result<Usage, Refused>>;
+}
+
+/// What is told of a node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ToldOfNode {
+    /// The name of the node.
+    pub(crate) node: String,
+    /// Whether somebody should look at it.
+    pub(crate) warns: bool,
+    /// What it is, as a word for programs.
+    pub(crate) reason: &'static str,
+    /// All of it, in a line.
+    pub(crate) text: String,
 }
 
 /// What a session wants done.

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::labels::{Gauges as Family, Labels, Queue, add, name};
 use super::process::Process;
 use super::tunnels::Tunnels;
-use crate::admin::TunnelState;
+use crate::admin::{OwnGateway, TunnelState};
 
 /// Every state in which a contract can be.
 const STATES: [State; 10] = [
@@ -69,6 +69,8 @@ pub(super) struct Others {
     pub(super) kubernetes: Option<bool>,
     /// How the tunnels are; none: that was not told in time.
     pub(super) tunnels: Option<Vec<TunnelState>>,
+    /// This cluster's end of them, where there is one.
+    pub(super) gateway: Option<OwnGateway>,
 }
 
 impl Gauges {
@@ -138,6 +140,7 @@ impl Gauges {
             set(&self.kubernetes, &[], usize::from(up));
         }
         self.tunnels.set(others.tunnels.as_deref());
+        self.tunnels.set_own(others.gateway.as_ref());
         self.process.look();
     }
 }

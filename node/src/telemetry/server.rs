@@ -150,8 +150,10 @@ async fn metrics_text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
         Ok(facts) => facts,
         Err(why) => return Err((StatusCode::SERVICE_UNAVAILABLE, why + "\n")),
     };
-    let others =
-        Others { kubernetes: shared.health.kubernetes(), tunnels: shared.health.tunnels().await };
+    let Health { tunnels, .. } = &shared.health;
+    let gateway = Some(tunnels.own()).filter(|own| own.enabled);
+    let kubernetes = shared.health.kubernetes();
+    let others = Others { kubernetes, tunnels: shared.health.tunnels().await, gateway };
     let text = shared.metrics.text(&facts, &others);
     let text = text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text))

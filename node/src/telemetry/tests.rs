@@ -9,7 +9,7 @@ use mercato_protocol::negotiation::State;
 
 use super::scrape::{Facts, Others};
 use super::*;
-use crate::admin::{TunnelLink, TunnelState};
+use crate::admin::{OpenNode, OwnGateway, TunnelLink, TunnelState};
 
 const PEER: ClusterId = ClusterId([0x4f; 32]);
 const BEGIN: &str = "<!-- metrics -->\n";
@@ -30,7 +30,10 @@ fn facts() -> Facts {
 }
 
 fn others() -> Others {
-    Others { kubernetes: Some(true), tunnels: Some(vec![tunnel(7, Some(12))]) }
+    let open = OpenNode { node: "n3".to_owned(), reason: "no hooks".to_owned() };
+    let gateway = OwnGateway { closed: 2, open: vec![open], ..OwnGateway::default() };
+    let tunnels = Some(vec![tunnel(7, Some(12))]);
+    Others { kubernetes: Some(true), tunnels, gateway: Some(gateway) }
 }
 
 fn tunnel(dropped: u64, round_trip_ms: Option<u64>) -> TunnelState {
@@ -119,6 +122,9 @@ fn what_happens_is_counted() {
         "mercato_waiting{of=\"federation\"} 1",
         "mercato_degraded 1",
         "mercato_kubernetes_up{} 1",
+        "mercato_isolation_nodes{state=\"closed\"} 2",
+        "mercato_isolation_nodes{state=\"open\"} 1",
+        "mercato_isolation_proven{} 0",
         "# EOF",
     ] {
         assert!(text.lines().any(|written| written == line), "{line}: {text}");
@@ -127,7 +133,8 @@ fn what_happens_is_counted() {
         text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
     assert!(resident.and_then(|bytes| bytes.parse().ok()).unwrap_or(0) > 1_000_000, "{text}");
     let without = Metrics::new().text(&facts(), &Others::default()).unwrap();
-    assert!(!without.contains("kubernetes_up"), "{without}");
+    let of_others = ["kubernetes_up", "isolation_proven{", "isolation_nodes{"];
+    assert!(!of_others.iter().any(|of| without.contains(of)), "{without}");
     let _open = Counted::new((), Way::In, metrics.clone());
     let text = metrics.text(&facts(), &Others::default()).unwrap();
     assert!(text.contains("mercato_kubelet_streams_open{direction=\"in\"} 1"), "{text}");

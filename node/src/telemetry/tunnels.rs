@@ -9,13 +9,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::labels::{Counters, Gauges, Labels, add};
-use crate::admin::{TunnelLink, TunnelState};
+use crate::admin::{OwnGateway, TunnelLink, TunnelState};
 
 /// The metrics of tunnels. Those of a peer go with the last lease.
 pub(super) struct Tunnels {
     up: Gauges<1>,
     round_trip: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     drops: Counters<1>,
+    closing: Gauges<1>,
+    /// Without labels, and without a value where there is no gateway.
+    isolates: Gauges<0>,
     /// What each tunnel had dropped when that was last counted, by reason.
     counted: BTreeMap<ClusterId, BTreeMap<String, u64>>,
 }
@@ -24,13 +27,29 @@ impl Tunnels {
     pub(super) fn register(all: &mut Registry) -> Self {
         let up = "1 while the tunnel to a peer with a contract in force is up, by its fingerprint";
         let drops = "Packets that passed no tunnel, by reason";
+        let nodes = "Nodes by whether guests are closed there: closed, open";
+        let isolates = "1 while guests are closed wherever they may run, and may be sold so";
         let trip = "Last round trip of tunnels, by the fingerprint of the peer";
         Self {
             up: add(all, "tunnel_up", up, Family::default()),
             round_trip: add(all, "tunnel_round_trip_seconds", trip, Family::default()),
             drops: add(all, "tunnel_dropped_packets", drops, Family::default()),
+            closing: add(all, "isolation_nodes", nodes, Family::default()),
+            isolates: add(all, "isolation_proven", isolates, Family::default()),
             counted: BTreeMap::new(),
         }
+    }
+
+    /// Sets what is told of this cluster's own nodes; without a gateway nothing is.
+    pub(super) fn set_own(&mut self, own: Option<&OwnGateway>) {
+        self.closing.clear();
+        self.isolates.clear();
+        let Some(own) = own else { return };
+        for (state, nodes) in [("closed", own.closed), ("open", own.open.len())] {
+            let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
+            self.closing.get_or_create(&[("state", state.to_owned())]).set(nodes);
+        }
+        self.isolates.get_or_create(&[]).set(i64::from(own.isolates));
     }
 
     /// Sets them; without tunnels what is known of them was not told.

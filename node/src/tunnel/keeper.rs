@@ -2,6 +2,7 @@
 
 mod gateway;
 mod guests;
+mod isolation;
 mod nodes;
 mod second;
 mod step;

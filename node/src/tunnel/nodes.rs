@@ -3,6 +3,7 @@
 
 mod address;
 mod common;
+mod dwellers;
 mod machines;
 mod seat;
 mod share;
@@ -13,12 +14,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_host::{Family, Overlay};
-use mercato_protocol::gate::GuestUid;
 use mercato_protocol::node::LEAST_MTU;
 use tokio::sync::watch;
 
 use self::address::address_of;
 pub(super) use self::common::Common;
+pub(super) use self::dwellers::Dwellers;
 use self::machines::{Machine, Machines};
 use self::seat::Seat;
 use self::share::LeftOut;
@@ -72,9 +73,6 @@ pub(super) enum Place {
 
 /// On which node each pod is, by the pod's own address.
 pub(super) type PodNodes = BTreeMap<IpAddr, String>;
-
-/// On which node each guest is that is closed.
-pub(super) type GuestNodes = BTreeMap<GuestUid, String>;
 
 /// How this machine stands to the nodes of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::cluster::{Cidrs, ClusterSpec, PodNetwork, ProxyMode};
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork, ProxyMode};
 use mercato_tests::courier::Sender;
 use mercato_tests::daemon::{Daemon, deploy};
 use mercato_tests::image;
@@ -17,6 +17,8 @@ use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::tunnel::has_no_tunnel;
 use mercato_tests::user::User;
+use mercato_tests::wait;
+use tokio::sync::Mutex;
 
 use found::{Found, Targets};
 
@@ -24,11 +26,14 @@ const GATEWAY: &str = "gateway:\n  enabled: on";
 const PODS: usize = 8;
 /// What is not proven any more is not on sale any more.
 const GONE: Duration = Duration::from_secs(15);
+const TOLD: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "closed";
 /// What it is called in turin.
 const GUESTS: &str = "closed-rome";
 const NODE: &str = "mercato-turin";
 const LOCAL: &str = "neighbours";
+/// The port where gates ask, by default.
+const PORT: u16 = 7479;
 
 fn main() -> ExitCode {
     let clusters = match cluster("rome", 1).and_then(|rome| Ok([rome, cluster("turin", 2)?])) {
@@ -82,6 +87,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     ensure!(by_anybody == targets.all(), "a pod of turin's own found {by_anybody:?}");
     let neighbour = Sender::Pod(User::new(turin, LOCAL), "neighbour-1");
     targets.are_reached_otherwise(neighbour, true).await.context("from a neighbour")?;
+    who_lies_stays_open(turin, &targets).await?;
     timer.step("pods of turin's own reach what is there");
     let guests = user.on(NODE);
     let at_home = targets.and(known.seen_as);
@@ -125,10 +131,47 @@ async fn sold_while_proven(
     home.sees_offer_of(name).await?;
     agents.leave(true).await?;
     home.loses_offer_of(name, GONE).await?;
+    let lost = told_of(provider, &node, "IsolationLost").await?;
+    let [why, mends] = ["nothing of Mercato answers there", "kubectl apply -f config/deploy/"];
+    ensure!([&node, why, mends].iter().all(|part| lost.contains(*part)), "{lost}");
     let doctor = provider.mercato(&["doctor"]).await?.stdout;
     ensure!(doctor.contains(&format!("guests on {node} are not closed")), "{doctor}");
+    let status = provider.mercato(&["status"]).await?.ok()?;
+    ensure!(status.contains("required is not sold"), "{status}");
     agents.leave(false).await?;
-    home.sees_offer_of(name).await
+    home.sees_offer_of(name).await?;
+    told_of(provider, &node, "IsolationProven").await.map(drop)
+}
+
+/// Waits until there is an event of the node for this reason, and gives what it says.
+async fn told_of(provider: &Daemon<'_>, node: &str, reason: &str) -> Result<String> {
+    let of = format!("reason={reason},involvedObject.kind=Node,involvedObject.name={node}");
+    let last = "jsonpath={.items[-1:].message}";
+    let events = ["-n", "default", "get", "events", "--field-selector", &of, "-o", last];
+    let said = Mutex::new(String::new());
+    wait::until(&format!("an event of {node}: {reason}"), TOLD, || async {
+        *said.lock().await = provider.cluster.kubectl(&events).await?.ok()?;
+        Ok(!said.lock().await.is_empty())
+    })
+    .await?;
+    Ok(said.into_inner())
+}
+
+/// A pod beside the guest that asks for it, as whoever can be made to may, is not closed.
+async fn who_lies_stays_open(turin: &Cluster, targets: &Targets) -> Result<()> {
+    let of = |field: &str| format!("jsonpath={{{field}}}");
+    let guest = User::new(turin, GUESTS);
+    let node = guest.kubectl(&["get", "pod", "far", "-o", &of(".spec.nodeName")]).await?;
+    let uid = guest.kubectl(&["get", "pod", "far", "-o", &of(".metadata.uid")]).await?;
+    let host = guest.kubectl(&["get", "pod", "far", "-o", &of(".status.hostIP")]).await?;
+    let user = User::new(turin, LOCAL).on(&node);
+    Found::by(&user, "liar", targets).await?;
+    let asks = format!("echo {uid} | nc -w 3 {host} {PORT}");
+    let said = user.kubectl(&["exec", "liar", "--", "sh", "-c", &asks]).await?;
+    ensure!(said.trim() == "wait", "it is told {said:?}");
+    let found = Found::again(&user, "liar", targets).await?;
+    ensure!(found == targets.all(), "whoever asks is closed, and finds {found:?}");
+    Ok(())
 }
 
 /// Rome cancels, and its pods there end: what was set up for them goes everywhere.

@@ -12,8 +12,10 @@ mod pods;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use mercato_tests::cluster::{Cidrs, ClusterSpec};
 use mercato_tests::daemon::Daemon;
+use mercato_tests::image;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::tunnel::has_no_tunnel;
@@ -24,6 +26,15 @@ fn main() -> ExitCode {
     let clusters = vec![same("rome"), same("turin")];
     let tests = vec![Test::ci("from_two_strangers_to_nothing_left", |s| Box::pin(journey(s)))];
     suite::run("journey", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+/// Whether turin keeps guests apart from all but their home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Isolation {
+    /// As owners sell by default.
+    Required,
+    /// As one sells who says so.
+    None,
 }
 
 /// Usage is signed so often that the test sees it.
@@ -39,13 +50,22 @@ async fn journey(stage: &Stage) -> Result<()> {
     demo::leaves_nothing(rome, turin, &program).await.context("the demo")?;
     timer.step("a demo has come and gone, twice");
     let home = Daemon::start(rome, &program, GATEWAY).await?;
-    let provider = Daemon::start(turin, &program, OFTEN).await?;
+    let isolation = suite::asked("MERCATO_NETWORK_ISOLATION")?.unwrap_or(Isolation::Required);
+    let config = match isolation {
+        // The daemon closes guests on its own node itself.
+        Isolation::Required => {
+            turin.import(1, &image::of_program(&program)?).await?;
+            format!("{OFTEN}\n  nodes:\n    image: {}", image::MERCATO)
+        }
+        Isolation::None => OFTEN.to_owned(),
+    };
+    let provider = Daemon::start(turin, &program, &config).await?;
     timer.step("both daemons answer");
     let before = (rome.objects().await?, turin.objects().await?);
 
     market::found(&home).await.context("find each other")?;
     timer.step("found on the LAN");
-    market::share(&provider).await.context("share")?;
+    market::share(&provider, isolation).await.context("share")?;
     market::browse(&home).await.context("browse")?;
     timer.step("offered and browsed");
     market::stranger(&home).await.context("order from a stranger")?;

@@ -7,6 +7,8 @@ use mercato_tests::daemon::Daemon;
 use mercato_tests::wait;
 use serde_json::Value;
 
+use crate::Isolation;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 const ORDER: [&str; 9] = ["order", "--cpu", "1", "--memory", "2Gi", "--pods", "20", "--for", "2h"];
 
@@ -27,11 +29,14 @@ fn named<'a>(list: &'a Value, name: &str) -> Result<&'a Value> {
     all.iter().find(|one| one["name"] == name).with_context(|| format!("no {name} in {list}"))
 }
 
-pub(crate) async fn share(provider: &Daemon<'_>) -> Result<()> {
+pub(crate) async fn share(provider: &Daemon<'_>, isolation: Isolation) -> Result<()> {
     let share = ["share", "set", "--cpu", "1500m", "--memory", "4Gi", "--pods", "40"];
     let terms = ["--price", "cpu=0.60 EUR/h, memory=0.05 EUR/h", "--approve", "ask"];
     let isolated = provider.mercato(&[&share[..], &terms].concat()).await?;
-    // No gateway enforces isolation here, and the seller has not said that it need not.
+    if isolation == Isolation::Required {
+        return isolated.ok().map(drop);
+    }
+    // Nothing here enforces isolation here, and the seller has not said that it need not.
     let shown = provider.mercato(&["share"]).await?;
     ensure!(
         isolated.code == Some(0) && shown.stdout.contains("--network-isolation none"),

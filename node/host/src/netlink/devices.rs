@@ -88,6 +88,20 @@ pub(crate) fn read_devices(kernel: &mut Conversation) -> Result<Vec<Device>, Ker
     kernel.list(request)?.iter().map(|message| device(message)).collect()
 }
 
+/// One device of this machine, by its index, if it is there.
+pub(crate) fn read_device(
+    kernel: &mut Conversation,
+    index: u32,
+) -> Result<Option<Device>, KernelError> {
+    let mut header = [0; LINK_BYTES];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    match kernel.one(Message::new(libc::RTM_GETLINK, REQUEST, &header)) {
+        Ok(message) => device(&message).map(Some),
+        Err(error) if error.is(libc::ENODEV) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn device(message: &[u8]) -> Result<Device, KernelError> {
     let attributes = Attributes::after(LINK_BYTES, message)?;
     let flags = number(&message[8..]).map_or(0, u32::from_ne_bytes);

@@ -23,13 +23,19 @@ const HOOK_DEVICE: u16 = 3;
 const INGRESS: u32 = 0;
 const EGRESS: u32 = 1;
 
-/// Puts a table in the place of whatever has its name, at one moment.
+/// Puts a table in the place of the one that was read under its name, at one moment. Where there was
+/// none, nothing is removed: the kernel lets whoever has removed something wait, as he goes, for
+/// all processors.
 pub(crate) fn replace_frames(
     kernel: &mut Conversation,
+    before: Option<&FrameTable>,
     table: &FrameTable,
 ) -> Result<(), KernelError> {
     let place = InKernel { protocol: FRAMES, table: &table.name };
-    let mut messages = place.made_anew();
+    let mut messages = match before {
+        Some(_) => place.made_anew(),
+        None => place.made_first(),
+    };
     // Rules name chains and sets, which are there by then.
     messages.extend(table.chains.iter().map(|(name, chain)| new_chain(place, name, chain)));
     for ((name, members), id) in table.sets.iter().zip(1..) {

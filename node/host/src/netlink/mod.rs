@@ -17,7 +17,8 @@ mod words;
 
 pub(crate) use self::conversation::{Change, Conversation};
 pub(crate) use self::devices::{
-    Device, add_vxlan, read_devices, read_forwarding, remove_device, set_device, set_mtu, set_up,
+    Device, add_vxlan, read_device, read_devices, read_forwarding, remove_device, set_device,
+    set_mtu, set_up,
 };
 pub(crate) use self::entries::{
     add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,

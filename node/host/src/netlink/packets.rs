@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
-use super::message::{Attributes, CREATE, Message, REQUEST, address};
+use super::message::{Attributes, CREATE, CREATE_ANEW, Message, REQUEST, address};
 use super::words;
 use crate::error::KernelError;
 use crate::family::Family;
@@ -313,6 +313,11 @@ impl InKernel<'_> {
     pub(super) fn made_anew(self) -> Vec<Message> {
         let kinds = [(NEW_TABLE, CREATE), (DELETE_TABLE, REQUEST), (NEW_TABLE, CREATE)];
         kinds.map(|(kind, flags)| self.message(kind, flags)).into()
+    }
+
+    /// What makes an empty table, where there is none of its name; otherwise it fails.
+    pub(super) fn made_first(self) -> Vec<Message> {
+        vec![self.message(NEW_TABLE, CREATE_ANEW)]
     }
 
     /// A message about the table, or about something in it.

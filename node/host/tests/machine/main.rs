@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 20] {
+fn of_guests() -> [(&'static str, Test); 22] {
     [
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
@@ -118,6 +118,11 @@ fn of_guests() -> [(&'static str, Test); 20] {
         ("a_pod_that_was_seen_is_known", sandboxes::one_that_was_seen_is_known),
         ("a_pod_at_a_bridge_is_found", sandboxes::a_pod_at_a_bridge_is_found),
         ("a_pod_that_is_not_sure_is_refused", sandboxes::who_is_not_sure_is_refused),
+        ("who_was_closed_by_mistake_is_opened", sandboxes::who_was_closed_by_mistake_is_opened),
+        (
+            "namespaces_that_are_not_seen_are_trouble",
+            sandboxes::namespaces_that_are_not_seen_are_trouble,
+        ),
         ("what_is_in_force_in_a_pod_is_seen", sandboxes::what_is_in_force_is_seen),
         ("a_pod_that_cannot_be_closed_is_refused", sandboxes::who_cannot_be_closed_is_refused),
         ("as_much_as_is_taken_is_in_force", sandboxes::as_much_as_is_taken_is_in_force),

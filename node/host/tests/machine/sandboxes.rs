@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context as _, Error, Result, ensure};
 use mercato_host::{
     Closed, Marks, Namespaces, Sandbox, clean, close, close_at_node, is_closed, is_closed_at_node,
-    open_at_node,
+    open, open_at_node, try_to_see,
 };
 
 use crate::cluster::{empty_of_both, nft, said};
@@ -241,6 +241,64 @@ pub(crate) fn what_is_at_the_node_goes_with_the_pod() -> Result<()> {
     let error = close(&none)?.err().context("it has no end here")?.to_string();
     ensure!(error.contains("cni-1") && error.contains("veth"), "{error}");
     pods.node.within(|| clean(&Marks::default()))??;
+    ensure!(is_closed(&pod)??, "it is there yet, and open");
+    pods.node.ip("link delete pod0")?;
+    pods.node.within(|| clean(&Marks::default()))??;
     ensure!(tables()? == before, "{}", tables()?);
+    Ok(())
+}
+
+pub(crate) fn who_was_closed_by_mistake_is_opened() -> Result<()> {
+    let pods = Pods::new()?;
+    let other = pods.sandbox_of(OTHER.into())??.context("nobody")?;
+    let pod = pods.sandbox()?;
+    let (tables, own) = (said(&pods.node, "nft list tables")?, said(&pods.pod, "nft list tables")?);
+    for of in [&pod, &other] {
+        let of = of.clone();
+        let both = move || close_at_node(&of, &wanted()).and_then(|()| close(&of, &wanted()));
+        pods.node.within(both)??;
+    }
+    let by_mistake = pod.clone();
+    pods.node.within(move || open(&by_mistake).and_then(|()| open(&by_mistake)))??;
+    ensure!(said(&pods.pod, "nft list tables")? == own, "its namespace is not open");
+    let still = other.clone();
+    let is_closed =
+        move || Ok::<_, Error>(is_closed_at_node(&still, &wanted())? && still.has_rules()?);
+    ensure!(pods.node.within(is_closed)??, "another one is open");
+    pods.node.within(move || open(&other))??;
+    ensure!(said(&pods.node, "nft list tables")? == tables, "the node's end is not open");
+    std::fs::remove_file(pods.folder.join("cni-1"))?;
+    let error = pods.node.within(move || open(&pod))?.err().context("it is gone")?.to_string();
+    ensure!(error.contains("not there any more"), "{error}");
+    Ok(())
+}
+
+pub(crate) fn namespaces_that_are_not_seen_are_trouble() -> Result<()> {
+    let pods = Pods::new()?;
+    let look = |folder: &str| {
+        let folder = pods.folder.join(folder);
+        pods.node.within(move || try_to_see(&[&folder]))
+    };
+    let says = |folder: &str, parts: &[&str]| -> Result<()> {
+        let error = look(folder)?.err().context("it is no trouble")?.to_string();
+        ensure!(parts.iter().all(|part| error.contains(part)), "{error}");
+        Ok(())
+    };
+    look("")??;
+    says("none", &["/none", "HostToContainer"])?;
+    std::fs::create_dir(pods.folder.join("empty"))?;
+    says("empty", &["2 devices", "/empty", "HostToContainer"])?;
+    // What one that began later is, where it does not come by itself.
+    std::fs::write(pods.folder.join("cni-0"), b"")?;
+    look("").context("it may be left over")??;
+    std::fs::remove_file(pods.folder.join("cni-2"))?;
+    says("", &["cni-0", "HostToContainer"])?;
+    std::fs::remove_file(pods.folder.join("cni-0"))?;
+    look("").context("somebody else may have a namespace for himself")??;
+    // Nobody is there; the node's own device leads somewhere as well.
+    for end in ["pod0", "other0"] {
+        pods.node.ip(&format!("link delete {end}"))?;
+    }
+    look("empty")??;
     Ok(())
 }

@@ -33,7 +33,7 @@ pub struct PodPlace {
 /// A guest whose contract requires isolation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestPlace {
-    /// Its contract, as its label says it.
+    /// Its contract, as its label says it; empty, where somebody has taken that away.
     pub contract: String,
     /// Its own uid in this cluster.
     pub uid: String,
@@ -50,7 +50,7 @@ impl GuestPlace {
         };
         let metadata = &pod["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let contract = text(&metadata["labels"][CONTRACT])?;
+        let contract = text(&metadata["labels"][CONTRACT]).unwrap_or_default();
         Some(Self { contract, uid: text(&metadata["uid"])?, is_open })
     }
 }
@@ -151,6 +151,10 @@ mod tests {
         assert_eq!(guest(json!({ "running": {} })), Some(place(false)));
         assert_eq!(guest(json!({ "terminated": { "exitCode": 0 } })), Some(place(true)));
         assert_eq!(PodPlace::read(&pod()).unwrap().guest, None);
+        let mut robbed = pod();
+        robbed["spec"]["initContainers"] = json!([{ "name": "mercato-gate" }]);
+        let robbed = PodPlace::read(&robbed).unwrap().guest.unwrap();
+        assert_eq!((robbed.contract.as_str(), robbed.is_open), ("", false), "it stays a guest");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
+use mercato_kubelet::resources::EventType;
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::{Cluster, Failure, Grant, inventory, own_nodes};
 use mercato_offload::forge::Gate;
@@ -31,7 +32,7 @@ use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
-use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace};
+use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
 use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
@@ -155,6 +156,18 @@ impl Kubernetes for Real {
         async move {
             let shared = known.await.ok_or_else(|| STOPPING.to_owned())?;
             let said = own_nodes::tell_nodes(&shared.cluster, at, &certificate).await;
+            said.map_err(|failure| failure.to_string())
+        }
+        .boxed()
+    }
+
+    fn tell_of_node(&self, told: ToldOfNode) -> BoxFuture<'static, Result<(), String>> {
+        let known = self.known();
+        async move {
+            let shared = known.await.ok_or_else(|| STOPPING.to_owned())?;
+            let ToldOfNode { node, warns, reason, text } = told;
+            let kind = if warns { EventType::Warning } else { EventType::Normal };
+            let said = own_nodes::tell_of_node(&shared.cluster, &node, kind, reason, &text).await;
             said.map_err(|failure| failure.to_string())
         }
         .boxed()

@@ -21,7 +21,7 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::workload::Uid;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace};
+use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 
@@ -55,6 +55,10 @@ impl Kubernetes for Simulated {
     }
 
     fn tell_nodes(&self, _: SocketAddr, _: String) -> BoxFuture<'static, Result<(), String>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn tell_of_node(&self, _: ToldOfNode) -> BoxFuture<'static, Result<(), String>> {
         ready(Ok(())).boxed()
     }
 

@@ -26,10 +26,14 @@ pub(super) struct Asked {
 }
 
 /// Answers at the port that the rules name, for as long as there may be others.
-pub(super) async fn answer(mut rules: watch::Receiver<ClosingRules>, ask: mpsc::Sender<Asked>) {
+pub(super) async fn answer(
+    mut rules: watch::Receiver<Option<ClosingRules>>,
+    ask: mpsc::Sender<Asked>,
+) {
+    let port_of = |rules: &Option<ClosingRules>| rules.as_ref().map_or(0, |rules| rules.port);
     loop {
-        let port = rules.borrow_and_update().port;
-        let other = rules.wait_for(|rules| rules.port != port);
+        let port = port_of(&rules.borrow_and_update());
+        let other = rules.wait_for(|rules| port_of(rules) != port);
         let answering = async {
             match port {
                 0 => std::future::pending().await,

@@ -21,7 +21,7 @@ use crate::limits;
 /// What it is that closes guests, and keeps them so.
 pub(super) struct ClosingKeeper<S> {
     sandboxes: Arc<S>,
-    rules: watch::Receiver<ClosingRules>,
+    rules: watch::Receiver<Option<ClosingRules>>,
     asked: mpsc::Receiver<Asked>,
     tell: watch::Sender<Closings>,
     /// Whom it has closed, by the address that was asked from.
@@ -51,7 +51,7 @@ struct Held {
 impl<S: Sandboxes> ClosingKeeper<S> {
     pub(super) fn new(
         sandboxes: Arc<S>,
-        rules: watch::Receiver<ClosingRules>,
+        rules: watch::Receiver<Option<ClosingRules>>,
         asked: mpsc::Receiver<Asked>,
         tell: watch::Sender<Closings>,
     ) -> Self {
@@ -89,15 +89,17 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
     }
 
-    /// Closes the guest whose gate asks, unless nobody has spoken of it yet.
+    /// Closes the guest whose gate asks, unless nobody has spoken of it yet. Anybody may say a uid, or be
+    /// made to: who is known to be another pod is left alone.
     fn on_asked(&mut self, asked: Asked) {
         let Asked { uid, from, answer } = asked;
         if answer.is_closed() {
             // It asks anew.
             return;
         }
-        let rules = self.rules.borrow().clone();
-        let said = match rules.guests.get(&uid) {
+        let rules = self.rules.borrow().clone().unwrap_or_default();
+        let rule = rules.guests.get(&uid).filter(|_| !rules.others.contains(&from));
+        let said = match rule {
             None => Answer::Wait,
             Some(rule) => match self.close_anew(&uid, from, rule, rules.port) {
                 Ok(true) => {
@@ -107,6 +109,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 Ok(false) => Answer::Wait,
                 Err(error) => {
                     warn_once!(self.failing, error; "a guest is not closed, and does not begin");
+                    // Of what was to be in force a part may be.
+                    self.has_leftovers = true;
                     // There are no more of them than there are rules.
                     self.unclosed.insert(uid, error.to_string());
                     Answer::Wait
@@ -133,6 +137,11 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let Some((sandbox, own)) = block_in_place(|| sandboxes.find(pod))? else {
             return Ok(false);
         };
+        // A sandbox is one pod's from its beginning to its end, whatever is asked from there.
+        let before = self.held.get(&pod).filter(|held| held.sandbox == sandbox);
+        if before.and_then(|held| held.uid.as_ref()).is_some_and(|before| before != uid) {
+            return Ok(false);
+        }
         let asks = rule.pod != Some(pod);
         // What is known of an address may be of somebody who has had it before.
         if !asks && !block_in_place(|| sandboxes.has_rules(&sandbox))? {
@@ -152,8 +161,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
     /// Looks at each guest, and makes good what somebody has changed.
     fn look(&mut self) {
         self.try_now_and_then();
-        let rules = self.rules.borrow_and_update().clone();
-        let done = block_in_place(|| self.keep_closed(&rules));
+        let said = self.rules.borrow_and_update().clone();
+        let (is_said, rules) = (said.is_some(), said.unwrap_or_default());
+        let done = block_in_place(|| self.keep_closed(&rules, is_said));
         if done.is_ok() {
             self.failing.is_over();
         }
@@ -165,8 +175,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         self.say();
     }
 
-    fn keep_closed(&mut self, rules: &ClosingRules) -> Result<(), HostError> {
-        if rules.port != 0 && !self.is_ruled {
+    fn keep_closed(&mut self, rules: &ClosingRules, is_said: bool) -> Result<(), HostError> {
+        if is_said && !self.is_ruled {
             for (pod, sandbox, own) in self.sandboxes.closed()? {
                 if self.held.len() < limits::CLOSED {
                     let unknown = Held { uid: None, sandbox, own, asks: true };
@@ -185,7 +195,15 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let by_address: BTreeMap<_, _> =
             rules.guests.iter().filter_map(|(uid, rule)| Some((rule.pod?, uid))).collect();
         self.held.retain(|pod, held| {
-            held.uid = held.uid.take().or_else(|| by_address.get(pod).copied().cloned());
+            if let Some(uid) = by_address.get(pod) {
+                held.uid = Some((*uid).clone());
+            } else if rules.others.contains(pod) {
+                // Once for each time that one was closed.
+                tracing::warn!(%pod, "a pod was closed that is no guest, and is opened again");
+                // Whoever is gone is open.
+                let released = self.sandboxes.release(&held.sandbox);
+                return released.or_else(if_gone).map_err(|error| failed = Some(error)).is_err();
+            }
             let rule = held.uid.as_ref().and_then(|uid| rules.guests.get(uid));
             // Of one that is not known it is not known either whether its gate has heard.
             held.asks = held.uid.is_none() || rule.is_some_and(|rule| rule.pod != Some(*pod));
@@ -246,6 +264,11 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             is_new
         });
     }
+}
+
+/// Whoever is gone needs nothing any more.
+fn if_gone(error: HostError) -> Result<(), HostError> {
+    if matches!(error, HostError::SandboxGone { .. }) { Ok(()) } else { Err(error) }
 }
 
 impl Held {

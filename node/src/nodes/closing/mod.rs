@@ -25,7 +25,7 @@ use crate::limits;
 
 /// Closes guests until it is dropped; they stay closed.
 pub(crate) struct Closing {
-    rules: watch::Sender<ClosingRules>,
+    rules: watch::Sender<Option<ClosingRules>>,
     closings: watch::Receiver<Closings>,
     _tasks: JoinSet<()>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Closing {
 impl Closing {
     /// Begins to do so on this machine.
     pub(crate) fn start() -> Self {
-        let (rules, ruled) = watch::channel(ClosingRules::default());
+        let (rules, ruled) = watch::channel(None);
         let untried = Some("it was not tried yet".to_owned());
         let before = Closings { addresses: BTreeSet::new(), trouble: untried };
         let (tell, closings) = watch::channel(before);
@@ -47,8 +47,8 @@ impl Closing {
     /// These are to be closed from now on.
     pub(crate) fn rule(&self, rules: ClosingRules) {
         self.rules.send_if_modified(|before| {
-            let is_new = *before != rules;
-            *before = rules;
+            let is_new = before.as_ref() != Some(&rules);
+            *before = Some(rules);
             is_new
         });
     }

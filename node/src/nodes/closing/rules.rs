@@ -13,6 +13,8 @@ pub(crate) struct ClosingRules {
     /// The TCP port at which gates ask; zero: nobody answers them.
     pub(crate) port: u16,
     pub(crate) guests: BTreeMap<GuestUid, GuestRule>,
+    /// The addresses of the pods of this node that are no such guests.
+    pub(crate) others: Arc<BTreeSet<IpAddr>>,
 }
 
 /// What one of them may reach.

@@ -9,7 +9,7 @@ use mercato_host::{Closed, HostError, Marks, Namespaces, Sandbox};
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Sandboxes: Send + Sync + 'static {
-    /// Tries whether anybody can be closed here.
+    /// Tries whether anybody can be found and closed here.
     fn try_to_close(&self) -> Result<(), HostError>;
     /// The addresses of this machine itself.
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError>;
@@ -17,6 +17,8 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Brings it about that this is in force in the sandbox.
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError>;
+    /// Opens a sandbox that was closed by mistake, as far as it is one.
+    fn release(&self, sandbox: &Sandbox) -> Result<(), HostError>;
     /// Whether somebody has closed the sandbox already.
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError>;
     /// All that are closed, each by one of its addresses, with all of them.
@@ -36,6 +38,7 @@ pub(super) struct Host {
 
 impl Sandboxes for Host {
     fn try_to_close(&self) -> Result<(), HostError> {
+        mercato_host::try_to_see(&FOLDERS.map(Path::new))?;
         mercato_host::try_to_close()
     }
 
@@ -53,6 +56,10 @@ impl Sandboxes for Host {
         // Whoever has no end on the node would pass by with a socket of AF_XDP, and is not closed.
         mercato_host::close_at_node(sandbox, wanted)?;
         mercato_host::close(sandbox, wanted)
+    }
+
+    fn release(&self, sandbox: &Sandbox) -> Result<(), HostError> {
+        mercato_host::open(sandbox)
     }
 
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError> {

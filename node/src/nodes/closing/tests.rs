@@ -1,6 +1,5 @@
 //! Guests of a machine that is none, whose gates ask by TCP of this one.
 
-use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::{Mutex, MutexGuard};
@@ -65,6 +64,12 @@ impl Sandboxes for Fake {
         Ok(())
     }
 
+    fn release(&self, _: &Sandbox) -> Result<(), HostError> {
+        let mut now = self.now();
+        (now.closed, now.has_rules) = (None, false);
+        Ok(())
+    }
+
     fn has_rules(&self, _: &Sandbox) -> Result<bool, HostError> {
         self.now().looked_for_rules += 1;
         Ok(self.now().has_rules)
@@ -83,7 +88,7 @@ impl Sandboxes for Fake {
 
 /// As [`Closing::start`] does, with that machine.
 fn start(fake: &Arc<Fake>) -> Closing {
-    let (rules, ruled) = watch::channel(ClosingRules::default());
+    let (rules, ruled) = watch::channel(None);
     let (tell, closings) =
         watch::channel(Closings { addresses: BTreeSet::new(), trouble: Some(String::new()) });
     let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
@@ -99,7 +104,14 @@ fn uid() -> GuestUid {
 
 fn rules(port: u16, pod: Option<IpAddr>, reached: &str) -> ClosingRules {
     let reached = Arc::new([reached.parse().unwrap()].into());
-    ClosingRules { port, guests: [(uid(), GuestRule { pod, reached })].into() }
+    let guests = [(uid(), GuestRule { pod, reached })].into();
+    ClosingRules { port, guests, ..ClosingRules::default() }
+}
+
+/// The same, where the one pod of this machine is known to be no guest.
+fn rules_of_others(port: u16, pod: Option<IpAddr>) -> ClosingRules {
+    let others = Arc::new([POD].into());
+    ClosingRules { others, ..rules(port, pod, "10.201.3.0/25") }
 }
 
 /// What is answered at that port of this machine, once somebody is there.
@@ -200,11 +212,77 @@ async fn a_guest_of_an_earlier_run_reaches_nobody_if_nobody_speaks_of_it() {
     (fake.now().is_there, fake.now().has_rules) = (true, true);
     let closing = start(&fake);
     let port = port();
-    closing.rule(ClosingRules { port, guests: BTreeMap::new() });
+    closing.rule(ClosingRules { port, ..ClosingRules::default() });
     let closed = || fake.now().closed.clone();
     comes(|| closed().is_some()).await;
     let closed = closed().unwrap();
     assert_eq!((closed.reached.len(), closed.gate), (0, port), "its gate may not have heard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_stays_closed_until_its_end_where_nothing_is_needed_any_more() {
+    let fake = Arc::new(Fake::default());
+    (fake.now().is_there, fake.now().has_rules) = (true, true);
+    let closing = start(&fake);
+    until(&mut closing.closings(), |now| now.trouble.is_none()).await;
+    assert!(fake.now().closed.is_none() && fake.now().forgotten == 0, "nobody has said anything");
+    closing.rule(ClosingRules::default());
+    comes(|| fake.now().closed.is_some()).await;
+    comes(|| fake.now().forgotten > 0).await;
+    let before = fake.now().forgotten;
+    fake.now().is_there = false;
+    comes(|| fake.now().forgotten > before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_known_to_be_no_guest_is_not_closed() {
+    let fake = Arc::new(Fake::default());
+    fake.now().is_there = true;
+    let (closing, port) = (start(&fake), port());
+    closing.rule(rules_of_others(port, None));
+    assert_eq!(ask(port, "one-guest\n").await, "wait\n");
+    assert!(fake.now().closed.is_none());
+    closing.rule(rules(port, None, "10.201.3.0/25"));
+    assert_eq!(ask(port, "one-guest\n").await, "open\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_closed_and_is_no_guest_is_opened_again() {
+    let fake = Arc::new(Fake::default());
+    fake.now().is_there = true;
+    let (closing, port) = (start(&fake), port());
+    // Nobody knows yet whose the address is.
+    closing.rule(rules(port, None, "10.201.3.0/25"));
+    assert_eq!(ask(port, "one-guest\n").await, "open\n");
+    assert!(fake.now().closed.is_some());
+    closing.rule(rules_of_others(port, "192.0.2.77".parse().ok()));
+    comes(|| fake.now().closed.is_none()).await;
+    assert!(closing.closings().borrow().trouble.is_none());
+    // One of an earlier run as well; but nobody whom the daemon knows as a guest.
+    drop(closing);
+    (fake.now().closed, fake.now().has_rules) = (Some(Closed::default()), true);
+    let closing = start(&fake);
+    closing.rule(rules_of_others(port, Some(POD)));
+    until(&mut closing.closings(), |now| now.addresses == [POD].into()).await;
+    assert!(fake.now().closed.is_some());
+    closing.rule(rules_of_others(port, None));
+    comes(|| fake.now().closed.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_does_not_become_another_by_what_it_asks() {
+    let fake = Arc::new(Fake::default());
+    fake.now().is_there = true;
+    let (closing, port) = (start(&fake), port());
+    let mut two = rules(port, None, "10.201.3.0/25");
+    let reached = Arc::new(["10.201.4.0/25".parse().unwrap()].into());
+    two.guests.insert("other-guest".parse().unwrap(), GuestRule { pod: None, reached });
+    closing.rule(two);
+    assert_eq!(ask(port, "one-guest\n").await, "open\n");
+    assert_eq!(ask(port, "other-guest\n").await, "wait\n");
+    let closed = fake.now().closed.clone().unwrap();
+    assert_eq!(closed.reached, ["10.201.3.0/25".parse().unwrap()].into());
+    assert_eq!(ask(port, "one-guest\n").await, "open\n", "it may not have heard");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,6 +61,8 @@ pub(crate) struct Wish {
     pub(crate) version: u64,
     pub(crate) way: Option<NodeWay>,
     pub(crate) leases: Vec<WishLease>,
+    /// Addresses of pods there that are no guests to be closed.
+    pub(crate) others: Vec<IpAddr>,
 }
 
 /// What a lease needs of a node.
@@ -108,7 +110,8 @@ impl Wish {
             closed: lease.closed.clone(),
         };
         let leases = left.map(lease).collect();
-        Snapshot { version, way, leases, ranges }
+        let others = if way.is_some() { self.others.clone() } else { Vec::new() };
+        Snapshot { version, way, leases, ranges, others }
     }
 }
 
@@ -148,7 +151,7 @@ mod tests {
         };
         let leases =
             vec![lease(1_000, &[first]), lease(5_000, &[second]), lease(6_000, &[first, second])];
-        let wish = Wish { version: 3, way: Some(way), leases };
+        let wish = Wish { version: 3, way: Some(way), leases, others: vec![] };
         let said = wish.at(2_000);
         let left: Vec<_> =
             said.leases.iter().map(|lease| (lease.left_ms, &lease.ranges[..])).collect();

@@ -66,6 +66,7 @@ enum Said {
         word: Word,
         way: Option<NodeWay>,
         leases: Vec<Lease>,
+        others: Arc<BTreeSet<IpAddr>>,
         /// When the last lease has ended.
         ended_ms: Option<u64>,
     },
@@ -91,7 +92,7 @@ impl Force {
     /// Takes a snapshot in the place of all that was said before.
     pub(super) fn hear(&mut self, heard: Heard) {
         let Heard { connection, at_ms, snapshot } = heard;
-        let Some(Snapshot { version, way, leases, ranges }) = snapshot else {
+        let Some(Snapshot { version, way, leases, ranges, others }) = snapshot else {
             self.said = Said::Own;
             return;
         };
@@ -107,7 +108,8 @@ impl Force {
         let word = Word { connection, version };
         let leases: Vec<_> = leases.collect();
         let ended_ms = leases.is_empty().then_some(at_ms);
-        self.said = Said::Snapshot { word, way, leases, ended_ms };
+        let others = Arc::new(others.into_iter().collect());
+        self.said = Said::Snapshot { word, way, leases, others, ended_ms };
     }
 
     /// Lets end what ends by the clock; gives how many leases that were.
@@ -156,7 +158,7 @@ impl Force {
 
     /// The guests that are to be closed; none: that is not this process's to do.
     pub(super) fn rules(&self) -> Option<ClosingRules> {
-        let Said::Snapshot { way, leases, .. } = &self.said else { return None };
+        let Said::Snapshot { way, leases, others, .. } = &self.said else { return None };
         let Some(way) = way else { return Some(ClosingRules::default()) };
         let mut guests = BTreeMap::new();
         for lease in leases.iter().filter(|lease| !lease.closed.is_empty()) {
@@ -169,7 +171,8 @@ impl Force {
             }));
         }
         // A larger one is no message.
-        Some(ClosingRules { port: u16::try_from(way.gate).unwrap_or_default(), guests })
+        let port = u16::try_from(way.gate).unwrap_or_default();
+        Some(ClosingRules { port, guests, others: others.clone() })
     }
 
     /// What should be in force now.

@@ -83,7 +83,8 @@ impl Machine for Host {
     }
 
     fn clean(&self) -> Result<bool, Trouble> {
-        mercato_host::open_at_node(&[])?;
+        // Guests that are there yet are closed until they end.
+        mercato_host::forget_at_node()?;
         unless_gateways(mercato_host::clean_plan)
     }
 }
@@ -186,9 +187,14 @@ mod tests {
 
     const INSIDE: &str = "MERCATO_TEST_NODE";
 
-    fn ip(line: &str) {
-        let status = Command::new("ip").args(line.split_whitespace()).status().unwrap();
-        assert!(status.success(), "ip {line}");
+    fn ip(line: &str) -> String {
+        run("ip", &line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn run(program: &str, words: &[&str]) -> String {
+        let output = Command::new(program).args(words).output().unwrap();
+        assert!(output.status.success(), "{program} {words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// In a network namespace of its own, where everybody may do this.
@@ -232,7 +238,14 @@ mod tests {
         assert_eq!(Host.address().unwrap(), None);
         let found = mercato_host::read(&Marks::default()).unwrap();
         assert!(found.overlay.is_none() && !found.rules.is_empty() && !found.packets.is_empty());
+        let index = ip("-o link show eth0").split(':').next().unwrap().to_owned();
+        let ends = ["4294967295", &index].map(|index| format!("netdev mercato-{index}"));
+        for end in &ends {
+            run("nft", &["add", "table", end]);
+        }
         assert!(Host.clean().unwrap());
+        let left = run("nft", &["list", "tables"]);
+        assert!(!left.contains(&ends[0]) && left.contains(&ends[1]), "a guest is open: {left}");
         assert!(!Host.clean().unwrap(), "nothing is left");
     }
 

@@ -115,7 +115,7 @@ const RANGES: [&str; 2] = ["10.201.0.0/24", "10.202.0.0/24"];
 /// A snapshot with that way.
 pub(super) fn snapshot(version: u64, leases: Vec<NodeLease>) -> Snapshot {
     let ranges = RANGES.map(|range| range.parse().unwrap()).into();
-    Snapshot { version, way: Some(way()), leases, ranges }
+    Snapshot { version, way: Some(way()), leases, ranges, others: vec![] }
 }
 
 /// What a node without a lease has set up.

@@ -230,7 +230,7 @@ async fn a_node_and_a_daemon_understand_each_other() {
         guests: true,
         closed: vec![],
     };
-    let wish = Wish { version: 7, way: Some(way()), leases: vec![lease] };
+    let wish = Wish { version: 7, way: Some(way()), leases: vec![lease], others: vec![] };
     orders.send_replace(Order::Have(Arc::new(wish)));
     let mut in_force = async |version: u64| loop {
         match events.recv().await.unwrap() {

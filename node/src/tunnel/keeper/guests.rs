@@ -6,19 +6,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use super::isolation::{self, News};
 use crate::admin::OpenNode;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
 use crate::limits;
-use crate::nodes::closing::{Closing, ClosingRules, GuestRule};
+use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
-use crate::tunnel::nodes::Nodes;
+use crate::tunnel::nodes::{Dwellers, Nodes};
 use crate::tunnel::second::Second;
 use crate::tunnel::words::Said;
 
@@ -43,13 +43,27 @@ pub(super) fn closed_guests(pods: &[PodPlace]) -> impl Iterator<Item = ClosedGue
     })
 }
 
+/// Who is on which node. Nobody but guests needs to be known apart where none is closed.
+pub(super) fn dwellers(pods: &[PodPlace], closes: bool) -> Dwellers {
+    let at = |it: ClosedGuest<'_>| (it.guest.uid, it.node.to_owned());
+    let guests = closed_guests(pods).map(at).collect();
+    let mut others: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    for place in pods.iter().filter(|place| closes && place.guest.is_none()) {
+        let addresses = [place.address, place.second].into_iter().flatten();
+        others.entry(place.node.clone()).or_default().extend(addresses);
+    }
+    Dwellers { guests, others }
+}
+
 /// What the guests of this node may reach that are to be closed.
 pub(super) fn own_rules(
+    port: u16,
     pods: &[PodPlace],
     nodes: &Nodes,
     second: &Second,
     said: &Said,
-) -> BTreeMap<GuestUid, GuestRule> {
+    dwellers: &Dwellers,
+) -> ClosingRules {
     let mut rules = BTreeMap::new();
     let now_ms = wall_ms();
     for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
@@ -60,7 +74,9 @@ pub(super) fn own_rules(
         let reached = Arc::new(second.ranges(ranges));
         rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached });
     }
-    rules
+    let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
+    let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
+    ClosingRules { port, guests: rules, others: Arc::new(others) }
 }
 
 /// The guests of this node, as far as they are closed.
@@ -72,6 +88,8 @@ pub(super) struct OwnGuests {
     told: Option<bool>,
     /// Since when they are not, for now.
     open_since: Option<Instant>,
+    /// Of which node it was told last that they are not.
+    lost: Option<String>,
 }
 
 impl OwnGuests {
@@ -90,20 +108,24 @@ impl OwnGuests {
     }
 
     /// Closes these; gives the addresses of those that are.
-    pub(super) fn close(
-        &self,
-        port: u16,
-        guests: BTreeMap<GuestUid, GuestRule>,
-    ) -> BTreeSet<IpAddr> {
+    pub(super) fn close(&self, rules: ClosingRules) -> BTreeSet<IpAddr> {
         let Some(closing) = &self.closing else { return BTreeSet::new() };
-        closing.rule(ClosingRules { port, guests });
+        closing.rule(rules);
         closing.closings().borrow().addresses.clone()
     }
 
+    /// Where there is no lease, whoever is left of an earlier run reaches nobody until its end.
+    pub(super) fn rest(&self, said: &Said) {
+        if said.leases.is_empty() {
+            self.close(ClosingRules::default());
+        }
+    }
+
     /// Whether guests are closed wherever they may run, if that is something new.
-    pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<bool> {
+    pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<News> {
         let open = self.open(ground, nodes);
-        let now = Some(open.is_empty());
+        let closed = open.is_empty();
+        let now = Some(closed);
         if open.is_empty() || self.told != Some(true) {
             self.open_since = None;
         }
@@ -117,16 +139,36 @@ impl OwnGuests {
                 return None;
             }
         }
-        match (self.told, now) {
-            (_, Some(true)) => tracing::info!("guests are closed on each node"),
-            (Some(true), _) => {
+        let told = match (self.told, closed) {
+            (_, true) => {
+                tracing::info!("guests are closed on each node");
+                let node = self.lost.take().or_else(|| nodes.name());
+                Some(isolation::proven(node, self.closed(ground, nodes)))
+            }
+            (Some(true), false) => {
                 // Once for each time that it begins.
                 tracing::warn!(?open, "guests are not closed on each node: nothing is sold so");
+                let lost = isolation::lost(&open, nodes.name().as_deref());
+                self.lost = lost.1.as_ref().map(|told| told.node.clone());
+                Some(lost)
             }
-            (Some(false) | None, _) => {}
-        }
+            (Some(false) | None, false) => None,
+        };
         self.told = now;
-        now
+        Some(News { closed, told })
+    }
+
+    /// Whether it was told that guests are closed wherever they may run, and not otherwise since.
+    pub(super) fn isolates(&self) -> bool {
+        self.told == Some(true)
+    }
+
+    /// On how many nodes that run pods guests are closed.
+    pub(super) fn closed(&self, ground: &Ground, nodes: &Nodes) -> usize {
+        match self.closings(ground) {
+            Ok(_) => nodes.ready().saturating_sub(self.open(ground, nodes).len()),
+            Err(_) => 0,
+        }
     }
 
     /// Whether it is waited for a node that may come again.
@@ -143,13 +185,9 @@ impl OwnGuests {
     /// Why guests are not closed, by the nodes on which they are not.
     fn open(&self, ground: &Ground, nodes: &Nodes) -> BTreeMap<String, String> {
         let here = |why: &str| BTreeMap::from([(nodes.own_name(), why.to_owned())]);
-        let settings = match ground.gateway() {
-            Ok(settings) => settings,
+        let closing = match self.closings(ground) {
+            Ok(closings) => closings,
             Err(why) => return here(why),
-        };
-        let closing = match &self.closing {
-            Some(closing) if settings.nodes.has_gate => closing.closings(),
-            Some(_) | None => return here(NO_IMAGE),
         };
         let mut open = nodes.open();
         let own = closing.borrow().trouble.clone();
@@ -158,6 +196,13 @@ impl OwnGuests {
             open.extend(here("which nodes there are is not known yet"));
         }
         open
+    }
+
+    /// How it is on this node; or why guests are closed on none.
+    fn closings<'a>(&self, ground: &'a Ground) -> Result<watch::Receiver<Closings>, &'a str> {
+        let settings = ground.gateway()?;
+        let closing = self.closing.as_ref().filter(|_| settings.nodes.has_gate);
+        closing.map(Closing::closings).ok_or(NO_IMAGE)
     }
 }
 

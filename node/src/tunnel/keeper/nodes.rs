@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use mercato_broker::Side;
 use tokio::task::block_in_place;
 
-use super::guests::{ClosedGuest, closed_guests, own_rules};
+use super::guests::{closed_guests, dwellers, own_rules};
 use super::{Keeper, Said};
 use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
@@ -102,19 +102,19 @@ impl Keeper {
         // Guests that are closed stay as they are until it is known which of them are here.
         let closes = said.leases.values().any(|lease| lease.is_closed);
         let is_known = is_known && (!closes || self.knows_pods && self.nodes.is_known());
-        let Some(range) = said.own.nodes.filter(|_| is_known) else { return };
+        let Some(range) = said.own.nodes.filter(|_| is_known) else {
+            return self.own_guests.rest(said);
+        };
         let node = range.network();
         let [ranges, homes] =
             [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
-        let guests = self
-            .own_guests
-            .close(common.gate, own_rules(&self.pods, &self.nodes, &self.second, said));
+        let dwellers = dwellers(&self.pods, closes);
+        let own = own_rules(common.gate, &self.pods, &self.nodes, &self.second, said, &dwellers);
+        let guests = self.own_guests.close(own);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests });
         let leases = self.lease_wishes(said, &common);
-        let at = |it: ClosedGuest<'_>| (it.guest.uid, it.node.to_owned());
-        let guests = closed_guests(&self.pods).map(at).collect();
-        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &guests);
+        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &dwellers);
     }
 
     /// What nodes are told of leases. One that has ended by the clock is said again, should that

@@ -34,8 +34,8 @@ impl Keeper {
         self.mind_table(said);
         self.own_guests.mind(&self.ground, said, &self.tell);
         self.mind_machines(said);
-        if let Some(closed) = self.own_guests.news(&self.ground, &self.nodes) {
-            self.driver.tell(Input::Isolation(closed)).await;
+        if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
+            news.tell(&self.driver, &self.kubernetes).await;
         }
         self.tell_news(said).await;
         self.tell_mapped(said).await;
@@ -171,6 +171,8 @@ impl Keeper {
         let own = OwnGateway {
             cut_off: self.cut_off(),
             open: self.own_guests.open_nodes(&self.ground, &self.nodes),
+            closed: self.own_guests.closed(&self.ground, &self.nodes),
+            isolates: self.own_guests.isolates(),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
             ..self.ground.own()

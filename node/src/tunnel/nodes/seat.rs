@@ -80,8 +80,10 @@ impl Seat {
         version: u64,
         way: Option<NodeWay>,
         leases: Vec<WishLease>,
+        others: Vec<IpAddr>,
     ) -> Option<Arc<Wish>> {
-        let same = |wish: &Arc<Wish>| (&wish.way, &wish.leases) == (&way, &leases);
+        let same =
+            |wish: &Arc<Wish>| (&wish.way, &wish.leases, &wish.others) == (&way, &leases, &others);
         if self.wish.as_ref().is_some_and(same) {
             return None;
         }
@@ -96,7 +98,7 @@ impl Seat {
         for part in parts {
             self.since.entry(part).or_insert(version);
         }
-        let wish = Arc::new(Wish { version, way, leases });
+        let wish = Arc::new(Wish { version, way, leases, others });
         self.wish = Some(wish.clone());
         Some(wish)
     }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use mercato_protocol::limits;
 use mercato_protocol::node::NodeWay;
 
-use super::{Common, GuestNodes, Nodes, PodNodes, Standing, say};
+use super::{Common, Dwellers, Nodes, PodNodes, Standing, say};
 use crate::nodes::control::WishLease;
 
 impl Nodes {
@@ -18,7 +18,7 @@ impl Nodes {
         gateway: Option<IpAddr>,
         leases: &[WishLease],
         pods: &PodNodes,
-        guests: &GuestNodes,
+        dwellers: &Dwellers,
     ) {
         let leases = &self.left_out.leave(leases)[..];
         let (mtu, local) = (self.mtu(common), self.local());
@@ -47,7 +47,7 @@ impl Nodes {
             // The gates of those that no message has room for do not open.
             let mut room = limits::NODE_GUESTS;
             let mine = |(nth, lease): (usize, &WishLease)| {
-                let here = lease.closed.iter().filter(|it| guests.get(&it.uid) == Some(name));
+                let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
                 let closed: Vec<_> = here.take(room).cloned().collect();
                 room -= closed.len();
                 WishLease {
@@ -59,7 +59,8 @@ impl Nodes {
                 }
             };
             let leases = leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
-            if let Some(wish) = seat.wish(self.version + 1, way, leases) {
+            let others = if way.is_some() { dwellers.others(name) } else { Vec::new() };
+            if let Some(wish) = seat.wish(self.version + 1, way, leases, others) {
                 self.version = wish.version;
             }
             if let Some(present) = self.present.get(name) {
@@ -73,7 +74,7 @@ impl Nodes {
         self.hear();
         let mut all = true;
         for (name, seat) in &mut self.seats {
-            if let Some(wish) = seat.wish(self.version + 1, None, Vec::new()) {
+            if let Some(wish) = seat.wish(self.version + 1, None, Vec::new(), Vec::new()) {
                 self.version = wish.version;
             }
             if let Some(present) = self.present.get(name).filter(|it| !it.orders.is_closed()) {
@@ -113,6 +114,16 @@ impl Nodes {
             Standing::Alone => true,
             Standing::Among => self.own().is_some_and(|own| own == node),
         }
+    }
+
+    /// How many nodes run pods now, with this one.
+    pub(in crate::tunnel) fn ready(&self) -> usize {
+        self.others().filter(|(_, machine)| machine.ready).count() + usize::from(self.is_known())
+    }
+
+    /// This node's name in the cluster, if it has one.
+    pub(in crate::tunnel) fn name(&self) -> Option<String> {
+        self.own().cloned()
     }
 
     /// What people call this node.

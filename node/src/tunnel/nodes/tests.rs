@@ -89,7 +89,7 @@ fn lease(pods: &[&str]) -> WishLease {
 }
 
 fn tell(nodes: &mut Nodes, leases: &[WishLease], pods: &PodNodes) {
-    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, pods, &GuestNodes::new());
+    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, pods, &Dwellers::default());
 }
 
 fn pods(all: &[(&str, &str)]) -> PodNodes {
@@ -182,7 +182,7 @@ fn a_node_that_has_no_ipv6_has_the_rest() {
     say(&mut nodes, wish(&order).version, false);
     assert_eq!((nodes.reach(&first), nodes.reach(&second)), (Some(true), None));
     let before = wish(&order).version;
-    nodes.tell(&both, Some(address(GATEWAY)), &leases, &at, &GuestNodes::new());
+    nodes.tell(&both, Some(address(GATEWAY)), &leases, &at, &Dwellers::default());
     assert_eq!(wish(&order).way.as_ref().unwrap().pool_v6, Some(SECOND_POOL.into()));
     // What is in force is of the wish before.
     say(&mut nodes, before, true);

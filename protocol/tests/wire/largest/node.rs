@@ -45,8 +45,9 @@ pub(super) fn to_node() -> [ToNode; 4] {
     leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
     let guest = |n| NodeGuest { uid: format!("{n:064}").parse().unwrap(), pod: Some(address(n)) };
     leases[0].closed = (0..limits::NODE_GUESTS).map(guest).collect();
+    let others = (0..limits::NODE_OTHERS).map(address).collect();
     [
-        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges }),
+        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges, others }),
         ToNode::Heard,
         ToNode::Own,
         ToNode::Refused { text: text(0, limits::LINE_BYTES) },

@@ -19,7 +19,8 @@ pub(super) fn cases() -> Vec<Case> {
         ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
     ];
     let (way, ranges) = (Some(samples::node_way()), vec![range(); 2]);
-    let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases: vec![], ranges });
+    let (leases, others) = (vec![], vec![]);
+    let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases, ranges, others });
     let refused = ToNode::Refused { text: "x".repeat(limits::LINE_BYTES + 1) };
     let to = [
         ("too long a reason", unchecked(&refused), "TooLong"),
@@ -32,6 +33,8 @@ pub(super) fn cases() -> Vec<Case> {
         ("a guest of nobody", with(|lease| lease.closed = vec![samples::guest()]), "Invalid"),
         ("a guest twice", with(twice_closed), "Invalid"),
         ("a range twice", unchecked(&twice), "Invalid"),
+        ("another pod twice", besides(Some(samples::node_way()), 2), "Invalid"),
+        ("other pods without a way", besides(None, 1), "Invalid"),
         ("an address not of the pool", by(|way| way.address = way.machine), "Invalid"),
         ("a gateway not of the pool", by(|way| way.gateway = way.machine), "Invalid"),
         ("a node that is its own gateway", by(|way| way.gateway = way.address), "Invalid"),
@@ -51,7 +54,15 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn snapshot(version: u64, way: Option<NodeWay>, leases: Vec<NodeLease>) -> ToNode {
-    ToNode::Snapshot(Snapshot { version, way, leases, ranges: vec![range()] })
+    let (ranges, others) = (vec![range()], vec![]);
+    ToNode::Snapshot(Snapshot { version, way, leases, ranges, others })
+}
+
+/// So often the same pod that is no guest.
+fn besides(way: Option<NodeWay>, count: usize) -> Vec<u8> {
+    let others = vec!["10.42.1.8".parse().unwrap(); count];
+    let (version, leases, ranges) = (1, vec![], vec![]);
+    unchecked(&ToNode::Snapshot(Snapshot { version, way, leases, ranges, others }))
 }
 
 fn range() -> IpNet {

@@ -66,9 +66,11 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
     let ranges = vec!["10.201.3.0/25".parse().unwrap()];
     let snapshot = |way, lease| {
         let (way, leases, ranges) = (Some(way), vec![lease], ranges.clone());
-        ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges })
+        let others = vec!["10.42.1.8".parse().unwrap()];
+        ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges, others })
     };
-    let nothing = Snapshot { version: 4, way: None, leases: vec![], ranges: vec![] };
+    let nothing =
+        Snapshot { version: 4, way: None, leases: vec![], ranges: vec![], others: vec![] };
     vec![
         ("snapshot", snapshot(node_way(), lease)),
         ("snapshot of both families", snapshot(way, both)),

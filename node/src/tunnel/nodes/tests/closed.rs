@@ -13,8 +13,17 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     let closed = vec![guest("a"), guest("b")];
     let lease = WishLease { guests: true, closed, ..lease(&[]) };
     let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
-    let guests: GuestNodes = at.into();
-    nodes.tell(&COMMON, Some(address(GATEWAY)), &[lease], &PodNodes::new(), &guests);
+    let others = [("n2", "10.42.2.9"), ("n1", "10.42.1.9")];
+    let others = others.map(|(node, at)| (node.to_owned(), [address(at)].into()));
+    let mut dwellers = Dwellers { guests: at.into(), others: others.into() };
+    let mut tell = |dwellers: &Dwellers| {
+        let leases = std::slice::from_ref(&lease);
+        nodes.tell(&COMMON, Some(address(GATEWAY)), leases, &PodNodes::new(), dwellers);
+        (wish(&two).others.clone(), wish(&three).others.clone())
+    };
+    assert_eq!(tell(&dwellers), (vec![address("10.42.2.9")], vec![]), "who is there besides");
+    dwellers.others.get_mut("n2").unwrap().insert(address("10.42.2.10"));
+    assert_eq!(tell(&dwellers).0.len(), 2, "one more is something new");
     assert_eq!(wish(&two).leases[0].closed, [guest("a")]);
     assert!(wish(&three).leases[0].closed.is_empty());
     assert!(nodes.is_own("n1") && !nodes.is_own("n2") && nodes.is_known());
