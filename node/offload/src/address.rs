@@ -89,6 +89,24 @@ pub enum Reach {
         /// That of the other family, if it has one.
         second: Option<IpAddr>,
     },
+    /// Its provider has not been reached for too long: nobody knows how it is, and it is not ready.
+    Lost {
+        /// The address that it shows, which it keeps.
+        address: Option<IpAddr>,
+        /// That of the other family, likewise.
+        second: Option<IpAddr>,
+    },
+}
+
+impl Reach {
+    /// The address that the guest shows at home, which is its `podIP`.
+    pub fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::At { address, .. } => Some(address),
+            Self::Lost { address, .. } => address,
+            Self::Not | Self::Awaited => None,
+        }
+    }
 }
 
 #[cfg(test)]

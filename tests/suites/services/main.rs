@@ -52,6 +52,8 @@ async fn services(stage: &Stage) -> Result<()> {
     shop.outlives_a_restart(&provider).await.context("a daemon is killed")?;
     shop.outlives_a_restart(&home).await.context("a daemon is killed")?;
     timer.step("Services over there are the same once daemons have been killed");
+    shop.does_without_the_other().await.context("the link is cut")?;
+    timer.step("with the link cut, home has called its own pods alone, and all of them afterwards");
     over(&home, &provider).await?;
     timer.step("the contract is over, and nothing of it is left");
     home.kept_to_its_rights().context("in rome")?;

@@ -1,7 +1,7 @@
 //! Pods at home and guests elsewhere, behind one Service.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::Cluster;
@@ -24,7 +24,9 @@ const REQUESTS: usize = 1_000;
 /// Answers with the pod's name.
 const SERVES: &str = "mkdir /w; hostname > /w/index.html; exec httpd -f -p 8080 -h /w";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a change of endpoints takes to the other side, at most: far more than it does.
+/// How long guests may take to answer once a link is back, from the first request on.
+const BACK: Duration = Duration::from_secs(12);
+/// The same of a change of endpoints: far more than it takes.
 const SOON: Duration = Duration::from_secs(15);
 
 /// The Services, with their pods and callers.
@@ -177,6 +179,50 @@ impl<'a> Shop<'a> {
         let uid = |of: &Value| of["metadata"]["uid"].clone();
         ensure!(uid(&before) == uid(&after), "it was made anew: {before}, {after}");
         Ok(())
+    }
+
+    /// While the link is cut, guests are no endpoints at home; over there all is as it was.
+    pub(crate) async fn does_without_the_other(&self) -> Result<()> {
+        self.set_apart(true)?;
+        let cut = self.is_done_without().await;
+        self.set_apart(false)?;
+        let back = Instant::now();
+        cut?;
+        let address = self.address(self.home, NAMESPACE).await?;
+        wait::until("guests answer again", BACK, || async {
+            let answers = self.called(CALLERS[0], &format!("{address} 80"), 40).await?;
+            ensure!(!answers.contains_key("lost"), "some requests are lost: {answers:?}");
+            Ok(FAR.iter().all(|pod| answers.contains_key(*pod)))
+        })
+        .await?;
+        println!("guests answer {:.1?} after the link is back", back.elapsed());
+        Ok(())
+    }
+
+    async fn is_done_without(&self) -> Result<()> {
+        let ready = "jsonpath={.status.conditions[?(@.type=='Ready')].reason} {.status.podIP}";
+        let before = self.user.address_of(FAR[0]).await?;
+        for pod in FAR {
+            wait::until(&format!("{pod} is not ready"), PATIENCE, || async {
+                let said = self.user.kubectl(&["get", "pod", pod, "-o", ready]).await?;
+                Ok(said.starts_with("PeerUnreachable"))
+            })
+            .await?;
+        }
+        let said = self.user.kubectl(&["get", "pod", FAR[0], "-o", ready]).await?;
+        ensure!(said == format!("PeerUnreachable {before}"), "it is {said}");
+        let address = self.address(self.home, NAMESPACE).await?;
+        wait::until("home calls its own pods alone", SOON, || async {
+            let answers = self.called(CALLERS[0], &format!("{address} 80"), 20).await?;
+            Ok(answers == BTreeMap::from([(NEAR[0].to_owned(), 20)]))
+        })
+        .await?;
+        self.has_endpoints("web", 3).await.context("over there")
+    }
+
+    fn set_apart(&self, apart: bool) -> Result<()> {
+        self.home.set_apart(apart)?;
+        self.provider.set_apart(apart)
     }
 
     async fn apply(&self, name: &str, spec: Value) -> Result<()> {

@@ -247,10 +247,7 @@ impl Cluster {
                         *told = true;
                         self.waiting.remove(&pod.uid);
                         seen.terminal |= outcome.is_some();
-                        seen.pod_ip = match reach {
-                            Reach::At { address, .. } => Some(address),
-                            Reach::Not | Reach::Awaited => None,
-                        };
+                        seen.pod_ip = reach.address();
                         vec![home::Input::Written(pod.uid), home::Input::Pod(seen.clone())]
                     }
                 }

@@ -65,6 +65,7 @@ pub fn home_status(
     let host_ip = ctx.host_ip.as_deref().filter(|_| taken);
     let pod_ips: Vec<IpAddr> = match ctx.reach {
         Reach::At { address, second } => [address].into_iter().chain(second).collect(),
+        Reach::Lost { address, second } => address.into_iter().chain(second).collect(),
         Reach::Not | Reach::Awaited => Vec::new(),
     };
     let own = [
@@ -154,6 +155,11 @@ fn conditions(status: &Value, guest: &Value, home: &Value, reach: Reach) -> Valu
             ready["status"] = json!("False");
             ready["reason"] = json!("TunnelNotReady");
             ready["message"] = json!("no packet can reach the pod yet: the tunnel is coming up");
+        }
+        if matches!(reach, Reach::Lost { .. }) {
+            ready["status"] = json!("False");
+            ready["reason"] = json!("PeerUnreachable");
+            ready["message"] = json!("the cluster in which the pod runs is not reached");
         }
         if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")) {
             ready["status"] = json!("False");

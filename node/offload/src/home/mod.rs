@@ -8,6 +8,7 @@ mod outbox;
 mod pod;
 mod pods;
 mod session;
+mod way;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

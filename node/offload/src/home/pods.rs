@@ -8,6 +8,7 @@ use mercato_protocol::time::Now;
 
 use super::addresses::Addresses;
 use super::pod::Pod;
+use super::way::Link;
 use super::{Effect, Record, RecordKey, Write};
 use crate::address::Tunnel;
 use crate::key::{Item, PodId, Uid};
@@ -21,6 +22,7 @@ pub(super) struct Pods {
     all: BTreeMap<Uid, Pod>,
     addresses: Addresses,
     tunnel: Tunnel,
+    link: Link,
     /// Pods whose write is tried again later.
     retries: Retries<Uid>,
 }
@@ -86,9 +88,27 @@ impl Pods {
         self.retries.next().is_none() && self.all.values().all(Pod::is_quiet)
     }
 
-    /// When a write is tried again, in ms of the monotonic clock.
+    /// When there is something to write, in ms of the monotonic clock.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        self.retries.next()
+        [self.retries.next(), self.link.deadline_ms()].into_iter().flatten().min()
+    }
+
+    /// The link by which the provider says how pods are.
+    pub(super) fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    /// The provider says how pods are, from now on.
+    pub(super) fn on_heard(&mut self, out: &mut Output<Effect>) {
+        if std::mem::replace(&mut self.link, Link::Heard) == Link::Back {
+            self.write_all(out);
+        }
+    }
+
+    fn write_all(&mut self, out: &mut Output<Effect>) {
+        for uid in self.all.keys().cloned().collect::<Vec<_>>() {
+            self.write(&uid, out);
+        }
     }
 
     /// How it is with the tunnel to the provider.
@@ -124,9 +144,10 @@ impl Pods {
         missing: bool,
         out: &mut Output<Effect>,
     ) {
+        let way = self.link.way(self.tunnel);
         let Some(pod) = self.all.get_mut(uid) else { return };
         let Some(write) = pod.on_not_written() else { return };
-        if missing && pod.is_replaced(&write, self.tunnel) {
+        if missing && pod.is_replaced(&write, way) {
             return self.write(uid, out);
         }
         if missing {
@@ -143,6 +164,9 @@ impl Pods {
 
     /// Writes what could not be written earlier.
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Effect>) {
+        if self.link.is_lost_by(now) {
+            self.write_all(out);
+        }
         for uid in self.retries.due(now.mono_ms) {
             self.write(&uid, out);
         }
@@ -152,11 +176,12 @@ impl Pods {
     pub(super) fn write(&mut self, uid: &Uid, out: &mut Output<Effect>) {
         // Whether it is to wait for an address shows once it has had its chance of one.
         self.call(uid, out);
+        let way = self.link.way(self.tunnel);
         let Some(pod) = self.all.get_mut(uid) else { return };
-        if self.retries.waits(uid) {
+        if self.retries.waits(uid) || self.link == Link::Back {
             return;
         }
-        if let Some(write) = pod.write(self.tunnel) {
+        if let Some(write) = pod.write(way) {
             pod.begin(write.clone());
             out.push(Effect::Write(pod.id().clone(), write));
         }

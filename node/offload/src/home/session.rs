@@ -53,9 +53,15 @@ impl HomeSession {
         let mut out = Output::new();
         let exports = &mut self.exports;
         let may_be_there = !self.outbox.is_resynced();
+        if may_be_there {
+            exports.on_silence(now);
+        }
         match input {
             Input::LinkUp => self.outbox.on_link_up(now, &mut out),
-            Input::LinkDown => self.outbox.on_link_down(),
+            Input::LinkDown => {
+                self.outbox.on_link_down();
+                exports.on_link_down(now);
+            }
             Input::Frame(frame) => self.on_frame(now, frame, &mut out),
             Input::Synced(pods) => exports.on_synced(pods, may_be_there, &mut out),
             Input::Pod(pod) => exports.on_pod(pod, may_be_there, &mut out),

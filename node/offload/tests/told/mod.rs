@@ -45,7 +45,7 @@ pub(crate) fn at_home() -> home::HomePod {
 /// A home session, and a provider that may say anything.
 pub(crate) struct Lied {
     pub(crate) home: HomeSession,
-    provider: Channel<ToHome>,
+    pub(crate) provider: Channel<ToHome>,
     pub(crate) effects: Vec<home::Effect>,
     /// What home has said.
     pub(crate) told: Vec<ToGuest>,

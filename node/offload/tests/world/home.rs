@@ -220,11 +220,8 @@ impl Home {
                     };
                 }
                 pod.status = status.or(pod.status);
-                pod.ready = pod.gate;
-                pod.ip = match reach {
-                    Reach::At { address, .. } => Some(address),
-                    Reach::Not | Reach::Awaited => None,
-                };
+                pod.ready = pod.gate && !matches!(reach, Reach::Lost { .. });
+                pod.ip = reach.address();
                 self.events.push_back(Input::Pod(seen(pod)));
             }
             Write::Refusal(refusal) => panic!("nothing is refused here: {refusal:?}"),

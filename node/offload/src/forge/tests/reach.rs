@@ -21,7 +21,18 @@ fn who_cannot_be_reached_yet_is_not_ready_yet() {
     assert_eq!(written(&new, Reach::Not), (yes.clone(), nothing.clone(), nothing.clone()));
     assert_eq!(written(&new, address), (yes.clone(), nothing.clone(), json!("10.200.0.7")));
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
-    assert_eq!(written(&ready, Reach::Awaited), (yes, nothing.clone(), nothing));
+    assert_eq!(written(&ready, Reach::Awaited), (yes, nothing.clone(), nothing.clone()));
+    // Of one whose provider is silent nobody knows more than what is shown, and that it is not ready.
+    let lost = Reach::Lost { address: Some([10, 200, 0, 7].into()), second: None };
+    let unreachable = (json!("False"), json!("PeerUnreachable"), json!("10.200.0.7"));
+    assert_eq!(written(&ready, lost), unreachable);
+    let old =
+        home_status(&Value::Null, &ready, None, &StatusContext { host_ip: None, reach: lost });
+    assert_eq!(old["conditions"][0]["reason"], "PeerUnreachable", "also without its last status");
+    let pending = json!({ "status": { "phase": "Pending" } });
+    let none = Reach::Lost { address: None, second: None };
+    let ctx = StatusContext { host_ip: None, reach: none };
+    assert_eq!(home_status(&Value::Null, &pending, None, &ctx)["phase"], "Pending");
 }
 
 #[test]

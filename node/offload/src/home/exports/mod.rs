@@ -37,6 +37,16 @@ impl Exports {
         Self { config, synced: false, pods: Pods::default(), objects: Objects::default() }
     }
 
+    /// The provider is silent: there is no link, or it has not listed yet what it holds.
+    pub(super) fn on_silence(&mut self, now: Now) {
+        self.pods.link().silence(now);
+    }
+
+    /// There is no link any more.
+    pub(super) fn on_link_down(&mut self, now: Now) {
+        self.pods.link().break_off(now);
+    }
+
     /// A pod that was removed at home, as a record has it.
     pub(super) fn restore_tombstone(&mut self, id: PodId) {
         self.pods.restore_tombstone(id);

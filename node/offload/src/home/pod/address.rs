@@ -165,6 +165,11 @@ impl PodAddress {
     }
 }
 
+/// The provider has not been reached for too long: what is shown stays.
+pub(super) fn lost(seen: &HomePod) -> Reach {
+    Reach::Lost { address: seen.pod_ip, second: seen.second_ip }
+}
+
 /// By which addresses the pod is shown at home.
 pub(super) fn shown(seen: &HomePod) -> Reach {
     seen.pod_ip.map_or(Reach::Not, |address| Reach::At { address, second: seen.second_ip })

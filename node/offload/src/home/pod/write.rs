@@ -1,10 +1,11 @@
 //! The next write to one home pod: its status, a refusal, or the end of its deletion. One is under
 //! way at a time.
 
+use super::super::way::Way;
 use super::super::{HomePod, Write};
 use super::Pod;
-use super::address::shown;
-use crate::address::{Reach, Tunnel};
+use super::address::{lost, shown};
+use crate::address::Reach;
 use crate::message::{Report, Stage};
 
 impl Pod {
@@ -38,8 +39,8 @@ impl Pod {
     }
 
     /// Another status has come since `write` began, and those bytes are no longer kept.
-    pub(in crate::home) fn is_replaced(&self, write: &Write, tunnel: Tunnel) -> bool {
-        self.has_status && self.write(tunnel).is_some_and(|next| next != *write)
+    pub(in crate::home) fn is_replaced(&self, write: &Write, way: Way) -> bool {
+        self.has_status && self.write(way).is_some_and(|next| next != *write)
     }
 
     /// The write is under way from now on.
@@ -51,35 +52,39 @@ impl Pod {
     }
 
     /// The next thing to write at home, if it differs from the last.
-    pub(in crate::home) fn write(&self, tunnel: Tunnel) -> Option<Write> {
+    pub(in crate::home) fn write(&self, way: Way) -> Option<Write> {
         let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
         let write = if seen.deletion_grace_s.is_some() && self.is_over() {
             Write::FinishDeletion
         } else if let Some(report) = &self.report {
             // What runs, or ran, is told of, whatever would be said to it now.
-            self.status_write(seen, report, tunnel)?
+            self.status_write(seen, report, way)?
+        } else if way.is_lost && seen.refusal.is_none() && self.refusal.is_none() {
+            // It ran before this side started, perhaps.
+            Write::Status { status: None, outcome: None, reach: lost(seen) }
         } else {
             Write::Refusal(seen.refusal.as_ref().or(self.refusal.as_ref())?.clone())
         };
         (self.written.as_ref() != Some(&write)).then_some(write)
     }
 
-    fn status_write(&self, seen: &HomePod, report: &Report, tunnel: Tunnel) -> Option<Write> {
+    fn status_write(&self, seen: &HomePod, report: &Report, way: Way) -> Option<Write> {
         let status = report.status.filter(|_| self.has_status);
         let outcome = report.stage.outcome().cloned();
         let worth = match report.stage {
-            Stage::Live => status.is_some() && !seen.terminal,
+            Stage::Live => (status.is_some() || way.is_lost) && !seen.terminal,
             Stage::Ended(_) => status.is_some(),
             Stage::Gone(_) => !seen.terminal,
         };
         worth.then(|| {
-            let reach = self.reach(seen, report, tunnel);
+            let reach = self.reach(seen, report, way);
             Write::Status { status, outcome, reach }
         })
     }
 
-    fn reach(&self, seen: &HomePod, report: &Report, tunnel: Tunnel) -> Reach {
+    fn reach(&self, seen: &HomePod, report: &Report, Way { tunnel, is_lost }: Way) -> Reach {
         match report.stage {
+            Stage::Live if is_lost => lost(seen),
             Stage::Live => self.address.reach(tunnel, seen, self.is_to_be_called()),
             Stage::Ended(_) | Stage::Gone(_) => shown(seen),
         }

@@ -1,0 +1,90 @@
+//! A provider that is silent for too long, and one that is back.
+
+use mercato_offload::address::Reach;
+use mercato_offload::home;
+use mercato_offload::key::{Item, Uid};
+use mercato_offload::limits;
+use mercato_offload::message::{Report, Stage, ToHome};
+use mercato_protocol::id::Digest;
+use mercato_protocol::time::{Deadline, Now};
+
+use super::told::{Lied, NOW, at_home, pod};
+
+fn report(status: &[u8]) -> Report {
+    Report { status: Some(Digest::of(status)), stage: Stage::Live }
+}
+
+fn write(status: Option<&[u8]>, reach: Reach) -> home::Effect {
+    let status = status.map(Digest::of);
+    home::Effect::Write(pod("u1", "web"), home::Write::Status { status, outcome: None, reach })
+}
+
+const LOST: Reach = Reach::Lost { address: None, second: None };
+
+/// One pod runs, and home knows it.
+fn running() -> Lied {
+    let mut lied = Lied::to();
+    lied.says(vec![ToHome::HaveEnd]);
+    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report: report(b"running") }]);
+    assert_eq!(lied.effects.last(), Some(&write(Some(b"running"), Reach::Not)));
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    lied.effects.clear();
+    lied
+}
+
+/// The two are connected again, and the provider has not listed yet what it holds.
+fn link_again(lied: &mut Lied) {
+    let (_, greeting) = lied.provider.link_up(NOW.mono_ms);
+    lied.takes(home::Input::LinkUp);
+    lied.takes(home::Input::Frame(greeting));
+    lied.effects.retain(|effect| matches!(effect, home::Effect::Write(..)));
+}
+
+/// What is written at that time, and what is to be written then.
+fn wakes(lied: &mut Lied, mono_ms: u64) -> Vec<home::Effect> {
+    let effects = lied.home.handle(Now { mono_ms, ..NOW }, home::Input::Wake);
+    effects.into_iter().filter(|effect| matches!(effect, home::Effect::Write(..))).collect()
+}
+
+#[test]
+fn a_pod_of_a_silent_provider_is_not_ready_until_it_is_heard_of_again() {
+    let mut lied = running();
+    lied.takes(home::Input::LinkDown);
+    assert_eq!(lied.effects, [], "a link breaks off now and then");
+    let lost_ms = NOW.mono_ms + limits::SILENCE_MS;
+    assert_eq!(lied.home.wakeup(), Some(Deadline::Mono(lost_ms)));
+    assert_eq!(wakes(&mut lied, lost_ms - 1), []);
+    assert_eq!(wakes(&mut lied, lost_ms), [write(Some(b"running"), LOST)]);
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    assert_eq!(wakes(&mut lied, 10 * lost_ms), [], "once");
+    // Nothing is written before it is known how all of them are.
+    link_again(&mut lied);
+    assert_eq!(lied.effects, []);
+    let item = Item::Pod(pod("u1", "web"));
+    let digest = Some(Digest::of(b"web"));
+    lied.says(vec![ToHome::Have { item, digest, report: Some(report(b"crashed")) }]);
+    assert_eq!(lied.effects, []);
+    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report: report(b"crashed") }]);
+    lied.says(vec![ToHome::HaveEnd]);
+    assert_eq!(lied.effects, [write(Some(b"crashed"), Reach::Not)]);
+}
+
+#[test]
+fn who_is_back_in_time_is_not_missed() {
+    let mut lied = running();
+    lied.takes(home::Input::LinkDown);
+    link_again(&mut lied);
+    lied.says(vec![ToHome::HaveEnd]);
+    assert_eq!(wakes(&mut lied, NOW.mono_ms + 10 * limits::SILENCE_MS), []);
+}
+
+/// It may have been killed while the provider was silent.
+#[test]
+fn a_home_that_starts_says_so_of_pods_that_it_has_only_seen() {
+    let config =
+        home::Config { cluster: super::told::HOME, provider: super::told::PROVIDER, hops: 0 };
+    let mut home = home::HomeSession::restore(config, []);
+    home.handle(NOW, home::Input::Synced(vec![at_home()]));
+    let late = Now { mono_ms: NOW.mono_ms + limits::SILENCE_MS, ..NOW };
+    assert_eq!(home.handle(late, home::Input::Wake), [write(None, LOST)]);
+}
