@@ -86,6 +86,9 @@ impl Objects {
         all: BTreeMap<ObjectKey, Digest>,
         out: &mut Output<Effect>,
     ) {
+        if self.listed.len() >= limits::PODS {
+            self.listed.retain(|namespace| self.leaving.contains_key(namespace));
+        }
         self.listed.insert(namespace.to_owned());
         let gone = self.of_namespace(namespace).filter(|key| !all.contains_key(*key));
         for key in gone.cloned().collect::<Vec<_>>() {
@@ -153,15 +156,9 @@ impl Objects {
                 self.leaving.remove(namespace);
             }
         }
-        let is_left = self.leaving.contains_key(namespace);
-        if is_left != before {
+        if self.leaving.contains_key(namespace) != before {
             let all = self.of_namespace(namespace);
             all.for_each(|key| out.changed(Item::Object(key.clone())));
-            // Who follows nothing there any more has said so before.
-            let is_there = |key| self.all.get(key).is_some_and(Object::is_there);
-            if !is_left && !self.of_namespace(namespace).any(is_there) {
-                self.listed.remove(namespace);
-            }
         }
     }
 
