@@ -51,10 +51,13 @@ async fn services_come_with_the_first_pod_of_a_namespace_and_go_with_the_last() 
     let slice = key(ObjectKind::EndpointSlice, "shop", "redis-1");
     let (mut pods, mut services) = (None, None);
     while pods.is_none() || services.is_none() {
-        match told().await {
-            Input::Synced(all) => pods = Some(all),
-            Input::Services { namespace, objects } => services = Some((namespace, objects)),
-            another => panic!("{another:?}"),
+        let told = told().await;
+        if let Input::Services { namespace, objects } = told {
+            services = Some((namespace, objects));
+        } else if let Input::Synced(all) = told {
+            pods = Some(all);
+        } else {
+            panic!("{told:?}");
         }
     }
     let (namespace, objects) = services.unwrap();
