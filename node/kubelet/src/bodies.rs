@@ -119,6 +119,12 @@ impl Bodies {
         serde_json::from_slice(&self.bytes(digest)?).ok()
     }
 
+    /// Whether a body is kept for this object's sake.
+    #[cfg(test)]
+    pub(crate) fn has_one_of(&self, item: &Item) -> bool {
+        [Way::Out, Way::In].iter().any(|way| self.lock().last.contains_key(&(*way, item.clone())))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,7 @@
 //! The provider's side against scripted API servers.
 
 mod gate;
+mod services;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -146,6 +146,8 @@ async fn api_server(cluster: &Cluster) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use mercato_offload::home::Input;
+    use mercato_offload::key::Item;
     use serde_json::json;
 
     use super::*;
@@ -181,5 +183,44 @@ mod tests {
         services.forget("web");
         services.forget("shop");
         assert!(services.followed.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_namespace_whose_life_ends_has_no_services_any_more() {
+        let cluster = scripted(|_, path, _| {
+            let of = |object: Value| {
+                (200, json!({ "metadata": { "resourceVersion": "9" }, "items": [object] }))
+            };
+            match path {
+                _ if path.contains("watch=") => status(503, "not watched in this test"),
+                _ if path.contains("/services?") => of(json!({ "metadata": { "name": "web" },
+                    "spec": { "ports": [{ "port": 80 }] } })),
+                _ if path.contains("/endpointslices?") => of(json!({ "addressType": "IPv4",
+                    "metadata": { "name": "web-1",
+                        "labels": { "kubernetes.io/service-name": "web" } } })),
+                _ => status(404, "not found"),
+            }
+        });
+        let mut lives = Lives::default();
+        lives.set([("shop".to_owned(), 1)]);
+        let life = lives.get("shop").unwrap().clone();
+        let (inputs, mut told) = tokio::sync::mpsc::channel(8);
+        let (_tell, ranges) = watch::channel(Vec::new());
+        let bodies = Bodies::default();
+        let reflection = Reflection { bodies: bodies.clone(), inputs, ranges };
+        let mut services = Services::new(cluster, reflection);
+        services.environment(&life).await;
+        let all = told.recv().await;
+        let Some(Input::Services { objects, .. }) = all else { panic!("{all:?}") };
+        let items: Vec<_> = objects.into_keys().map(Item::Object).collect();
+        assert_eq!(items.len(), 2);
+        assert!(items.iter().all(|item| bodies.has_one_of(item)));
+        lives.set([]);
+        let (namespace, objects) = ("shop".to_owned(), BTreeMap::new());
+        assert_eq!(told.recv().await, Some(Input::Services { namespace, objects }));
+        while !services.followed["shop"]._following.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!items.iter().any(|item| bodies.has_one_of(item)));
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Objects {
     all: BTreeMap<ObjectKey, Object>,
     /// Pods that leave home, by namespace: for these its Services are there.
     leaving: BTreeMap<String, BTreeSet<Uid>>,
+    /// Namespaces whose Services are known: what the provider has beyond them is gone at home.
+    listed: BTreeSet<String>,
 }
 
 /// What has to be certain before something is said of an object.
@@ -53,8 +55,13 @@ impl Objects {
 
     /// The provider holds it, with this content; whether that is one that may be known.
     pub(super) fn on_have(&mut self, key: &ObjectKey, digest: Option<Digest>) -> bool {
-        let object = self.admit(key); // none: more than was ever said
-        object.map(|object| object.told = digest).is_some()
+        let is_known = key.is_of_namespace() && self.listed.contains(&key.namespace);
+        let Some(object) = self.admit(key) else { return false }; // more than was ever said
+        object.told = digest;
+        if is_known {
+            object.current.get_or_insert(None);
+        }
+        true
     }
 
     /// Home has it with this content, or has it not.
@@ -79,6 +86,10 @@ impl Objects {
         all: BTreeMap<ObjectKey, Digest>,
         out: &mut Output<Effect>,
     ) {
+        if self.listed.len() >= limits::PODS {
+            self.listed.retain(|namespace| self.leaving.contains_key(namespace));
+        }
+        self.listed.insert(namespace.to_owned());
         let gone = self.of_namespace(namespace).filter(|key| !all.contains_key(*key));
         for key in gone.cloned().collect::<Vec<_>>() {
             self.on_current(key, None, out);
@@ -184,7 +195,7 @@ impl Objects {
             false => (!(certain.is_any_pod_unknown)()).then_some(None),
         };
         let next = wanted.filter(|wanted| *wanted != object.told);
-        let is_kept = is_used || key.is_of_namespace() && object.is_there();
+        let is_kept = if key.is_of_namespace() { object.is_there() } else { is_used };
         match next {
             Some(wanted) => object.told = wanted,
             None if !is_kept && object.told.is_none() => drop(self.all.remove(key)),

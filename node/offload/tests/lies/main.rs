@@ -17,7 +17,7 @@ use mercato_offload::message::{
     EventKind, Outcome, PodEvent, Refusal, Report, Stage, ToGuest, ToHome,
 };
 use mercato_protocol::id::Digest;
-use mercato_protocol::time::Deadline;
+use mercato_protocol::time::{Deadline, Now};
 
 use told::{Asked, Lied, NOW, pod, put, refusal};
 
@@ -253,4 +253,23 @@ fn what_finds_the_lease_full_waits_a_minute_for_others_to_leave() {
     tries(&mut asked, &web, 3);
     let made = asked.does(guest::Input::Written(web));
     assert!(matches!(made[..], [guest::Effect::Persist(Record::Pod(_, Life::Made))]), "{made:?}");
+}
+
+#[test]
+fn the_owner_of_an_object_without_room_is_told_once() {
+    let keys = Item::Object(key(ObjectKind::Secret, "shop", "keys"));
+    let mut asked = Asked::of_provider();
+    asked.is_told(put(keys.clone()));
+    let full = || {
+        let reason = "Outofcount/secrets".to_owned();
+        Failure::Full(Outcome::Failed { reason, message: "exceeded quota".to_owned() })
+    };
+    let refusal = Refusal { path: String::new(), reason: "exceeded quota".to_owned() };
+    let told = vec![ToHome::Refused { item: keys.clone(), refusal }];
+    assert_eq!(asked.says(guest::Input::NotWritten(keys.clone(), full())), told);
+    let Some(Deadline::Mono(at_ms)) = asked.session.wakeup() else { panic!("it waits") };
+    let woken = asked.session.handle(Now { mono_ms: at_ms, ..NOW }, guest::Input::Wake);
+    let again = |effect: &guest::Effect| matches!(effect, guest::Effect::Apply(..));
+    assert!(woken.iter().any(again), "{woken:?}");
+    assert_eq!(asked.says(guest::Input::NotWritten(keys, full())), []);
 }

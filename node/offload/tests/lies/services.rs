@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use mercato_offload::address::Tunnel;
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, Uid, key};
+use mercato_offload::limits;
 use mercato_offload::message::{Outcome, Report, Stage, ToGuest, ToHome};
 use mercato_protocol::id::Digest;
 
@@ -60,6 +61,41 @@ fn with_services() -> Lied {
     let all = [(web(), Some(Digest::of(b"one"))), (slice(), Some(Digest::of(b"where")))];
     assert_eq!(said(&mut lied), all, "a Service comes before its endpoints");
     lied
+}
+
+/// As once home was away while a Service went, and was back before its link.
+#[test]
+fn what_the_provider_has_beyond_a_list_that_came_before_is_dropped() {
+    let old = Some(Digest::of(b"old"));
+    let have = |key| ToHome::Have { item: Item::Object(key), digest: old, report: None };
+    let mut lied = Lied::to();
+    lied.takes(agreed());
+    lied.takes(services("shop", &[(web(), b"one")]));
+    lied.says(vec![have(slice()), have(web()), ToHome::HaveEnd]);
+    assert_eq!(said(&mut lied), [(web(), Some(Digest::of(b"one"))), (slice(), None)]);
+    // Of what is not listed yet nothing is known.
+    let mut lied = Lied::to();
+    lied.takes(agreed());
+    lied.says(vec![have(slice()), ToHome::HaveEnd]);
+    assert_eq!(said(&mut lied), []);
+    lied.takes(services("shop", &[]));
+    assert_eq!(said(&mut lied), [(slice(), None)]);
+}
+
+#[test]
+fn services_that_come_and_go_take_no_room_of_others() {
+    let mut lied = with_services();
+    for n in 0..limits::OBJECTS {
+        let key = key(ObjectKind::Service, "shop", &format!("web-{n}"));
+        let change = |digest| home::Input::Object { key: key.clone(), digest };
+        lied.takes(change(Some(Digest::of(b"one"))));
+        lied.takes(change(None));
+    }
+    said(&mut lied);
+    let last = key(ObjectKind::Service, "shop", "last");
+    let digest = Digest::of(b"one");
+    lied.takes(home::Input::Object { key: last.clone(), digest: Some(digest) });
+    assert_eq!(said(&mut lied), [(last, Some(digest))]);
 }
 
 #[test]

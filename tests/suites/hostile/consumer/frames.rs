@@ -4,12 +4,13 @@
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use mercato_net::Frame as Packet;
+use mercato_offload::forge;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::Digest;
 use mercato_protocol::workload::{BodyHead, Frame, Message, ObjectKind, ToGuest};
 use serde_json::json;
 
-use super::{Consumer, GUEST, object, pod};
+use super::{Consumer, GUEST, object, pod, services};
 use crate::Scene;
 use crate::impostor::lines;
 use crate::line::{PATIENCE, stream};
@@ -79,7 +80,20 @@ fn breaches(consumer: &Consumer<'_>) -> Result<Vec<Packet>> {
     all.push(packet(good, &vec![b'x'; body.len()].into()));
     let long = message(put, 1_000_000)?;
     all.push(packet(patched(&long, &1_000_000_u32.to_be_bytes(), &[255; 4])?, &body));
+    all.push(endpoints(consumer)?);
     Ok(all)
+}
+
+/// A slice of more endpoints than an object has parts.
+fn endpoints(consumer: &Consumer<'_>) -> Result<Packet> {
+    let (kind, body) = services::slice("web", json!(vec![json!({ "addresses": [] }); 100_000]));
+    let (item, body) = object(kind, "endless", body);
+    let statements = vec![consumer.wants(item, forge::digest(&body))];
+    let frame = Frame { from: u64::MAX / 2, to: 1, seq: 1, ack: 0, answer: false, statements };
+    let body = Bytes::from(body.to_string());
+    let length = u32::try_from(body.len())?;
+    let bodies = vec![BodyHead { digest: Digest::of(&body), length, packed: None }];
+    Ok(Packet { header: Message::ToGuest { frame, bodies }.to_bytes()?.into(), body })
 }
 
 /// With the last place where `from` stands saying `to`.

@@ -3,6 +3,7 @@
 mod fields;
 mod frames;
 mod numbers;
+mod services;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub(crate) async fn attack<'a>(
     let (it, mut timer) = (&mut consumer, StepTimer::start());
     timer.take("fields that are refused", fields::are_refused(it)).await?;
     timer.take("fields that are dropped", fields::are_dropped(scene, it)).await?;
+    timer.take("services that are refused", services::are_refused(scene, it)).await?;
+    timer.take("too many services", services::too_many(scene, it)).await?;
     timer.take("frames that are none", frames::are_no_messages(scene, it)).await?;
     timer.take("streams into others", streams::into_others(scene, it, other)).await?;
     timer.take("one uid twice", numbers::of_lives(scene, it)).await?;
@@ -87,21 +90,25 @@ impl Consumer<'_> {
                 return Ok(said.clone());
             }
             let last = self.said.get(item).cloned();
-            let heard = self.line.hear().await;
-            let heard = heard.with_context(|| format!("{item:?}: at last {last:?}"))?;
-            for statement in heard {
-                let (item, said) = match statement {
-                    ToHome::Refused { item, refusal } => (item, Said::Refused(refusal)),
-                    ToHome::Status { pod, report } => (Item::Pod(pod), Said::Is(report)),
-                    ToHome::Missing(item) => (item, Said::Missing),
-                    ToHome::Have { .. }
-                    | ToHome::HaveEnd
-                    | ToHome::Event { .. }
-                    | ToHome::InForce { .. } => continue,
-                };
-                self.said.insert(item, said);
-            }
+            self.listens().await.with_context(|| format!("{item:?}: at last {last:?}"))?;
         }
+    }
+
+    /// Keeps what is said next.
+    async fn listens(&mut self) -> Result<()> {
+        for statement in self.line.hear().await? {
+            let (item, said) = match statement {
+                ToHome::Refused { item, refusal } => (item, Said::Refused(refusal)),
+                ToHome::Status { pod, report } => (Item::Pod(pod), Said::Is(report)),
+                ToHome::Missing(item) => (item, Said::Missing),
+                ToHome::Have { .. }
+                | ToHome::HaveEnd
+                | ToHome::Event { .. }
+                | ToHome::InForce { .. } => continue,
+            };
+            self.said.insert(item, said);
+        }
+        Ok(())
     }
 
     /// Ends pods and forgets them at once, as no home would before it knows that they are

@@ -21,6 +21,7 @@ use crate::offload_namespace::{Known, OptedIn};
 use crate::testing::{scripted, status};
 
 mod namespaces;
+mod services;
 
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 

@@ -8,7 +8,7 @@ use super::super::pod::GuestPod;
 use super::super::{Effect, Failure};
 use super::Guests;
 use crate::key::Item;
-use crate::message::Outcome;
+use crate::message::{Outcome, Refusal};
 use crate::output::Output;
 
 impl Guests {
@@ -92,9 +92,22 @@ impl Guests {
         }
     }
 
+    /// A pod is over. Any other object is tried again, and its owner knows meanwhile.
     fn out_of_room(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Output<Effect>) {
-        let pod = if let Item::Pod(id) = item { self.pods.get_mut(&id.uid) } else { None };
-        if !pod.is_some_and(|pod| pod.on_out_of_room(outcome, out)) {
+        let is_over = match (item, outcome) {
+            (Item::Pod(id), outcome) => {
+                let pod = self.pods.get_mut(&id.uid);
+                pod.is_some_and(|pod| pod.on_out_of_room(outcome, out))
+            }
+            (Item::Object(key), Outcome::Failed { message: reason, .. }) => {
+                if let Some(object) = self.objects.get_mut(key) {
+                    object.desired().refuse(Refusal { path: String::new(), reason });
+                }
+                false
+            }
+            (Item::Object(_), Outcome::Succeeded) => false,
+        };
+        if !is_over {
             self.retries.back_off(now.mono_ms, item);
         }
     }
