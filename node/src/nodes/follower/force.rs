@@ -80,6 +80,7 @@ struct Lease {
     pods: Vec<IpAddr>,
     guests: bool,
     closed: Vec<NodeGuest>,
+    services: Vec<IpAddr>,
 }
 
 impl Force {
@@ -104,6 +105,7 @@ impl Force {
             pods: lease.pods,
             guests: lease.guests,
             closed: lease.closed,
+            services: lease.services,
         });
         let word = Word { connection, version };
         let leases: Vec<_> = leases.collect();
@@ -164,6 +166,7 @@ impl Force {
         for lease in leases.iter().filter(|lease| !lease.closed.is_empty()) {
             let mut ranges = lease.ranges.iter().copied().collect();
             of_both(&mut ranges, way);
+            ranges.extend(lease.services.iter().copied().map(IpNet::from));
             let reached = Arc::new(ranges);
             guests.extend(lease.closed.iter().map(|guest| {
                 let rule = GuestRule { pod: guest.pod, reached: reached.clone() };

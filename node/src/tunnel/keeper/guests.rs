@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
@@ -64,14 +65,19 @@ pub(super) fn own_rules(
     said: &Said,
     dwellers: &Dwellers,
 ) -> ClosingRules {
-    let mut rules = BTreeMap::new();
+    let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::new());
     let now_ms = wall_ms();
     for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
         let lease = said.leases.get(&it.contract);
         let lease = lease.filter(|lease| lease.is_closed && lease.until_ms > now_ms);
         let Some(lease) = lease else { continue };
-        let ranges = lease.ranges.iter().map(|range| range.local).collect();
-        let reached = Arc::new(second.ranges(ranges));
+        let reached = by_lease.entry(it.contract).or_insert_with(|| {
+            let ranges = lease.ranges.iter().map(|range| range.local).collect();
+            let mut reached = second.ranges(ranges);
+            reached.extend(said.services(&it.contract).iter().copied().map(IpNet::from));
+            Arc::new(reached)
+        });
+        let reached = reached.clone();
         rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached });
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
