@@ -85,6 +85,15 @@ impl<'a> Service<'a> {
         .await?;
         make(self.provider, LOCAL, OTHER, Some(self.own_address)).await?;
         self.is_called_there(&self.own).await?;
+        self.calls_no_heir().await?;
+        // Until then the node's rules have been enough; from then on the guests' own are.
+        for number in [1, 2] {
+            self.provider.on_nth_machine(number, "nft delete table ip mercato").await?;
+        }
+        self.calls_no_heir().await.context("without the rules of the nodes")
+    }
+
+    async fn calls_no_heir(&self) -> Result<()> {
         let user = User::new(self.home, NAMESPACE);
         for guest in &self.callers {
             let found = Found::again(&user, guest, &self.own).await?;
