@@ -140,9 +140,9 @@ pub(crate) type TellServices = Arc<dyn Fn(BTreeSet<IpAddr>) + Send + Sync>;
 
 /// Whom a lease's task tells what it finds.
 pub(crate) struct Telling {
-    /// The agent.
+    /// Takes what the agent is told.
     pub(crate) report: Report,
-    /// Whoever closes guests.
+    /// Takes what whoever closes guests is told.
     pub(crate) services: TellServices,
 }
 

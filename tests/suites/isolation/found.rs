@@ -60,7 +60,7 @@ impl Targets {
         Ok(Self { there, home: None, guest, pods })
     }
 
-    /// None but that one.
+    /// The same, with nobody to be tried but that one.
     pub(crate) fn only(&self, address: IpAddr) -> Self {
         Self { there: [(address, courier::PORT)].into(), home: None, ..self.clone() }
     }

@@ -69,7 +69,7 @@ type Source = (Kind, Option<String>);
 /// A guest object; none if it lacks our marks.
 type Told = (Source, Change<Option<Read>>);
 
-/// A guest object.
+/// A guest object, as far as it is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Read {
     /// As the session sees it.

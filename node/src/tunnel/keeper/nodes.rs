@@ -130,8 +130,7 @@ impl Keeper {
         for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
             let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
             let of = closed_guests(&self.pods).filter(|it| lease.is_closed && it.contract == *id);
-            let closed: Vec<_> = of.map(|it| it.guest).collect();
-            let services = (!closed.is_empty()).then(|| said.services(id)).unwrap_or_default();
+            let closed = of.map(|it| it.guest).collect();
             let ranges = self.lease_ranges.entry(*id).or_default();
             if **ranges != now {
                 *ranges = Arc::new(now);
@@ -142,7 +141,7 @@ impl Keeper {
                 pods: self.end.pods(id, common),
                 guests: lease.side == Side::Provider,
                 closed,
-                services,
+                services: said.services(id),
             });
         }
         wishes

@@ -34,7 +34,7 @@ impl LeftOut {
     pub(super) fn leave(&mut self, leases: &[WishLease]) -> Vec<WishLease> {
         let Self { leases: before, services: closed_before, .. } = std::mem::take(self);
         let (mut told, mut ranges, mut named, mut pods) = (Vec::new(), BTreeSet::new(), 0, 0);
-        let mut room = limits::NODE_SERVICES;
+        let (mut room, none) = (limits::NODE_SERVICES, Arc::default());
         for lease in leases {
             let new = lease.ranges.iter().filter(|range| !ranges.contains(*range)).count();
             let fits = told.len() < limits::NODE_LEASES
@@ -51,7 +51,8 @@ impl LeftOut {
             ranges.extend(lease.ranges.iter().copied());
             named += lease.ranges.len();
             pods += lease.pods.len();
-            let services = self.reached(&lease.services, &mut room);
+            let reached = if lease.closed.is_empty() { &none } else { &lease.services };
+            let services = self.reached(reached, &mut room);
             told.push(WishLease { services, ..lease.clone() });
         }
         self.ranges.retain(|range| !ranges.contains(range));
@@ -64,7 +65,7 @@ impl LeftOut {
             );
         }
         if self.services > 0 && closed_before == 0 {
-            // Likewise.
+            // Once for each time that it begins.
             tracing::warn!(
                 services = self.services,
                 "nodes are not told of all Services of guests, which are too many: guests that are \
@@ -89,6 +90,8 @@ impl LeftOut {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+
+    use mercato_protocol::node::NodeGuest;
 
     use super::*;
 
@@ -128,12 +131,15 @@ mod tests {
     #[test]
     fn services_without_room_are_left_out_and_their_lease_is_told() {
         let services = |count: usize| Arc::new(vec![Ipv4Addr::LOCALHOST.into(); count]);
-        let with = |count, pod| WishLease { services: services(count), ..lease(7, 1, pod) };
+        let closed = vec![NodeGuest { uid: "a".parse().unwrap(), pod: None }];
+        let of = |count, pod| WishLease { services: services(count), ..lease(7, 1, pod) };
+        let with = |count, pod| WishLease { closed: closed.clone(), ..of(count, pod) };
         let mut left_out = LeftOut::default();
         let told = left_out.leave(&[with(limits::NODE_SERVICES - 1, 1), with(2, 2), with(3, 3)]);
         let counts: Vec<_> = told.iter().map(|lease| lease.services.len()).collect();
         assert_eq!((counts, left_out.services), (vec![limits::NODE_SERVICES - 1, 1, 0], 4));
-        left_out.leave(&[with(2, 2)]);
-        assert_eq!(left_out.services, 0, "there is room again");
+        let told = left_out.leave(&[with(2, 2), of(4, 4)]);
+        assert_eq!((left_out.services, told[0].services.len()), (0, 2), "there is room again");
+        assert!(told[1].services.is_empty(), "nobody is closed");
     }
 }

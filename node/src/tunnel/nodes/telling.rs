@@ -51,9 +51,8 @@ impl Nodes {
                 let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
                 let closed: Vec<_> = here.take(room).cloned().collect();
                 room -= closed.len();
-                let is_for_somebody = |_: &&Arc<Vec<IpAddr>>| !closed.is_empty();
-                let services = Some(&lease.services).filter(is_for_somebody);
-                let services = services.cloned().unwrap_or_default();
+                let has_none = closed.is_empty();
+                let services = if has_none { Arc::default() } else { lease.services.clone() };
                 WishLease {
                     until_ms: lease.until_ms,
                     ranges: lease.ranges.clone(),

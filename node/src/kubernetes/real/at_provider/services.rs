@@ -21,7 +21,7 @@ pub(super) async fn tell(
     let mut warned = false;
     while addresses.changed().await.is_ok() {
         let now = addresses.borrow_and_update().clone();
-        if now.len() > LEASE_SERVICES && !std::mem::replace(&mut warned, true) {
+        if now.iter().nth(LEASE_SERVICES).is_some() && !std::mem::replace(&mut warned, true) {
             // Once for each start of the lease.
             tracing::warn!(contract = %contract.short(), services = now.len(), most = LEASE_SERVICES,
                 "guests have more Services than are opened to them: those that are closed do not \
@@ -30,7 +30,7 @@ pub(super) async fn tell(
         to(now);
         sleep(limits::SERVICES_GATHER).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]
