@@ -72,6 +72,8 @@ pub(crate) const GATE_ASKS: usize = 64;
 pub(crate) const GATE_BIND: Duration = Duration::from_secs(5);
 /// Who asks for a guest has so long, from the connection to the answer.
 pub(crate) const GATE_TIME: Duration = Duration::from_secs(5);
+/// Changes of the Services of a lease are gathered for so long before its guests' rules change again.
+pub(crate) const SERVICES_GATHER: Duration = Duration::from_secs(1);
 /// Guests that are kept closed on one node: as many as its rules have.
 pub(crate) const CLOSED: usize = 512;
 /// Each guest is looked at so often, and made good what somebody has changed.

@@ -153,6 +153,11 @@ pub const NODE_LEASE_RANGES: usize = 64 * NODE_LEASES;
 pub const NODE_PODS: usize = 4_096;
 /// Guests in it that are closed, of all leases together.
 pub const NODE_GUESTS: usize = 512;
+/// Addresses of Services of one lease that its closed guests reach: as many as a guest namespace
+/// holds.
+pub const LEASE_SERVICES: usize = 512;
+/// The same in a snapshot, of all leases together.
+pub const NODE_SERVICES: usize = 4_096;
 /// Addresses in it of pods that are nobody's closed guests: two each of as many as a kubelet runs
 /// where somebody has shown most.
 pub const NODE_OTHERS: usize = 2_048;

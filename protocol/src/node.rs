@@ -119,8 +119,12 @@ pub struct NodeLease {
     pub pods: Vec<IpAddr>,
     /// Whether these pods are guests of the other cluster: then they alone call its ranges.
     pub guests: bool,
-    /// The guests on this node that are closed: they reach these ranges, and nobody else.
+    /// The guests on this node that are closed: they reach these ranges and these Services, and
+    /// nobody else.
     pub closed: Vec<NodeGuest>,
+    /// The addresses that this cluster has given to the lease's own Services: for those guests alone,
+    /// and by no way of ours.
+    pub services: Vec<IpAddr>,
 }
 
 /// A guest that is closed on its node.
@@ -180,6 +184,7 @@ impl Snapshot {
         at_most("ranges of leases", of_leases, limits::NODE_LEASE_RANGES)?;
         at_most("pods", count(|lease| lease.pods.len()), limits::NODE_PODS)?;
         at_most("guests", count(|lease| lease.closed.len()), limits::NODE_GUESTS)?;
+        at_most("Services", count(|lease| lease.services.len()), limits::NODE_SERVICES)?;
         let ranges: BTreeSet<_> = self.ranges.iter().collect();
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
         at_most("other pods", self.others.len(), limits::NODE_OTHERS)?;
@@ -225,7 +230,11 @@ impl NodeLease {
         ensure(pods.len() == self.pods.len(), "a pod comes twice")?;
         let closed: BTreeSet<_> = self.closed.iter().map(|guest| &guest.uid).collect();
         ensure(closed.len() == self.closed.len(), "a guest comes twice")?;
-        ensure(self.guests || self.closed.is_empty(), "a guest of nobody")
+        ensure(self.guests || self.closed.is_empty(), "a guest of nobody")?;
+        at_most("Services of a lease", self.services.len(), limits::LEASE_SERVICES)?;
+        let services: BTreeSet<_> = self.services.iter().collect();
+        ensure(services.len() == self.services.len(), "a Service comes twice")?;
+        ensure(!self.closed.is_empty() || self.services.is_empty(), "a Service for nobody")
     }
 }
 
@@ -252,5 +261,12 @@ wire_map!(NodeWay {
     9 => pool_v6,
     10 => gate,
 });
-wire_map!(NodeLease { 1 => left_ms, 2 => ranges, 3 => pods, 4 => guests, 5 => closed });
+wire_map!(NodeLease {
+    1 => left_ms,
+    2 => ranges,
+    3 => pods,
+    4 => guests,
+    5 => closed,
+    6 => services,
+});
 wire_map!(NodeGuest { 1 => uid, 2 => pod });

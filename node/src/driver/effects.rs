@@ -17,7 +17,7 @@ use mercato_protocol::id::{ContractId, PublicKey};
 use super::outbound::Outbound;
 use super::tunnels::LeaseTunnels;
 use super::{Driver, Streams, news, wire};
-use crate::kubernetes::{LeaseHandle, Work};
+use crate::kubernetes::{LeaseHandle, TellServices, Telling, Work};
 use crate::telemetry::{Queue, Way};
 
 impl Driver {
@@ -155,7 +155,8 @@ impl Driver {
         let handle = self.handle.clone();
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
-        let lease = LeaseHandle::start(&**cluster, desire, report, peer);
+        let services = self.tell_services(contract);
+        let lease = LeaseHandle::start(&**cluster, desire, Telling { report, services }, peer);
         match &self.tunnels {
             Some(tunnels) => tunnels.lease(&said, lease.node_cell()),
             None => lease.set_tunnel(TunnelWord::Off { reason: NO_GATEWAY.to_owned() }),
@@ -174,6 +175,16 @@ impl Driver {
         tokio::spawn(async move {
             handle.tell(Input::Lease(contract, LeaseInput::Guest(no))).await;
         });
+    }
+
+    /// Takes the addresses of a lease's Services, wherever somebody closes guests.
+    fn tell_services(&self, contract: ContractId) -> TellServices {
+        let tunnels = self.tunnels.clone();
+        Arc::new(move |addresses| {
+            if let Some(tunnels) = &tunnels {
+                tunnels.services(contract, addresses);
+            }
+        })
     }
 
     /// Tells the tunnels' task something, if there is one.

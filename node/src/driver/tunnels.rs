@@ -1,5 +1,6 @@
 //! What the driver tells whoever keeps the tunnels of leases. None of it waits.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +27,10 @@ pub(crate) trait LeaseTunnels: Send + Sync {
 
     /// Packets for this pod are carried no longer.
     fn unmap(&self, contract: ContractId, pod: &PodId);
+
+    /// Provider: this cluster has given these addresses to Services of the lease's guest namespaces,
+    /// and no others.
+    fn services(&self, contract: ContractId, addresses: BTreeSet<IpAddr>);
 
     /// By which addresses this cluster's own pods are known.
     fn own(&self, own: OwnRanges);

@@ -7,7 +7,8 @@
 pub(crate) mod real;
 pub(crate) mod simulated;
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -134,6 +135,17 @@ pub(crate) enum Work {
 /// Tells the agent; waits while it is behind.
 pub(crate) type Report = Arc<dyn Fn(Input) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// Takes all the addresses that Services of a lease's guest namespaces have now.
+pub(crate) type TellServices = Arc<dyn Fn(BTreeSet<IpAddr>) + Send + Sync>;
+
+/// Whom a lease's task tells what it finds.
+pub(crate) struct Telling {
+    /// Takes what the agent is told.
+    pub(crate) report: Report,
+    /// Takes what whoever closes guests is told.
+    pub(crate) services: TellServices,
+}
+
 /// What a lease's task is given.
 pub(crate) struct LeaseTask {
     pub(crate) contract: ContractId,
@@ -145,6 +157,8 @@ pub(crate) struct LeaseTask {
     pub(crate) work: mpsc::Receiver<Work>,
     /// Takes what there is to report.
     pub(crate) report: Report,
+    /// Provider: takes which addresses its Services have.
+    pub(crate) services: TellServices,
     /// Consumer: opens streams at the provider.
     pub(crate) peer: Arc<dyn PeerStreams>,
     /// The bytes of what crosses.
@@ -186,9 +200,10 @@ impl LeaseHandle {
     pub(crate) fn start(
         cluster: &dyn Kubernetes,
         desire: LeaseDesire,
-        report: Report,
+        telling: Telling,
         peer: Arc<dyn PeerStreams>,
     ) -> Self {
+        let Telling { report, services } = telling;
         let (contract, bodies) = (desire.contract.id, Bodies::default());
         let (desire, wanted) = watch::channel(desire);
         let (tunnel, word) = watch::channel(TunnelWord::default());
@@ -200,6 +215,7 @@ impl LeaseHandle {
             tunnel: word,
             work: queue,
             report,
+            services,
             peer,
             bodies: bodies.clone(),
             node: node.clone(),

@@ -12,6 +12,7 @@ use mercato_net::TunnelResponder;
 use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::key::{PodId, Uid};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::terms::NetworkIsolation;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use tokio::sync::{Notify, mpsc};
@@ -32,6 +33,8 @@ pub(crate) struct TunnelHandle {
 pub(super) struct Said {
     pub(super) leases: BTreeMap<ContractId, SaidLease>,
     pub(super) pods: BTreeMap<ContractId, BTreeMap<Uid, SaidPod>>,
+    /// Provider: the addresses here of Services of guest namespaces.
+    services: BTreeMap<ContractId, Arc<Vec<IpAddr>>>,
     pub(super) own: OwnRanges,
     pub(super) peers: BTreeMap<ClusterId, SaidPeer>,
     /// How often anything was said.
@@ -155,6 +158,14 @@ impl LeaseTunnels for TunnelHandle {
         });
     }
 
+    fn services(&self, contract: ContractId, addresses: BTreeSet<IpAddr>) {
+        self.say(|said, _| {
+            // What comes after the end of a lease goes once nothing is left of that.
+            let taken = addresses.into_iter().take(LEASE_SERVICES);
+            said.services.insert(contract, Arc::new(taken.collect()));
+        });
+    }
+
     fn own(&self, own: OwnRanges) {
         self.say(|said, _| said.own = own);
     }
@@ -202,6 +213,13 @@ impl Said {
     fn end(&mut self, contract: &ContractId) {
         self.leases.remove(contract);
         self.pods.remove(contract);
+        self.services.remove(contract);
+    }
+
+    /// The Services that the closed guests of a lease reach, by their addresses here, as many as a
+    /// node takes of one lease.
+    pub(super) fn services(&self, contract: &ContractId) -> Arc<Vec<IpAddr>> {
+        self.services.get(contract).cloned().unwrap_or_default()
     }
 
     /// Clusters with which a lease is in force here.

@@ -60,6 +60,11 @@ impl Targets {
         Ok(Self { there, home: None, guest, pods })
     }
 
+    /// The same, with nobody to be tried but that one.
+    pub(crate) fn only(&self, address: IpAddr) -> Self {
+        Self { there: [(address, courier::PORT)].into(), home: None, ..self.clone() }
+    }
+
     /// The same, with a pod of home's.
     pub(crate) fn and(&self, home: IpAddr) -> Self {
         Self { home: Some(home), ..self.clone() }

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "who is not answered is waited for")]
 
 mod found;
+mod service;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use mercato_tests::wait;
 use tokio::sync::Mutex;
 
 use found::{Found, Targets};
+use service::Service;
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
 const PODS: usize = 8;
@@ -97,6 +99,9 @@ async fn closed(stage: &Stage) -> Result<()> {
     targets.are_reached_otherwise(guest, false).await.context("from a guest")?;
     ensure!(guest.ping(known.seen_as, 1).await? == 1, "a guest does not reach its home by ping");
     timer.step("a guest's first instructions find home alone");
+    let service = Service::open(rome, turin, &targets).await.context("a Service")?;
+    service.is_called_alone().await?;
+    timer.step("guests of both nodes call the Service of their namespace, and no other");
     targets.is_not_called(turin, LOCAL, "scout").await?;
     timer.step("no neighbour calls a guest");
 
@@ -110,6 +115,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     let restarted = Found::again(&guests, "scout", &targets).await?;
     ensure!(restarted == Found::default(), "while all start again it found {restarted:?}");
     Sender::Pod(user, "near").tcp(far, 100_000, "closed").await.context("afterwards")?;
+    service.closes().await?;
     timer.step("neither without rules nor while all start again does it find more");
     sold_while_proven(&home, &provider, &agents).await?;
     timer.step("without a program on a node nothing is sold so, and with it again");

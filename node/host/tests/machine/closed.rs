@@ -2,21 +2,25 @@
 //! not: whether a frame has left is seen at the node's end of the pair.
 
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use anyhow::{Context as _, Result, ensure};
+use ipnet::IpNet;
 use mercato_host::Closed;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::cluster::{PATIENCE, said};
+use crate::cluster::{PATIENCE, nft, said};
 use crate::frames::icmp;
 use crate::namespace::Namespace;
 use crate::packets::{PORT, exchange, has_nothing, rises, socket};
 use crate::pods::{
-    LATER, NODE, NODE_V6, OTHER, OTHER_V6, POD, POD_V6, Pods, REACHED, REACHED_V6, wanted,
+    LATER, NODE, NODE_V6, OTHER, OTHER_V6, POD, POD_V6, Pods, REACHED, REACHED_V6, SERVICE, wanted,
 };
 use crate::state::all_of;
 use crate::tries::{Tries, plain_tries, raw_tries, raw_tries_of_six};
+
+/// Of a Service that the pod may reach.
+const OWN_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 7);
 
 fn leaves(pods: &Pods, tries: &Tries) -> Result<()> {
     for (name, sends) in tries {
@@ -223,6 +227,46 @@ pub(crate) fn a_change_keeps_connections() -> Result<()> {
     stream.write_all(b"?")?;
     rises(|| pods.dropped(), before)?;
     exchange(&pod, &socket(&pods.outside, LATER, 0)?, LATER).context("whom it may still reach")?;
+    Ok(())
+}
+
+/// By the address that its node gives another destination to, and by no other one: answers come from
+/// it, and not from who is behind it.
+pub(crate) fn a_service_is_reached_by_its_address() -> Result<()> {
+    let pods = Pods::new()?;
+    let rules = format!("add rule ip others services ip daddr {OWN_SERVICE} dnat to {REACHED}");
+    nft(&pods.node, &rules)?;
+    let [pod, outside] = [socket(&pods.pod, POD, 0)?, socket(&pods.outside, REACHED, 0)?];
+    let other = socket(&pods.other, OTHER, 0)?;
+    let to_other = SocketAddr::new(SERVICE.into(), other.local_addr()?.port());
+    let to_outside = SocketAddr::new(OWN_SERVICE.into(), outside.local_addr()?.port());
+    exchange(&pod, &outside, OWN_SERVICE).context("before it is closed")?;
+    exchange(&pod, &other, SERVICE).context("before it is closed")?;
+    let none = Closed { reached: [].into(), ..wanted() };
+    let alone = Closed { reached: [IpNet::from(IpAddr::from(OWN_SERVICE))].into(), ..wanted() };
+    for close in [Pods::close, Pods::close_at_node] {
+        close(&pods, &alone)?;
+        let source = exchange(&pod, &outside, OWN_SERVICE)?;
+        ensure!(source == IpAddr::from(POD), "it came from {source}");
+        let dropped = || {
+            // One of the two is not there.
+            let counts = [pods.dropped(), pods.dropped_at_node()];
+            Ok(counts.into_iter().filter_map(Result::ok).sum())
+        };
+        let refused = |at: SocketAddr, why: &str| -> Result<()> {
+            let before = dropped()?;
+            pod.send_to(b"?", at)?;
+            rises(dropped, before).with_context(|| why.to_owned())
+        };
+        refused(to_other, "another Service")?;
+        has_nothing(&other)?;
+        refused(outside.local_addr()?, "who is behind it")?;
+        // Also in what goes on.
+        close(&pods, &none)?;
+        refused(to_outside, "a Service that has gone")?;
+        has_nothing(&outside)?;
+        said(&pods.pod, "nft flush ruleset")?;
+    }
     Ok(())
 }
 

@@ -168,6 +168,42 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
     Ok(())
 }
 
+/// Whatever a Service has behind it, its node sees whom the packet goes to in the end: of an address
+/// that has become another's a guest has nothing.
+pub(crate) fn services_lead_guests_to_other_clusters_alone() -> Result<()> {
+    let ground = Ground::new()?;
+    let Pods { node, pod, other, .. } = &ground.pods;
+    let service = |last: u8| Ipv4Addr::new(10, 96, 0, last);
+    let behind = [
+        (service(7), &ground.far, FAR, None),
+        (service(8), other, OTHER, Some(["forward", ELSEWHERE])),
+        (service(9), node, NODE[1], Some(["input", TO_NODE])),
+    ];
+    let mut sockets = Vec::new();
+    for (address, place, to, dropped_by) in behind {
+        nft(node, &format!("add rule ip others services ip daddr {address} dnat to {to}"))?;
+        let [guest, behind] = [socket(pod, POD, 0)?, socket(place, to, 0)?];
+        exchange(&guest, &behind, address).with_context(|| format!("{address}, by no guest"))?;
+        sockets.push((guest, behind, address, dropped_by));
+    }
+    ground.with_guests(&[POD.into()])?;
+    for (guest, behind, address, dropped_by) in sockets {
+        for (from, who) in [(&socket(pod, POD, 0)?, "a guest"), (&guest, "who was no guest")] {
+            let Some([chain, comment]) = dropped_by else {
+                let source = exchange(from, &behind, address).context(who)?;
+                ensure!(source == IpAddr::from(POD), "it came from {source}");
+                continue;
+            };
+            let dropped = || ground.dropped(POD.into(), chain, comment);
+            let before = dropped()?;
+            from.send_to(b"?", (address, behind.local_addr()?.port()))?;
+            rises(dropped, before).with_context(|| format!("{address}, by {who}"))?;
+            has_nothing(&behind)?;
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn others_do_not_call_guests() -> Result<()> {
     let ground = Ground::new()?;
     let Pods { pod, other, outside, .. } = &ground.pods;

@@ -96,9 +96,14 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 22] {
+fn of_guests() -> [(&'static str, Test); 24] {
     [
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
+        (
+            "services_lead_guests_to_other_clusters_alone",
+            guests::services_lead_guests_to_other_clusters_alone,
+        ),
+        ("a_closed_pod_reaches_a_service", closed::a_service_is_reached_by_its_address),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
         ("forged_guests_are_dropped", guests::forged_guests_are_dropped),
         ("guests_have_few_protocols", guests::guests_have_few_protocols),

@@ -2,14 +2,15 @@
 //! contract's label, config maps, secrets, Services and their endpoints in each guest namespace,
 //! since the daemon reads no others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use mercato_offload::guest::{Input, Observed};
-use mercato_offload::key::Item;
+use mercato_offload::key::{Item, ObjectKind};
 use serde_json::Value;
 
 use super::shared::Shared;
@@ -35,10 +36,16 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
                     seen.add(&shared, &mut streams, SERVICE, Some(life));
                     seen.add(&shared, &mut streams, ENDPOINT_SLICE, Some(life));
                 }
+                seen.say_addresses(&shared);
                 loop {
                     tokio::select! {
                         Some((source, change)) = streams.next() => {
-                            if let Some(input) = seen.take(source, change) {
+                            let is_service = source.0 == SERVICE;
+                            let input = seen.take(source, change);
+                            if is_service {
+                                seen.say_addresses(&shared);
+                            }
+                            if let Some(input) = input {
                                 shared.tell(input).await;
                             }
                         }
@@ -59,8 +66,17 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
 
 /// One watch: a kind, and the namespace if it is not the whole cluster.
 type Source = (Kind, Option<String>);
-/// A guest object as the session sees it; none if it lacks our marks.
-type Told = (Source, Change<Option<Observed>>);
+/// A guest object; none if it lacks our marks.
+type Told = (Source, Change<Option<Read>>);
+
+/// A guest object, as far as it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Read {
+    /// As the session sees it.
+    observed: Observed,
+    /// A Service's own, as long as it is there.
+    addresses: BTreeSet<IpAddr>,
+}
 
 /// What each watch has told.
 #[derive(Default)]
@@ -71,7 +87,7 @@ struct Known {
     /// Of the namespace, with which it ends.
     life: Option<Life>,
     /// None before its first list.
-    all: Option<BTreeMap<Item, Observed>>,
+    all: Option<BTreeMap<Item, Read>>,
 }
 
 impl Seen {
@@ -90,48 +106,120 @@ impl Seen {
         let labels = format!("{CONTRACT}={}", shared.context().contract);
         let which = life.map(Selection::within).unwrap_or_default().labels(labels);
         let reader = shared.clone();
-        let read = move |object: Value| reader.observe(&object);
+        let read = move |object: Value| Read::of(reader.observe(&object)?, &object).into();
         let changes = changes(&shared.cluster, kind, which, read);
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
     }
 
     /// Whatever is told of one object is passed on; a list only as part of the
     /// whole, once every watch has had its first.
-    fn take(&mut self, source: Source, change: Change<Option<Observed>>) -> Option<Input> {
+    fn take(&mut self, source: Source, change: Change<Option<Read>>) -> Option<Input> {
         let known = &mut self.0.get_mut(&source)?.all;
         match change {
             Change::Synced(all) => {
                 let all = all.into_iter().flatten();
-                *known = Some(all.map(|one| (one.item.clone(), one)).collect());
+                *known = Some(all.map(|one| (one.observed.item.clone(), one)).collect());
                 let whole: Option<Vec<_>> =
                     self.0.values().map(|known| known.all.as_ref()).collect();
                 let whole = whole?.into_iter().flat_map(BTreeMap::values);
-                Some(Input::Synced(whole.cloned().collect()))
+                Some(Input::Synced(whole.map(|one| one.observed.clone()).collect()))
             }
             Change::Changed(one) => {
                 let one = one?;
-                known.get_or_insert_default().insert(one.item.clone(), one.clone());
-                Some(Input::Observed(one))
+                let item = one.observed.item.clone();
+                known.get_or_insert_default().insert(item, one.clone());
+                Some(Input::Observed(one.observed))
             }
             Change::Deleted(one) => {
-                let item = one?.item;
+                let item = one?.observed.item;
                 known.get_or_insert_default().remove(&item);
                 Some(Input::Gone(item))
             }
         }
     }
+
+    /// Before the session hears of it: an address that is given up may be another's soon.
+    fn say_addresses(&self, shared: &Shared) {
+        let now = self.addresses();
+        shared.addresses.send_if_modified(|before| {
+            let is_new = *before != now;
+            *before = now;
+            is_new
+        });
+    }
+
+    fn addresses(&self) -> BTreeSet<IpAddr> {
+        let all = self.0.values().filter_map(|known| known.all.as_ref());
+        all.flat_map(BTreeMap::values).flat_map(|one| &one.addresses).copied().collect()
+    }
+}
+
+impl Read {
+    /// The API server writes "None" where a Service has no address, and gives up those of one that
+    /// is being deleted. Whoever is in a tunnel has an address of IPv4 for certain.
+    fn of(observed: Observed, object: &Value) -> Self {
+        let (spec, mut addresses) = (&object["spec"], BTreeSet::new());
+        let Item::Object(key) = &observed.item else { return Self { observed, addresses } };
+        if key.kind == ObjectKind::Service && object["metadata"]["deletionTimestamp"].is_null() {
+            let all = spec["clusterIPs"].as_array().into_iter().flatten();
+            let parsed = all.filter_map(|address| address.as_str()?.parse().ok());
+            addresses.extend(parsed.filter(IpAddr::is_ipv4));
+        }
+        Self { observed, addresses }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use mercato_offload::key::{ObjectKind, key};
+    use mercato_offload::key::key;
     use mercato_protocol::id::Digest;
+    use serde_json::json;
 
     use super::*;
 
     fn observed(name: &str) -> Observed {
         let item = Item::Object(key(ObjectKind::ConfigMap, "shop", name));
         Observed { item, digest: Digest::of(b""), pod: None }
+    }
+
+    fn read(name: &str) -> Read {
+        Read::of(observed(name), &Value::Null)
+    }
+
+    fn service(name: &str, addresses: &[&str], deleted: bool) -> Option<Read> {
+        let item = Item::Object(key(ObjectKind::Service, "shop", name));
+        let deletion = deleted.then_some("2026-01-01T00:00:00Z");
+        let object = json!({ "metadata": { "deletionTimestamp": deletion },
+            "spec": { "clusterIP": addresses.first(), "clusterIPs": addresses } });
+        Some(Read::of(Observed { item, digest: Digest::of(b""), pod: None }, &object))
+    }
+
+    #[test]
+    fn services_have_addresses_as_long_as_they_are_there() {
+        let source = (SERVICE, Some("shop-rome".to_owned()));
+        let mut seen = Seen([(source.clone(), Known { life: None, all: None })].into());
+        let mut after = |change| {
+            seen.take(source.clone(), change);
+            seen.addresses().into_iter().map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        let [web, api] = ["10.96.0.7", "10.96.0.8"];
+        let both = [web, "fd00:10:96::7"];
+        let all = vec![
+            service("web", &both, false),
+            service("members", &["None"], false),
+            service("late", &[], false),
+        ];
+        assert_eq!(after(Change::Synced(all)), [web]);
+        assert_eq!(after(Change::Changed(service("api", &[api], false))), [web, api]);
+        assert_eq!(after(Change::Changed(service("web", &both, true))), [api]);
+        assert_eq!(after(Change::Deleted(service("api", &[api], false))), [""; 0]);
+        assert_eq!(after(Change::Changed(service("web", &[web], false))), [web]);
+        assert_eq!(after(Change::Synced(vec![None])), [""; 0]);
+        let mut map = observed("web");
+        let says = json!({ "spec": { "clusterIPs": [web] } });
+        assert!(Read::of(map.clone(), &says).addresses.is_empty(), "it is no Service");
+        map.item = service("web", &[], false).unwrap().observed.item;
+        assert_eq!(Read::of(map, &says).addresses.len(), 1);
     }
 
     #[test]
@@ -141,9 +229,9 @@ mod tests {
         let of = [(pods.clone(), unlisted()), (maps.clone(), unlisted())];
         let mut seen = Seen(BTreeMap::from(of));
         assert_eq!(seen.take(pods.clone(), Change::Synced(vec![])), None);
-        let whole = seen.take(maps.clone(), Change::Synced(vec![Some(observed("a")), None]));
+        let whole = seen.take(maps.clone(), Change::Synced(vec![Some(read("a")), None]));
         assert_eq!(whole, Some(Input::Synced(vec![observed("a")])));
-        let gone = seen.take(maps.clone(), Change::Deleted(Some(observed("a"))));
+        let gone = seen.take(maps.clone(), Change::Deleted(Some(read("a"))));
         assert_eq!(gone, Some(Input::Gone(observed("a").item)));
         assert_eq!(seen.take(pods, Change::Synced(vec![])), Some(Input::Synced(vec![])));
         // A further namespace: nothing is the whole again until it is listed.
@@ -151,6 +239,6 @@ mod tests {
         assert_eq!(seen.take(maps, Change::Synced(vec![])), None);
         // One that is left: nothing of it is the lease's any more.
         let left = (CONFIG_MAP, Some("left".into()));
-        assert_eq!(seen.take(left, Change::Changed(Some(observed("b")))), None);
+        assert_eq!(seen.take(left, Change::Changed(Some(read("b")))), None);
     }
 }

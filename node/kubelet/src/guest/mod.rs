@@ -12,6 +12,8 @@ mod write;
 
 pub(crate) use write::release_patch;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mercato_offload::forge::GuestContext;
@@ -67,6 +69,7 @@ impl GuestSide {
             inputs,
             capacity,
             guests,
+            addresses: watch::Sender::default(),
             failing: Mutex::default(),
             turns,
             stop,
@@ -84,6 +87,12 @@ impl GuestSide {
         let living = begin(&mut lives, &context);
         self.context.send_replace(Arc::new(context));
         self.living.send_replace(living);
+    }
+
+    /// The addresses of this cluster that Services of the guest namespaces have, as far as these carry
+    /// the marks of the contract; each change from now on.
+    pub fn service_addresses(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
+        self.shared.addresses.subscribe()
     }
 
     /// Makes the guest object of this body, which came by this route, or updates it.

@@ -1,6 +1,7 @@
 //! What following and writing the guests of one lease have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mercato_offload::forge::{self, GuestContext, Refusal};
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) capacity: Mutex<Capacity>,
     pub(super) guests: Guests,
+    /// Those that Services of the guest namespaces have now.
+    pub(super) addresses: watch::Sender<BTreeSet<IpAddr>>,
     /// Why items could not be written; each entry goes with its item.
     pub(super) failing: Mutex<BTreeMap<Item, Repeated>>,
     /// One lease does not take all the requests of a cluster, nor their memory.

@@ -2,6 +2,7 @@
 //! desire until nothing is left. What the guests are is the session's to say.
 
 mod namespace;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -105,8 +106,10 @@ impl AtProvider {
             }
             pending::<()>().await;
         };
-        // They go on together, so that neither can keep the other waiting.
-        tokio::select! { () = telling => {} () = self.perform_all(&side) => {} }
+        let services =
+            services::tell(side.service_addresses(), self.task.services.clone(), contract);
+        // They go on together, so that none can keep another waiting.
+        tokio::select! { () = telling => {} () = services => {} () = self.perform_all(&side) => {} }
     }
 
     async fn perform_all(&mut self, side: &GuestSide) {

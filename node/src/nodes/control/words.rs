@@ -76,6 +76,8 @@ pub(crate) struct WishLease {
     pub(crate) guests: bool,
     /// The guests that are closed.
     pub(crate) closed: Vec<NodeGuest>,
+    /// The addresses here of the lease's Services, which they reach.
+    pub(crate) services: Arc<Vec<IpAddr>>,
 }
 
 impl Order {
@@ -108,6 +110,7 @@ impl Wish {
             pods: lease.pods.clone(),
             guests: lease.guests,
             closed: lease.closed.clone(),
+            services: lease.services.to_vec(),
         };
         let leases = left.map(lease).collect();
         let others = if way.is_some() { self.others.clone() } else { Vec::new() };
@@ -148,6 +151,7 @@ mod tests {
             pods: vec![],
             guests: false,
             closed: vec![],
+            services: Arc::default(),
         };
         let leases =
             vec![lease(1_000, &[first]), lease(5_000, &[second]), lease(6_000, &[first, second])];

@@ -80,6 +80,7 @@ struct Lease {
     pods: Vec<IpAddr>,
     guests: bool,
     closed: Vec<NodeGuest>,
+    services: Vec<IpAddr>,
 }
 
 impl Force {
@@ -104,6 +105,7 @@ impl Force {
             pods: lease.pods,
             guests: lease.guests,
             closed: lease.closed,
+            services: lease.services,
         });
         let word = Word { connection, version };
         let leases: Vec<_> = leases.collect();
@@ -164,6 +166,7 @@ impl Force {
         for lease in leases.iter().filter(|lease| !lease.closed.is_empty()) {
             let mut ranges = lease.ranges.iter().copied().collect();
             of_both(&mut ranges, way);
+            ranges.extend(lease.services.iter().copied().map(IpNet::from));
             let reached = Arc::new(ranges);
             guests.extend(lease.closed.iter().map(|guest| {
                 let rule = GuestRule { pod: guest.pod, reached: reached.clone() };
@@ -241,132 +244,4 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
 }
 
 #[cfg(test)]
-mod tests {
-    use mercato_protocol::node::NodeLease;
-
-    use mercato_protocol::tunnel::SECOND_POOL;
-
-    use super::super::testing::{lease, snapshot, way};
-    use super::*;
-
-    fn heard(version: u64, at_ms: u64, leases: Vec<NodeLease>) -> Heard {
-        Heard { connection: 1, at_ms, snapshot: Some(snapshot(version, leases)) }
-    }
-
-    fn set_up(force: &Force) -> Wanted {
-        match force.target() {
-            Target::SetUp(wanted) => *wanted,
-            other @ (Target::Stay | Target::Leave | Target::Nothing | Target::Refuse) => {
-                panic!("{other:?}")
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_there_at_the_start_stays_for_a_while() {
-        let mut force = Force::new(1_000);
-        assert_eq!((force.target(), force.word()), (Target::Stay, None));
-        let until_ms = force.next_ms().unwrap();
-        assert_eq!(until_ms, 1_000 + limits::FOLLOW_EARLIER_MS);
-        force.end(until_ms - 1);
-        assert_eq!(force.target(), Target::Stay);
-        force.end(until_ms);
-        assert_eq!((force.target(), force.next_ms()), (Target::Refuse, None));
-        force.hear(heard(1, until_ms, Vec::new()));
-        assert_eq!(set_up(&force).node, way().address);
-    }
-
-    #[test]
-    fn a_snapshot_is_all_that_is_wanted() {
-        let mut force = Force::new(0);
-        let one = lease(9_000, &["10.201.0.0/24"], &["10.42.0.5"]);
-        let two = lease(9_000, &["10.201.0.0/24", "10.202.0.0/24"], &["10.42.0.5", "10.42.0.6"]);
-        force.hear(heard(1, 50, vec![one, two]));
-        let wanted = set_up(&force);
-        wanted.check().unwrap();
-        assert_eq!((wanted.pool, wanted.node), (way().pool, way().address));
-        assert_eq!(wanted.ranges.len(), 2);
-        assert_eq!(wanted.pods.len(), 2);
-        assert_eq!(wanted.way, Way::Through(way().gateway));
-        let overlay = wanted.overlay.unwrap();
-        assert_eq!(overlay.nodes, BTreeMap::from([(way().gateway, way().gateway_machine)]));
-        assert_eq!((overlay.local, overlay.mtu), (way().machine, way().mtu));
-        assert_eq!((overlay.vni, u32::from(overlay.port)), (way().vni, way().port));
-        force.hear(heard(2, 60, vec![lease(9_000, &[], &["10.42.0.7"])]));
-        let wanted = set_up(&force);
-        assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
-        assert_eq!(force.word(), Some(Word { connection: 1, version: 2 }));
-        let none = Snapshot { way: None, ..snapshot(3, Vec::new()) };
-        force.hear(Heard { connection: 1, at_ms: 70, snapshot: Some(none) });
-        assert_eq!(force.target(), Target::Nothing);
-    }
-
-    #[test]
-    fn what_is_of_the_second_family_follows_from_the_first() {
-        let mut force = Force::new(0);
-        let pods = ["10.42.0.5", "fd42::5"];
-        let mut heard = heard(1, 50, vec![lease(9_000, &["10.201.0.0/24"], &pods)]);
-        let way = heard.snapshot.as_mut().and_then(|it| it.way.as_mut()).unwrap();
-        way.pool_v6 = Some(SECOND_POOL.into());
-        force.hear(heard);
-        let wanted = set_up(&force);
-        wanted.check().unwrap();
-        let node = "fd4d:6572:6361:746f::10.200.0.7".parse().unwrap();
-        assert_eq!(wanted.second, Some(Place { pool: SECOND_POOL.into(), node }));
-        assert!(wanted.ranges.contains(&"fd4d:6572:6361:746f::10.201.0.0/120".parse().unwrap()));
-        assert_eq!((wanted.ranges.len(), wanted.pods.len()), (2, 2));
-        let nodes = wanted.overlay.unwrap().nodes;
-        assert_eq!(
-            nodes[&"fd4d:6572:6361:746f::10.200.0.1".parse().unwrap()],
-            nodes[&self::way().gateway]
-        );
-    }
-
-    #[test]
-    fn the_daemons_own_machine_is_left_to_it() {
-        let own = || Heard { connection: 1, at_ms: 0, snapshot: None };
-        let mut force = Force::new(0);
-        force.hear(own());
-        force.end(limits::FOLLOW_EARLIER_MS);
-        assert_eq!((force.target(), force.word(), force.next_ms()), (Target::Leave, None, None));
-        force.hear(heard(1, 0, vec![lease(500, &[], &["10.42.0.5"])]));
-        assert_eq!(set_up(&force).pods.len(), 1);
-        force.hear(own());
-        assert_eq!((force.target(), force.end(1_000)), (Target::Leave, 0));
-    }
-
-    #[test]
-    fn each_lease_ends_by_the_clock_and_the_way_after_the_last() {
-        let mut force = Force::new(0);
-        let leases = [lease(500, &["10.201.0.0/24"], &[]), lease(700, &[], &["10.42.0.5"])];
-        force.hear(heard(1, 1_000, leases.to_vec()));
-        assert_eq!(force.next_ms(), Some(1_500));
-        assert_eq!(force.end(1_499), 0);
-        assert_eq!(force.end(1_500), 1);
-        let wanted = set_up(&force);
-        assert_eq!((wanted.ranges.len(), wanted.pods.len()), (0, 1));
-        let over_ms = 1_700 + limits::FOLLOW_ENDED_MS;
-        assert_eq!((force.next_ms(), force.end(1_700)), (Some(1_700), 1));
-        assert_eq!((force.next_ms(), force.end(over_ms - 1)), (Some(over_ms), 0));
-        assert!(set_up(&force).pods.is_empty(), "what comes yet is refused for a while");
-        force.end(over_ms);
-        assert_eq!((force.target(), force.next_ms()), (Target::Nothing, None));
-    }
-
-    #[test]
-    fn guests_alone_call_their_homes() {
-        let mut force = Force::new(0);
-        let guests = NodeLease { guests: true, ..lease(500, &["10.202.0.0/24"], &["10.42.0.5"]) };
-        force.hear(heard(1, 1_000, vec![lease(700, &["10.201.0.0/24"], &[]), guests]));
-        let wanted = set_up(&force);
-        assert_eq!(wanted.homes, ["10.202.0.0/24".parse().unwrap()].into());
-        assert_eq!(wanted.ranges.len(), 2);
-    }
-
-    #[test]
-    fn a_lease_that_lasts_for_ever_is_none_that_has_ended() {
-        let mut force = Force::new(0);
-        force.hear(heard(1, 1_000, vec![lease(u64::MAX, &[], &["10.42.0.5"])]));
-        assert_eq!(force.end(u64::MAX - 1), 0);
-    }
-}
+mod tests;

@@ -102,6 +102,7 @@ pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
         pods: pods.iter().map(|pod| pod.parse().unwrap()).collect(),
         guests: false,
         closed: vec![],
+        services: vec![],
     }
 }
 

@@ -229,6 +229,7 @@ async fn a_node_and_a_daemon_understand_each_other() {
         pods: Vec::new(),
         guests: true,
         closed: vec![],
+        services: Arc::default(),
     };
     let wish = Wish { version: 7, way: Some(way()), leases: vec![lease], others: vec![] };
     orders.send_replace(Order::Have(Arc::new(wish)));

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
@@ -20,7 +21,7 @@ use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
 use crate::tunnel::nodes::{Dwellers, Nodes};
 use crate::tunnel::second::Second;
-use crate::tunnel::words::Said;
+use crate::tunnel::words::{Said, SaidLease};
 
 /// A guest that is to be closed.
 pub(super) struct ClosedGuest<'a> {
@@ -64,19 +65,29 @@ pub(super) fn own_rules(
     said: &Said,
     dwellers: &Dwellers,
 ) -> ClosingRules {
-    let mut rules = BTreeMap::new();
+    let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::new());
     let now_ms = wall_ms();
     for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
         let lease = said.leases.get(&it.contract);
         let lease = lease.filter(|lease| lease.is_closed && lease.until_ms > now_ms);
         let Some(lease) = lease else { continue };
-        let ranges = lease.ranges.iter().map(|range| range.local).collect();
-        let reached = Arc::new(second.ranges(ranges));
+        let reached = by_lease
+            .entry(it.contract)
+            .or_insert_with(|| Arc::new(reached(&it.contract, lease, second, said)));
+        let reached = reached.clone();
         rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached });
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
     ClosingRules { port, guests: rules, others: Arc::new(others) }
+}
+
+/// Whom guests of a lease reach: the ranges of their home, and the Services of their namespaces. These
+/// are addresses of this cluster, by which nobody else is reached, in a tunnel or here.
+fn reached(id: &ContractId, lease: &SaidLease, second: &Second, said: &Said) -> BTreeSet<IpNet> {
+    let mut reached = second.ranges(lease.ranges.iter().map(|range| range.local).collect());
+    reached.extend(said.services(id).iter().copied().map(IpNet::from));
+    reached
 }
 
 /// The guests of this node, as far as they are closed.
@@ -209,3 +220,55 @@ impl OwnGuests {
 /// Nobody could hold a guest back.
 const NO_IMAGE: &str = "the owner has named no image for the gates of guests: set \
                         gateway.nodes.image";
+
+#[cfg(test)]
+mod tests {
+    use mercato_broker::Side;
+    use mercato_offload::address::MappedRange;
+    use mercato_protocol::id::{ClusterId, NegotiationId};
+    use mercato_protocol::limits::LEASE_SERVICES;
+    use mercato_protocol::tunnel::SECOND_POOL;
+
+    use super::*;
+    use crate::driver::LeaseTunnels as _;
+    use crate::tunnel::words::TunnelHandle;
+
+    const LEASE: ContractId = NegotiationId([1; 16]);
+    const OTHER: ContractId = NegotiationId([2; 16]);
+
+    fn lease() -> SaidLease {
+        let [inner, local] = ["10.202.3.0/25", "10.201.3.0/25"].map(|it| it.parse().unwrap());
+        SaidLease {
+            side: Side::Provider,
+            cluster: ClusterId([1; 32]),
+            until_ms: u64::MAX,
+            ranges: vec![MappedRange { inner, local }],
+            is_closed: true,
+            node: Arc::default(),
+            said: 1,
+        }
+    }
+
+    #[test]
+    fn guests_reach_the_services_of_their_own_lease_until_it_ends() {
+        let (tunnels, heard) = TunnelHandle::new();
+        let service = |of: u16| IpAddr::from([10, 96, (of >> 8) as u8, of as u8]);
+        tunnels.services(LEASE, [service(7)].into());
+        tunnels.services(OTHER, [service(8)].into());
+        let mut second = Second::default();
+        second.mind(Ok(Some(SECOND_POOL)));
+        let reached = |of| reached(of, &lease(), &second, &heard.now());
+        let nets = ["10.201.3.0/25", "fd4d:6572:6361:746f::10.201.3.0/121", "10.96.0.7/32"];
+        assert_eq!(reached(&LEASE), nets.map(|net| net.parse().unwrap()).into());
+        let mut said = heard.now();
+        said.leases.insert(LEASE, lease());
+        let ways: Vec<_> = [false, true].map(|of_guests| said.ranges(of_guests)).into();
+        assert!(ways.iter().all(|ways| ways.len() == 1), "no way leads there: {ways:?}");
+        tunnels.services(LEASE, [service(9)].into());
+        assert!(!reached(&LEASE).contains(&service(7).into()), "it is given up");
+        tunnels.services(LEASE, (0..=LEASE_SERVICES as u16).map(service).collect());
+        assert_eq!(reached(&LEASE).len(), 2 + LEASE_SERVICES);
+        tunnels.forget(LEASE);
+        assert_eq!((reached(&LEASE).len(), reached(&OTHER).len()), (2, 3));
+    }
+}

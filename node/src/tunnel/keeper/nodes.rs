@@ -141,6 +141,7 @@ impl Keeper {
                 pods: self.end.pods(id, common),
                 guests: lease.side == Side::Provider,
                 closed,
+                services: said.services(id),
             });
         }
         wishes

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_protocol::limits;
@@ -16,6 +17,8 @@ pub(super) struct LeftOut {
     pods: BTreeSet<IpAddr>,
     /// How many leases they are of.
     leases: usize,
+    /// How many Services closed guests do not reach.
+    services: usize,
 }
 
 impl LeftOut {
@@ -29,8 +32,9 @@ impl LeftOut {
 
     /// Those of the leases that nodes are told, the first ones; keeps what the others have.
     pub(super) fn leave(&mut self, leases: &[WishLease]) -> Vec<WishLease> {
-        let before = std::mem::take(self).leases;
+        let Self { leases: before, services: closed_before, .. } = std::mem::take(self);
         let (mut told, mut ranges, mut named, mut pods) = (Vec::new(), BTreeSet::new(), 0, 0);
+        let (mut room, none) = (limits::NODE_SERVICES, Arc::default());
         for lease in leases {
             let new = lease.ranges.iter().filter(|range| !ranges.contains(*range)).count();
             let fits = told.len() < limits::NODE_LEASES
@@ -47,7 +51,9 @@ impl LeftOut {
             ranges.extend(lease.ranges.iter().copied());
             named += lease.ranges.len();
             pods += lease.pods.len();
-            told.push(lease.clone());
+            let reached = if lease.closed.is_empty() { &none } else { &lease.services };
+            let services = self.reached(reached, &mut room);
+            told.push(WishLease { services, ..lease.clone() });
         }
         self.ranges.retain(|range| !ranges.contains(range));
         if self.leases > 0 && before == 0 {
@@ -58,14 +64,34 @@ impl LeftOut {
                  reach those that are left out, nor are reached by them"
             );
         }
+        if self.services > 0 && closed_before == 0 {
+            // Once for each time that it begins.
+            tracing::warn!(
+                services = self.services,
+                "nodes are not told of all Services of guests, which are too many: guests that are \
+                 closed do not reach those that are left out"
+            );
+        }
         told
+    }
+
+    /// As many of a lease's Services as there is room for; keeps how many the others are.
+    fn reached(&mut self, services: &Arc<Vec<IpAddr>>, room: &mut usize) -> Arc<Vec<IpAddr>> {
+        let fit = services.len().min(*room);
+        *room -= fit;
+        self.services += services.len() - fit;
+        match fit == services.len() {
+            true => services.clone(),
+            false => Arc::new(services[..fit].to_vec()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
-    use std::sync::Arc;
+
+    use mercato_protocol::node::NodeGuest;
 
     use super::*;
 
@@ -77,6 +103,7 @@ mod tests {
             pods: vec![Ipv4Addr::from(pod).into()],
             guests: true,
             closed: vec![],
+            services: Arc::default(),
         }
     }
 
@@ -99,5 +126,20 @@ mod tests {
         assert!(!left_out.has_range(&all[2].ranges[0]));
         left_out.leave(&all[1..]);
         assert!(!left_out.has_pod(other.pods[0]), "there is room again");
+    }
+
+    #[test]
+    fn services_without_room_are_left_out_and_their_lease_is_told() {
+        let services = |count: usize| Arc::new(vec![Ipv4Addr::LOCALHOST.into(); count]);
+        let closed = vec![NodeGuest { uid: "a".parse().unwrap(), pod: None }];
+        let of = |count, pod| WishLease { services: services(count), ..lease(7, 1, pod) };
+        let with = |count, pod| WishLease { closed: closed.clone(), ..of(count, pod) };
+        let mut left_out = LeftOut::default();
+        let told = left_out.leave(&[with(limits::NODE_SERVICES - 1, 1), with(2, 2), with(3, 3)]);
+        let counts: Vec<_> = told.iter().map(|lease| lease.services.len()).collect();
+        assert_eq!((counts, left_out.services), (vec![limits::NODE_SERVICES - 1, 1, 0], 4));
+        let told = left_out.leave(&[with(2, 2), of(4, 4)]);
+        assert_eq!((left_out.services, told[0].services.len()), (0, 2), "there is room again");
+        assert!(told[1].services.is_empty(), "nobody is closed");
     }
 }

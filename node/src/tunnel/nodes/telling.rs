@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_protocol::limits;
@@ -50,11 +51,14 @@ impl Nodes {
                 let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
                 let closed: Vec<_> = here.take(room).cloned().collect();
                 room -= closed.len();
+                let has_none = closed.is_empty();
+                let services = if has_none { Arc::default() } else { lease.services.clone() };
                 WishLease {
                     until_ms: lease.until_ms,
                     ranges: lease.ranges.clone(),
                     pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
                     guests: lease.guests,
+                    services,
                     closed,
                 }
             };

@@ -85,6 +85,7 @@ fn lease(pods: &[&str]) -> WishLease {
         pods: pods.iter().map(|pod| address(pod)).collect(),
         guests: false,
         closed: vec![],
+        services: Arc::default(),
     }
 }
 

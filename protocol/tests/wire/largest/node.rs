@@ -38,13 +38,26 @@ pub(super) fn to_node() -> [ToNode; 4] {
     let each = limits::NODE_LEASE_RANGES / limits::NODE_LEASES;
     let last = |n: usize| u32::try_from(limits::NODE_RANGES - 1 - n).unwrap();
     let named = (0..each).map(last).collect();
-    let lease =
-        NodeLease { left_ms: MAX, ranges: named, pods: vec![], guests: true, closed: vec![] };
+    let lease = NodeLease {
+        left_ms: MAX,
+        ranges: named,
+        pods: vec![],
+        guests: true,
+        closed: vec![],
+        services: vec![],
+    };
     let mut leases = vec![lease; limits::NODE_LEASES];
     let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
     leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
     let guest = |n| NodeGuest { uid: format!("{n:064}").parse().unwrap(), pod: Some(address(n)) };
     leases[0].closed = (0..limits::NODE_GUESTS).map(guest).collect();
+    // Each needs a guest: a few leases share them.
+    let sharing = limits::NODE_SERVICES / limits::LEASE_SERVICES;
+    let guests = leases[0].closed.split_off(0);
+    for (nth, guests) in guests.chunks(limits::NODE_GUESTS / sharing).enumerate() {
+        leases[nth].closed = guests.to_vec();
+        leases[nth].services = (0..limits::LEASE_SERVICES).map(address).collect();
+    }
     let others = (0..limits::NODE_OTHERS).map(address).collect();
     [
         ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges, others }),

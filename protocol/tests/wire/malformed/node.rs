@@ -19,7 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
     ];
     let (way, ranges) = (Some(samples::node_way()), vec![range(); 2]);
-    let (leases, others) = (vec![], vec![]);
+    let (leases, others, services) = (vec![], vec![], limits::LEASE_SERVICES);
     let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases, ranges, others });
     let refused = ToNode::Refused { text: "x".repeat(limits::LINE_BYTES + 1) };
     let to = [
@@ -32,6 +32,9 @@ pub(super) fn cases() -> Vec<Case> {
         ("a range that is not there", with(|lease| lease.ranges = vec![1]), "Invalid"),
         ("a guest of nobody", with(|lease| lease.closed = vec![samples::guest()]), "Invalid"),
         ("a guest twice", with(twice_closed), "Invalid"),
+        ("a Service twice", with(|lease| serving(lease, 1, 2)), "Invalid"),
+        ("too many Services", with(|lease| serving(lease, services, 1)), "TooLong"),
+        ("a Service for nobody", with(unserved), "Invalid"),
         ("a range twice", unchecked(&twice), "Invalid"),
         ("another pod twice", besides(Some(samples::node_way()), 2), "Invalid"),
         ("other pods without a way", besides(None, 1), "Invalid"),
@@ -76,11 +79,25 @@ fn lease() -> NodeLease {
         pods: vec!["10.42.1.7".parse().unwrap()],
         guests: false,
         closed: vec![],
+        services: vec![],
     }
 }
 
 fn twice_closed(lease: &mut NodeLease) {
     (lease.guests, lease.closed) = (true, vec![samples::guest(); 2]);
+}
+
+fn unserved(lease: &mut NodeLease) {
+    serving(lease, 1, 0);
+    lease.closed.clear();
+}
+
+/// With a guest that reaches so many Services, of which the last is said so often.
+fn serving(lease: &mut NodeLease, count: usize, again: usize) {
+    (lease.guests, lease.closed) = (true, vec![samples::guest()]);
+    let service = |n: usize| [10, 96, (n >> 8) as u8, n as u8].into();
+    lease.services = (0..count).map(service).collect();
+    lease.services.extend(vec![service(count); again]);
 }
 
 /// With a lease of which something is changed.

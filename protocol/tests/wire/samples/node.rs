@@ -57,6 +57,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         pods: vec!["10.42.1.7".parse().unwrap()],
         guests: true,
         closed: vec![guest()],
+        services: vec!["10.96.0.7".parse().unwrap()],
     };
     let both = NodeLease {
         pods: vec!["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()],

@@ -11,7 +11,8 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     let three = join(&mut nodes, "n3", 2, None);
     let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
     let closed = vec![guest("a"), guest("b")];
-    let lease = WishLease { guests: true, closed, ..lease(&[]) };
+    let services = Arc::new(vec![address("10.96.0.7")]);
+    let lease = WishLease { guests: true, closed, services, ..lease(&[]) };
     let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
     let others = [("n2", "10.42.2.9"), ("n1", "10.42.1.9")];
     let others = others.map(|(node, at)| (node.to_owned(), [address(at)].into()));
@@ -26,6 +27,8 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     assert_eq!(tell(&dwellers).0.len(), 2, "one more is something new");
     assert_eq!(wish(&two).leases[0].closed, [guest("a")]);
     assert!(wish(&three).leases[0].closed.is_empty());
+    let services = |order| wish(order).leases[0].services.len();
+    assert_eq!((services(&two), services(&three)), (1, 0), "what the guest reaches");
     assert!(nodes.is_own("n1") && !nodes.is_own("n2") && nodes.is_known());
 }
 

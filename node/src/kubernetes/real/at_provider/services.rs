@@ -1,0 +1,78 @@
+//! Which addresses of this cluster the Services of a lease have is told to whoever closes its guests.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use mercato_protocol::id::ContractId;
+use mercato_protocol::limits::LEASE_SERVICES;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::kubernetes::TellServices;
+use crate::limits;
+
+/// Tells each change as long as it is asked to, those of a moment at once: each is other rules for
+/// all guests of the lease, and home makes Services as it likes.
+pub(super) async fn tell(
+    mut addresses: watch::Receiver<BTreeSet<IpAddr>>,
+    to: TellServices,
+    contract: ContractId,
+) {
+    let mut warned = false;
+    while addresses.changed().await.is_ok() {
+        let now = addresses.borrow_and_update().clone();
+        if now.iter().nth(LEASE_SERVICES).is_some() && !std::mem::replace(&mut warned, true) {
+            // Once for each start of the lease.
+            tracing::warn!(contract = %contract.short(), services = now.len(), most = LEASE_SERVICES,
+                "guests have more Services than are opened to them: those that are closed do not \
+                 reach the others");
+        }
+        to(now);
+        sleep(limits::SERVICES_GATHER).await;
+    }
+    std::future::pending::<()>().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use mercato_protocol::id::NegotiationId;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn changes_of_a_moment_are_told_at_once() {
+        let (addresses, receiver) = watch::channel(BTreeSet::new());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tells = told.clone();
+        let to = Arc::new(move |now: BTreeSet<IpAddr>| tells.lock().unwrap().push(now.len()));
+        let _telling = Telling(tokio::spawn(tell(receiver, to, NegotiationId([5; 16]))));
+        tokio::task::yield_now().await;
+        assert!(told.lock().unwrap().is_empty(), "nothing is listed yet");
+        for last in [1, 2, 3] {
+            addresses.send_modify(|all| {
+                all.insert([10, 96, 0, last].into());
+            });
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*told.lock().unwrap(), [1], "the first at once");
+        let comes = async |count: usize| {
+            while told.lock().unwrap().len() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        comes(2).await;
+        addresses.send_replace(BTreeSet::new());
+        comes(3).await;
+        assert_eq!(*told.lock().unwrap(), [1, 3, 0]);
+    }
+
+    struct Telling(tokio::task::JoinHandle<()>);
+
+    impl Drop for Telling {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A Service of home that guests call by its address over there, and one that is none of theirs.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::Cluster;
+use mercato_tests::courier;
+use mercato_tests::user::User;
+use mercato_tests::wait;
+use serde_json::{Value, json};
+
+use super::found::{Found, Targets};
+use super::{GUESTS, LOCAL, NAMESPACE, NODE};
+
+/// The pod of home's that is behind the one, and what that is called.
+const NEAR: &str = "near";
+/// The same of the provider's own.
+const OTHER: &str = "neighbour-1";
+/// How long what changes takes to be so everywhere, at most: far more than it does.
+const SOON: Duration = Duration::from_secs(30);
+/// Guests that are made, at most, until there is one on each node.
+const CALLERS: usize = 8;
+
+/// A Service in front of home's pod, by its address over there.
+pub(crate) struct Service<'a> {
+    home: &'a Cluster,
+    provider: &'a Cluster,
+    own: Targets,
+    own_address: IpAddr,
+    /// One of the provider's own, in front of a pod that its neighbours reach.
+    other: Targets,
+    /// A guest on each node.
+    callers: Vec<String>,
+}
+
+impl<'a> Service<'a> {
+    /// Makes both, and guests who call.
+    pub(crate) async fn open(
+        home: &'a Cluster,
+        provider: &'a Cluster,
+        targets: &Targets,
+    ) -> Result<Self> {
+        make(home, NAMESPACE, NEAR, None).await?;
+        make(provider, LOCAL, OTHER, None).await?;
+        wait::until("the Service has an endpoint over there", SOON, || async {
+            let label = format!("kubernetes.io/service-name={NEAR}");
+            let slices = ["-n", GUESTS, "get", "endpointslices", "-l", &label, "-o", "json"];
+            let slices: Value = serde_json::from_str(&provider.kubectl(&slices).await?.ok()?)?;
+            Ok(slices["items"][0]["endpoints"][0]["conditions"]["ready"] == true)
+        })
+        .await?;
+        let own_address = address(provider, GUESTS, NEAR).await?;
+        let own = targets.only(own_address);
+        let other = targets.only(address(provider, LOCAL, OTHER).await?);
+        let callers = callers(home, provider).await?;
+        let this = Self { home, provider, own, own_address, other, callers };
+        this.is_called_there(&this.other).await?;
+        Ok(this)
+    }
+
+    /// Guests call the one, and not the other.
+    pub(crate) async fn is_called_alone(&self) -> Result<()> {
+        let user = User::new(self.home, NAMESPACE);
+        for guest in &self.callers {
+            wait::until(&format!("{guest} calls the Service"), SOON, || async {
+                Ok(Found::again(&user, guest, &self.own).await? == self.own.all())
+            })
+            .await?;
+            let other = Found::again(&user, guest, &self.other).await?;
+            ensure!(other == Found::default(), "{guest} calls turin's Service: {other:?}");
+        }
+        Ok(())
+    }
+
+    /// With the Service its address goes: another one of turin's that gets it is not called.
+    pub(crate) async fn closes(&self) -> Result<()> {
+        self.is_called_alone().await.context("after all have started again")?;
+        User::new(self.home, NAMESPACE).kubectl(&["delete", "service", NEAR]).await?;
+        wait::until("the Service is gone over there", SOON, || async {
+            let there = ["-n", GUESTS, "get", "services", "-o", "name"];
+            Ok(!self.provider.kubectl(&there).await?.ok()?.contains(NEAR))
+        })
+        .await?;
+        make(self.provider, LOCAL, OTHER, Some(self.own_address)).await?;
+        self.is_called_there(&self.own).await?;
+        self.calls_no_heir().await?;
+        // Until then the node's rules have been enough; from then on the guests' own are.
+        for number in [1, 2] {
+            self.provider.on_nth_machine(number, "nft delete table ip mercato").await?;
+        }
+        self.calls_no_heir().await.context("without the rules of the nodes")
+    }
+
+    async fn calls_no_heir(&self) -> Result<()> {
+        let user = User::new(self.home, NAMESPACE);
+        for guest in &self.callers {
+            let found = Found::again(&user, guest, &self.own).await?;
+            ensure!(found == Found::default(), "{guest} calls whoever has got it: {found:?}");
+        }
+        Ok(())
+    }
+
+    /// Waits until the provider's own pods reach them.
+    async fn is_called_there(&self, targets: &Targets) -> Result<()> {
+        let user = User::new(self.provider, LOCAL);
+        wait::until("a pod of turin's own calls turin's Service", SOON, || async {
+            Ok(Found::again(&user, "scout", targets).await? == targets.all())
+        })
+        .await
+    }
+}
+
+/// Makes guests until there is one on each of the two nodes.
+async fn callers(home: &Cluster, provider: &Cluster) -> Result<Vec<String>> {
+    let user = User::new(home, NAMESPACE).on(NODE);
+    let (mut nodes, mut callers) = (BTreeSet::new(), Vec::new());
+    for number in 1..=CALLERS {
+        let name = format!("caller-{number}");
+        user.start(&name, "sleep 36000", &[]).await?;
+        let pod = format!("pod/{name}");
+        user.kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]).await?;
+        let there = ["get", "pod", &name, "-o", "jsonpath={.spec.nodeName}"];
+        if nodes.insert(User::new(provider, GUESTS).kubectl(&there).await?) {
+            callers.push(name);
+        }
+        if nodes.len() == 2 {
+            return Ok(callers);
+        }
+    }
+    anyhow::bail!("all guests are on {nodes:?}")
+}
+
+/// In front of the pod of its name, of whichever address.
+async fn make(cluster: &Cluster, namespace: &str, pod: &str, at: Option<IpAddr>) -> Result<()> {
+    let name = if at.is_some() { "heir" } else { pod };
+    let service = json!({ "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": { "selector": { "run": pod }, "clusterIP": at,
+            "ports": [{ "port": courier::PORT }] } });
+    cluster.apply(&service.to_string()).await
+}
+
+async fn address(cluster: &Cluster, namespace: &str, name: &str) -> Result<IpAddr> {
+    let get = ["-n", namespace, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}"];
+    let said = cluster.kubectl(&get).await?.ok()?;
+    said.trim().parse().with_context(|| format!("{name} has the address {said:?}"))
+}
