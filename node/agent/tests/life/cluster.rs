@@ -9,7 +9,7 @@ use mercato_agent::{
     TunnelNews,
 };
 use mercato_broker::Side;
-use mercato_offload::address::{GuestAddress, MappedRange, Reach};
+use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home::{self, HomePod, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
