@@ -165,3 +165,6 @@ pub const SERVICES_WAIT: Duration = Duration::from_secs(10);
 pub const TOKEN_RETRY: Duration = Duration::from_secs(10);
 /// A pod that could not be asked for is asked for again after this long.
 pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);
+
+/// How often it is looked at which endpoints guests do not know: what is so twice is told.
+pub(crate) const LEFT_OUT_LOOK: Duration = Duration::from_secs(10);

@@ -12,6 +12,7 @@ use mercato_offload::placement::export::{Departure, staying};
 use tokio::sync::mpsc;
 
 use super::pods::Seen;
+use super::reflected::{LeftOut, Reflection};
 use super::services::{Environment, Services};
 use super::shared::Shared;
 use super::write;
@@ -35,7 +36,7 @@ pub(super) fn follow(
             let pods = changes(&shared.cluster, POD, bound, |pod| Seen::read(&pod));
             let pods = pods.filter_map(async |change| change.known());
             let mut pods = std::pin::pin!(pods);
-            let services = Services::new(shared.cluster.clone(), shared.reflection());
+            let services = Services::new(shared.cluster.clone(), reflection(&shared));
             let mut teller = Teller { shared: &shared, environments: BTreeMap::new(), services };
             loop {
                 tokio::select! {
@@ -63,6 +64,16 @@ pub(super) fn follow(
         tokio::select! { () = shared.stop.cancelled() => {} () = following => {} }
     }
     .boxed()
+}
+
+/// The way to the session for what is no pod's alone, and to the owners of that.
+fn reflection(shared: &Arc<Shared>) -> Reflection {
+    let (bodies, inputs) = (shared.bodies.clone(), shared.inputs.clone());
+    let (ranges, shared) = (shared.ranges.clone(), shared.clone());
+    let left_out: LeftOut = Arc::new(move |key, refusal| {
+        tokio::spawn(write::object_refused(shared.clone(), key, refusal));
+    });
+    Reflection { bodies, inputs, ranges, left_out }
 }
 
 struct Teller<'a> {

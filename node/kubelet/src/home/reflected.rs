@@ -2,9 +2,10 @@
 //! lease hears of them: whole once both are known, and then each change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use mercato_offload::address::MappedRange;
-use mercato_offload::forge::{Slice, export_service, export_slice};
+use mercato_offload::forge::{Refusal, SERVICE_NAME, export_service, export_slice};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
 use mercato_protocol::id::Digest;
@@ -13,6 +14,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::bodies::Bodies;
 use crate::watch::Change;
+
+/// What becomes of endpoints that guests do not know, after how many there are.
+const LEFT_OUT: &str = "left out over there: guests reach pods of this cluster's pod network, and \
+    guests of the same provider";
 
 /// By which ranges the guests of a lease know pods: home's, and each other.
 pub(super) type Ranges = watch::Receiver<Vec<MappedRange>>;
@@ -23,7 +28,12 @@ pub(super) struct Reflection {
     pub(super) bodies: Bodies,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) ranges: Ranges,
+    /// Tells the owner of a Service what guests do not know of it.
+    pub(super) left_out: LeftOut,
 }
+
+/// Takes a Service, and what is left out of it.
+pub(super) type LeftOut = Arc<dyn Fn(ObjectKey, Refusal) + Send + Sync>;
 
 /// What the session knows of one namespace.
 pub(super) struct Reflected {
@@ -34,15 +44,30 @@ pub(super) struct Reflected {
     /// As they are at home: with other ranges something else is sent. Bounded as what an API server
     /// holds of a namespace.
     slices: BTreeMap<String, Value>,
+    /// Services of which guests do not know all endpoints, as it was looked at last.
+    left_out: BTreeMap<String, Missed>,
     /// Whether the first list of each kind has come.
     listed: BTreeMap<ObjectKind, bool>,
+}
+
+/// So many endpoints of a Service are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Missed {
+    endpoints: usize,
+    is_told: bool,
 }
 
 impl Reflected {
     pub(super) fn new(to: Reflection, namespace: &str) -> Self {
         let listed = [ObjectKind::Service, ObjectKind::EndpointSlice].map(|kind| (kind, false));
-        let (told, slices) = (BTreeMap::new(), BTreeMap::new());
-        Self { to, namespace: namespace.to_owned(), told, slices, listed: listed.into() }
+        Self {
+            to,
+            namespace: namespace.to_owned(),
+            told: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            listed: listed.into(),
+        }
     }
 
     /// This became of Services of the namespace.
@@ -98,17 +123,31 @@ impl Reflected {
     }
 
     fn sent(&self, slice: &Value) -> Option<Value> {
-        let Slice { sent, left_out } = export_slice(slice, &self.to.ranges.borrow())?;
-        if left_out > 0 {
-            let name = slice["metadata"]["name"].as_str();
-            tracing::debug!(
-                namespace = self.namespace,
-                name,
-                left_out,
-                "guests know endpoints by no address, and are not told of them"
-            );
+        export_slice(slice, &self.to.ranges.borrow()).map(|slice| slice.sent)
+    }
+
+    /// Tells owners how many endpoints guests do not know, where that was so the last time, too: a
+    /// range that is new is known a moment later.
+    pub(super) fn look_for_left_out(&mut self) {
+        let mut now: BTreeMap<String, usize> = BTreeMap::new();
+        for slice in self.slices.values() {
+            let sent = export_slice(slice, &self.to.ranges.borrow());
+            let left_out = sent.map_or(0, |sent| sent.left_out);
+            let service = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
+            if left_out > 0 {
+                *now.entry(service.to_owned()).or_default() += left_out;
+            }
         }
-        Some(sent)
+        let before = std::mem::take(&mut self.left_out);
+        for (service, endpoints) in now {
+            let known = before.get(&service).filter(|known| known.endpoints == endpoints);
+            if known.is_some_and(|known| !known.is_told) {
+                let key = key(ObjectKind::Service, &self.namespace, &service);
+                let reason = format!("{endpoints} {LEFT_OUT}");
+                (self.to.left_out)(key, Refusal { path: "endpoints".to_owned(), reason });
+            }
+            self.left_out.insert(service, Missed { endpoints, is_told: known.is_some() });
+        }
     }
 
     /// These are all of a kind.
@@ -181,6 +220,8 @@ impl Drop for Reflected {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use serde_json::json;
 
     use super::*;
@@ -197,7 +238,8 @@ mod tests {
         let (inputs, told) = mpsc::channel(8);
         let (tell, ranges) = watch::channel(known_as("100.64.0.0/16"));
         let bodies = Bodies::default();
-        let to = Reflection { bodies: bodies.clone(), inputs, ranges };
+        let left_out: LeftOut = Arc::new(|_, _| ());
+        let to = Reflection { bodies: bodies.clone(), inputs, ranges, left_out };
         Bed { reflected: Reflected::new(to, "shop"), inputs: told, bodies, ranges: tell }
     }
 
@@ -336,6 +378,26 @@ mod tests {
         bed.reflected.on_ranges().await;
         let (_, sent) = bed.one();
         assert_eq!(sent.unwrap()["endpoints"], json!([]), "there, and by no address");
+    }
+
+    #[tokio::test]
+    async fn an_owner_is_told_once_what_is_left_out() {
+        let (mut bed, _) = Bed::listed().await;
+        let seen: Arc<Mutex<Vec<ObjectKey>>> = Arc::default();
+        let told = seen.clone();
+        bed.reflected.to.left_out = Arc::new(move |key, _| told.lock().unwrap().push(key));
+        let mut looks = |slice: (String, Value), times: usize| {
+            bed.reflected.slices.insert(slice.0, slice.1);
+            (0..times).for_each(|_| bed.reflected.look_for_left_out());
+            seen.lock().unwrap().drain(..).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(slice("web-1", "10.1.0.7"), 3), []);
+        assert_eq!(looks(slice("web-2", "192.0.2.7"), 1), [], "it may be known in a moment");
+        assert_eq!(looks(slice("web-2", "192.0.2.8"), 3), [of_service()]);
+        assert_eq!(looks(slice("web-3", "192.0.2.9"), 3), [of_service()], "one more");
+        let gone = [slice("web-2", "10.1.0.8"), slice("web-3", "10.1.0.9")];
+        assert!(gone.into_iter().all(|known| looks(known, 1).is_empty()));
+        assert_eq!(looks(slice("web-2", "192.0.2.7"), 2), [of_service()], "again");
     }
 
     #[tokio::test]

@@ -101,6 +101,7 @@ fn follow(
         let mut reflected = Reflected::new(reflection, life.namespace());
         let all = |kind| changes(&cluster, kind, Selection::within(&life), named);
         let (mut of_services, mut of_slices) = (all(SERVICE), all(ENDPOINT_SLICE));
+        let mut look = tokio::time::interval(limits::LEFT_OUT_LOOK);
         loop {
             tokio::select! {
                 change = of_services.next() => {
@@ -117,6 +118,7 @@ fn follow(
                     let Some(change) = change else { break };
                     reflected.on_slices(change).await;
                 }
+                _ = look.tick() => reflected.look_for_left_out(),
                 // An error means that all of this side ends.
                 Ok(()) = ranges.changed() => reflected.on_ranges().await,
             }
@@ -169,7 +171,8 @@ mod tests {
         let [shop, web] = ["shop", "web"].map(|name| lives.get(name).unwrap().clone());
         let (inputs, _told) = tokio::sync::mpsc::channel(8);
         let (_tell, ranges) = watch::channel(Vec::new());
-        let reflection = Reflection { bodies: Bodies::default(), inputs, ranges };
+        let reflection =
+            Reflection { bodies: Bodies::default(), inputs, ranges, left_out: Arc::new(|_, _| ()) };
         let mut services = Services::new(cluster, reflection);
         services.environment(&shop).await;
         services.environment(&web).await;
@@ -207,7 +210,8 @@ mod tests {
         let (inputs, mut told) = tokio::sync::mpsc::channel(8);
         let (_tell, ranges) = watch::channel(Vec::new());
         let bodies = Bodies::default();
-        let reflection = Reflection { bodies: bodies.clone(), inputs, ranges };
+        let reflection =
+            Reflection { bodies: bodies.clone(), inputs, ranges, left_out: Arc::new(|_, _| ()) };
         let mut services = Services::new(cluster, reflection);
         services.environment(&life).await;
         let all = told.recv().await;

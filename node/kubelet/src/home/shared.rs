@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::pods::{Pods, Seen};
-use super::reflected::{Ranges, Reflection};
+use super::reflected::Ranges;
 use crate::bodies::Bodies;
 use crate::bucket::Bucket;
 use crate::cluster::Cluster;
@@ -53,12 +53,6 @@ impl Shared {
     /// The life of a namespace, if it may be read now.
     pub(super) fn life(&self, namespace: &str) -> Option<Life> {
         self.opted_in.borrow().as_ref().and_then(|known| known.life(namespace))
-    }
-
-    /// The way to the session for what is no pod's alone.
-    pub(super) fn reflection(&self) -> Reflection {
-        let (bodies, inputs) = (self.bodies.clone(), self.inputs.clone());
-        Reflection { bodies, inputs, ranges: self.ranges.clone() }
     }
 
     /// What becomes of a pod of the node, by what is known of its namespace now.
