@@ -45,7 +45,9 @@ impl Lease {
                 Side::Guest(Box::new(side))
             }
         };
-        Self { desire, side, told: None }
+        let mut this = Self { desire, side, told: None };
+        this.knows_ranges();
+        this
     }
 
     /// What is to be of it.
@@ -61,7 +63,17 @@ impl Lease {
             format!("lease {contract:.8} was to be {was:?} and is to be {is:?} again")
         })?;
         self.desire = desire;
+        self.knows_ranges();
         Ok(())
+    }
+
+    /// Its side knows pods by the ranges that the agent says.
+    fn knows_ranges(&mut self) {
+        let LeaseDesire { ranges, own, .. } = &self.desire;
+        match &mut self.side {
+            Side::Home(side) => side.set_ranges([&ranges[..], own].concat()),
+            Side::Guest(side) => side.set_ranges(ranges.clone()),
+        }
     }
 
     /// What watches home's objects, if this is the consumer's side.

@@ -62,11 +62,13 @@ pub enum Bug {
     AddressGivenTwice,
     /// A guest counts as reached once its gateway is asked, not once packets are brought to it.
     ReadyBeforeReached,
+    /// The provider is not told that an endpoint has gone with its pod.
+    EndpointOutlivesPod,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -94,6 +96,7 @@ impl Bug {
         Self::FullDiskIgnored,
         Self::AddressGivenTwice,
         Self::ReadyBeforeReached,
+        Self::EndpointOutlivesPod,
     ];
 }
 

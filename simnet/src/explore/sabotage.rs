@@ -14,7 +14,7 @@ use mercato_agent::{
 use mercato_broker as broker;
 use mercato_cluster_model::sides::Lie;
 use mercato_offload::home::Write;
-use mercato_offload::key::{Item, PodId};
+use mercato_offload::key::{Item, ObjectKind, PodId};
 use mercato_offload::{guest, home};
 use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -118,6 +118,10 @@ impl Sabotage {
                 self.beside.extend(again.map(|work| Effect::Guest(*of, work)));
                 vec![input]
             }
+            (
+                Bug::EndpointOutlivesPod,
+                Input::Lease(_, LeaseInput::Home(home::Input::Object { key, digest: None })),
+            ) if key.kind == ObjectKind::EndpointSlice => Vec::new(),
             (Bug::ReadyBeforeReached, _) => {
                 let early = self.early.remove(&at).unwrap_or_default();
                 std::iter::once(input).chain(early).collect()
@@ -191,7 +195,8 @@ impl Sabotage {
             | Bug::OverwritesOthers
             | Bug::RoomIgnored
             | Bug::OptInIgnored
-            | Bug::FullDiskIgnored => answer,
+            | Bug::FullDiskIgnored
+            | Bug::EndpointOutlivesPod => answer,
         }
     }
 

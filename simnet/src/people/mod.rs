@@ -9,6 +9,7 @@ mod market;
 mod objects;
 mod owners;
 mod price;
+mod services;
 mod story;
 mod trading;
 
@@ -24,6 +25,7 @@ pub(crate) use job::images;
 pub(crate) use market::Market;
 pub(crate) use objects::{MESH, STAYS, namespaces, settings_key};
 pub(crate) use owners::{Look, Owners, by_chance};
+pub(crate) use services::{SLICE, follow_pods};
 pub(crate) use story::Story;
 pub(crate) use trading::Trading;
 

@@ -141,6 +141,8 @@ impl Look<'_> {
             Deed::Edit(_)
             | Deed::Configure
             | Deed::Unconfigure
+            | Deed::Serve
+            | Deed::Unserve
             | Deed::Delete(..)
             | Deed::Force(_)
             | Deed::Evict

@@ -9,6 +9,7 @@ use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
 use super::objects::{pod, pod_key, settings, settings_key, staying, virtual_node};
+use super::services::{service, service_key};
 use crate::engine::dice::Dice;
 use crate::verify::Pods;
 
@@ -25,6 +26,10 @@ pub(crate) enum Deed {
     Configure,
     /// Removes the config map from its namespace.
     Unconfigure,
+    /// Changes the Service, or makes it.
+    Serve,
+    /// Removes the Service from its namespace.
+    Unserve,
     /// Deletes a pod with that grace in seconds.
     Delete(u64, u64),
     /// Removes a pod without waiting for its guest.
@@ -53,10 +58,13 @@ impl Story {
             false => vec![
                 (Move, 0),
                 (Configure, 0),
+                (Serve, 0),
                 (Misplace, 0),
                 (Create(0, false), 3_000),
                 (Edit(0), 2_000),
                 (Configure, 2_000),
+                (Unserve, 2_000),
+                (Serve, 0),
                 (Create(1, true), 7_000),
                 (Delete(0, 5), 0),
                 (Create(0, false), 3_000),
@@ -71,6 +79,7 @@ impl Story {
     /// A buyer's deeds by chance.
     pub(crate) fn of_buyer(dice: &mut Dice) -> Self {
         let mut deeds = vec![(Deed::Move, 0), (Deed::Configure, 0), (Deed::Misplace, 0)];
+        deeds.push((Deed::Serve, 0));
         for _ in 0..dice.within(5..=25) {
             let name = dice.within(0..=2);
             let deed = match dice.within(0..=13) {
@@ -80,6 +89,8 @@ impl Story {
                 7 => Deed::Unconfigure,
                 8..=9 => Deed::Delete(name, dice.within(1..=20)),
                 10 => Deed::Force(name),
+                11 => Deed::Serve,
+                12 => Deed::Unserve,
                 _ => Deed::Wait,
             };
             deeds.push((deed, dice.within(0..=8_000)));
@@ -142,6 +153,8 @@ impl Deed {
             },
             Self::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
             Self::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
+            Self::Serve => kube.apply(now, service(now.mono_ms)).map(drop),
+            Self::Unserve => kube.delete(now, &service_key(), None, Some(0)),
             Self::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
             Self::Force(name) => {
                 if let Some(pod) = kube.get(&pod_key(name)) {

@@ -10,7 +10,7 @@ use mercato_offload::forge::labels;
 use mercato_protocol::negotiation::State;
 use serde_json::{Value, json};
 
-use super::{Violation, disk, ensure};
+use super::{Violation, disk, ensure, services};
 use crate::engine::gateway::Gateway;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
@@ -32,7 +32,7 @@ impl Goal {
         view.everybody_knows()?;
         view.deals_agree(self)?;
         match self {
-            Self::Running => view.pods_agree(),
+            Self::Running => view.pods_agree().and_then(|()| services::agree(sites)),
             Self::Over => view.nothing_is_left(),
         }
     }

@@ -6,6 +6,7 @@ mod goal;
 mod pods;
 mod prompt;
 mod reach;
+mod services;
 mod streams;
 mod violation;
 mod wire;

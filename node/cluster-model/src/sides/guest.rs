@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use mercato_offload::address::MappedRange;
 use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
@@ -44,10 +45,15 @@ impl GuestSide {
         Self {
             context: context(contract),
             taken: BTreeMap::new(),
-            objects: Watch::new(&["Pod", "ConfigMap", "Secret"]),
+            objects: Watch::new(&["Pod", "ConfigMap", "Secret", "Service", "EndpointSlice"]),
             capacity: Capacity::default(),
             lie: None,
         }
+    }
+
+    /// The ranges of pods that guests may call, from now on.
+    pub fn set_ranges(&mut self, ranges: Vec<MappedRange>) {
+        self.context.ranges = ranges;
     }
 
     /// Guest namespaces by home namespace, from now on; makes those that are not there, and
@@ -62,7 +68,9 @@ impl GuestSide {
         namespaces: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
         self.remove(client, |name| namespaces.values().all(|wanted| wanted != name))?;
-        (self.context, self.taken) = (context(contract), BTreeMap::new());
+        let ranges = std::mem::take(&mut self.context.ranges);
+        self.context = GuestContext { ranges, ..context(contract) };
+        self.taken.clear();
         for (home, name) in namespaces {
             let spec = GuestNamespace::of(contract, home, name, &[]);
             let key = Key::new("Namespace", "", name);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use mercato_offload::address::MappedRange;
 use mercato_offload::forge::labels::CONTRACT;
 use mercato_offload::forge::{self, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
@@ -16,6 +17,7 @@ use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use serde_json::Value;
 
+use super::reflected::Reflected;
 use super::watch::{News, Watch};
 use super::{Bodies, Client, Lie, Outcome, found, place};
 use crate::{ApiError, Cluster, Key, text};
@@ -48,6 +50,7 @@ pub struct HomeSide {
     pods: Watch<HomePod>,
     /// With what was told last, if anything was.
     objects: BTreeMap<ObjectKey, Option<Option<Digest>>>,
+    services: Reflected,
     /// The decisions are made from this false fact.
     pub lie: Option<Lie>,
 }
@@ -65,8 +68,14 @@ impl HomeSide {
             namespaces: Namespaces::default(),
             pods: Watch::new(&["Pod"]),
             objects: BTreeMap::new(),
+            services: Reflected::default(),
             lie: None,
         }
+    }
+
+    /// By which ranges guests know pods from now on: home's, and each other.
+    pub fn set_ranges(&mut self, ranges: Vec<MappedRange>) {
+        self.services.set_ranges(ranges);
     }
 
     /// What the virtual node is called, once it is there.
@@ -166,6 +175,7 @@ impl HomeSide {
     /// The watch breaks: the next word is a whole list.
     pub fn relist(&mut self) {
         self.pods.relist();
+        self.services.relist();
     }
 
     /// What the watches have to tell.
@@ -206,6 +216,11 @@ impl HomeSide {
                 news.push(Input::Object { key: key.clone(), digest });
             }
         }
+        let leaving = self.pods.told().filter(|pod| pod.refusal.is_none());
+        let namespaces = leaving.map(|pod| pod.pod.namespace.clone()).collect();
+        // Before the first pod of a namespace comes, and before its last one goes.
+        let services = self.services.news(cluster, *bodies, &namespaces);
+        news.splice(0..0, services);
         news
     }
 

@@ -4,6 +4,7 @@
 
 mod guest;
 mod home;
+mod reflected;
 mod watch;
 
 use mercato_offload::forge::Refusal;

@@ -37,6 +37,11 @@ impl<T: Clone + PartialEq> Watch<T> {
         self.version = None;
     }
 
+    /// What was told last, and is so still.
+    pub(super) fn told(&self) -> impl Iterator<Item = &T> {
+        self.told.values()
+    }
+
     /// All objects are looked at the next time, and what has changed of them is told.
     pub(super) fn look_again(&mut self) {
         self.again = true;

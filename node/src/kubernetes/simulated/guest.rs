@@ -40,6 +40,7 @@ impl Guest {
     async fn adapt(&mut self) {
         let desire = self.task.desire.borrow_and_update().clone();
         let side = &mut self.side;
+        side.set_ranges(desire.ranges.clone());
         let gone = self.cluster.request(&self.task.bodies, |client| match desire.phase {
             Phase::Open { .. } | Phase::Suspended => {
                 side.open(client, &desire.contract, &desire.namespaces).map(|()| false)

@@ -38,6 +38,7 @@ impl Home {
     async fn adapt(&mut self) {
         let desire = self.task.desire.borrow_and_update().clone();
         let side = &mut self.side;
+        side.set_ranges([&desire.ranges[..], &desire.own].concat());
         let done = self.cluster.request(&self.task.bodies, |client| {
             let wall_ms = client.now.wall_ms;
             let admits =

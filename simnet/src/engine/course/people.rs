@@ -6,7 +6,7 @@ use mercato_agent::Input;
 use super::Course;
 use crate::engine::site::cluster_now;
 use crate::engine::trace::note;
-use crate::people::{Act, Look, create, remove};
+use crate::people::{Act, Look, create, follow_pods, remove};
 use crate::verify::Violation;
 
 impl Course {
@@ -63,6 +63,16 @@ impl Course {
     /// The owner of a cluster looks, and does the next thing.
     fn tell_story(&mut self, at: usize) -> Result<(), Violation> {
         let (at_ms, world) = (self.at_ms(), &mut self.world);
+        let kube = &mut world.sites[at].kube;
+        let before = kube.version();
+        // What fails is done at the next look.
+        let followed = follow_pods(kube, cluster_now(at_ms));
+        if let Err(error) = followed {
+            note!(world, at, "not done: {error}");
+        }
+        if world.sites[at].kube.version() != before {
+            world.kube_changed(at)?;
+        }
         let look = Look { at_ms, at, site: &world.sites[at] };
         if let Some((number, command)) = world.people.owners.next_command(look, &world.plan) {
             note!(world, at, "owner asks {number}: {command:?}");

@@ -1,0 +1,67 @@
+//! A Service in the story's namespace, and where its pods are, as the cluster's own controllers say
+//! it: a slice for each pod that runs and has an address.
+
+use std::collections::BTreeMap;
+
+use mercato_cluster_model::{ApiError, Cluster, Key};
+use mercato_offload::forge::SERVICE_NAME;
+use mercato_protocol::time::Now;
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "shop";
+const NAME: &str = "web";
+/// What the names of its slices begin with; the rest is the uid of the pod.
+pub(crate) const SLICE: &str = "web-";
+/// Ports are below, and any but 0.
+const PORTS: u64 = 60_000;
+
+pub(super) fn service_key() -> Key {
+    Key::new("Service", NAMESPACE, NAME)
+}
+
+pub(super) fn service(version: u64) -> Value {
+    json!({ "kind": "Service", "metadata": { "namespace": NAMESPACE, "name": NAME },
+        "spec": { "selector": { "app": NAME }, "ports": [{ "port": 1 + version % PORTS }] } })
+}
+
+/// Brings the slices to where pods are now.
+///
+/// # Errors
+/// Those of [`Cluster::apply`] and [`Cluster::delete`].
+pub(crate) fn follow_pods(kube: &mut Cluster, now: Now) -> Result<(), ApiError> {
+    let wanted = wanted(kube);
+    let there = kube.objects("EndpointSlice").filter(|(key, _)| key.namespace == NAMESPACE);
+    let there: BTreeMap<Key, Value> =
+        there.map(|(key, slice)| (key.clone(), slice["endpoints"].clone())).collect();
+    for key in there.keys().filter(|key| !wanted.contains_key(*key)) {
+        kube.delete(now, key, None, Some(0))?;
+    }
+    for (key, slice) in wanted {
+        if there.get(&key) != Some(&slice["endpoints"]) {
+            kube.apply(now, slice)?;
+        }
+    }
+    Ok(())
+}
+
+fn wanted(kube: &Cluster) -> BTreeMap<Key, Value> {
+    if kube.get(&service_key()).is_none() {
+        return BTreeMap::new();
+    }
+    let pods = kube.objects("Pod").filter(|(key, _)| key.namespace == NAMESPACE);
+    let slices = pods.filter_map(|(_, pod)| {
+        let (metadata, status) = (&pod["metadata"], &pod["status"]);
+        let runs = status["phase"] == "Running" && metadata["deletionTimestamp"].is_null();
+        let address = status["podIP"].as_str().filter(|_| runs)?;
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
+        let name = format!("{SLICE}{}", metadata["uid"].as_str()?);
+        let slice = json!({
+            "kind": "EndpointSlice", "addressType": "IPv4", "ports": [{ "port": 80 }],
+            "metadata": { "namespace": NAMESPACE, "name": name, "labels": { SERVICE_NAME: NAME } },
+            "endpoints": [{ "addresses": [address], "conditions": { "ready": ready } }],
+        });
+        Some((Key::new("EndpointSlice", NAMESPACE, &name), slice))
+    });
+    slices.collect()
+}

@@ -1,0 +1,98 @@
+//! What has to come true of Services: those of a namespace with living guests are at the provider, with
+//! their endpoints, as home has them; none is there that home has not, and none of a namespace
+//! without guests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_cluster_model::Cluster;
+use mercato_offload::forge::labels;
+use serde_json::Value;
+
+use super::{Violation, ensure};
+use crate::engine::sites::Sites;
+use crate::people::SLICE;
+
+/// What is yet to come true, if anything.
+pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
+    for (at, provider) in sites.honest() {
+        let all = provider.kube.objects("Namespace");
+        let of_guests =
+            all.filter(|(_, one)| !one["metadata"]["labels"][labels::CONTRACT].is_null());
+        for (key, _) in of_guests {
+            let there = services(&provider.kube, &key.name);
+            let guests = living(&provider.kube, &key.name);
+            let wanted = wanted(sites, at, &guests);
+            same(&there, &wanted, &guests).map_err(|Violation(what)| {
+                Violation(format!("{} at {}: {what}", key.name, provider.name))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What home has, if there is a tunnel to it, for these guests of a namespace.
+fn wanted<'a>(
+    sites: &'a Sites,
+    at: usize,
+    guests: &BTreeMap<String, &Value>,
+) -> BTreeMap<(&'a str, &'a str), &'a Value> {
+    let Some(guest) = guests.values().next() else { return BTreeMap::new() };
+    let marks = &guest["metadata"]["annotations"];
+    let origin = marks[labels::ORIGIN].as_str().and_then(|id| id.parse().ok());
+    let home = origin.and_then(|id| sites.place_of(id)).map(|home| &sites[home]);
+    let Some(home) = home.filter(|_| sites[at].gateway.is_some()) else { return BTreeMap::new() };
+    if home.gateway.is_none() {
+        return BTreeMap::new();
+    }
+    services(&home.kube, marks[labels::HOME_NAMESPACE].as_str().unwrap_or_default())
+}
+
+/// Services and slices of a namespace, by kind and name.
+fn services<'a>(kube: &'a Cluster, namespace: &str) -> BTreeMap<(&'a str, &'a str), &'a Value> {
+    let all = ["Service", "EndpointSlice"].into_iter().flat_map(|kind| kube.objects(kind));
+    let of_it = all.filter(|(key, _)| key.namespace == namespace);
+    of_it.map(|(key, object)| ((&*key.kind, &*key.name), object)).collect()
+}
+
+/// The guests of a namespace that have not ended, by uid at home.
+fn living<'a>(kube: &'a Cluster, namespace: &str) -> BTreeMap<String, &'a Value> {
+    let pods = kube.objects("Pod").filter(|(key, _)| key.namespace == namespace);
+    let living = pods.filter(|(_, pod)| {
+        !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+    });
+    let named = living.filter_map(|(_, pod)| {
+        Some((pod["metadata"]["labels"][labels::HOME_UID].as_str()?.to_owned(), pod))
+    });
+    named.collect()
+}
+
+fn same(
+    there: &BTreeMap<(&str, &str), &Value>,
+    wanted: &BTreeMap<(&str, &str), &Value>,
+    guests: &BTreeMap<String, &Value>,
+) -> Result<(), Violation> {
+    let names = |all: &BTreeMap<(&str, &str), &Value>| -> BTreeSet<String> {
+        all.keys().map(|(kind, name)| format!("{kind} {name}")).collect()
+    };
+    let (here, home) = (names(there), names(wanted));
+    ensure(here == home, || format!("there are {here:?}, and at home {home:?}"))?;
+    for (key, home) in wanted {
+        let guest = there[key];
+        ensure(guest["spec"]["ports"] == home["spec"]["ports"], || {
+            format!("{} has other ports than at home", key.1)
+        })?;
+        // Of a pod that runs elsewhere guests know no address.
+        let is_of_guest = key.1.strip_prefix(SLICE).is_some_and(|uid| guests.contains_key(uid));
+        ensure(!is_of_guest || endpoints(guest) == endpoints(home), || {
+            format!("{} has other endpoints than at home", key.1)
+        })?;
+    }
+    Ok(())
+}
+
+/// Of each endpoint whether it has an address, and how it is: where two homes have given the same
+/// addresses, guests of one know theirs by others.
+fn endpoints(slice: &Value) -> Vec<(bool, &Value)> {
+    let all = slice["endpoints"].as_array().into_iter().flatten();
+    all.map(|one| (one["addresses"][0].is_string(), &one["conditions"])).collect()
+}
