@@ -129,6 +129,10 @@ impl Reflected {
     /// Tells owners how many endpoints guests do not know, where that was so the last time, too: a
     /// range that is new is known a moment later.
     pub(super) fn look_for_left_out(&mut self) {
+        // Without a tunnel guests know no ranges, and no Service is over there.
+        if self.to.ranges.borrow().is_empty() {
+            return;
+        }
         let mut now: BTreeMap<String, usize> = BTreeMap::new();
         for slice in self.slices.values() {
             let sent = export_slice(slice, &self.to.ranges.borrow());

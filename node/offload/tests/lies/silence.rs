@@ -82,9 +82,14 @@ fn who_is_back_in_time_is_not_missed() {
 #[test]
 fn a_home_that_starts_says_so_of_pods_that_it_has_only_seen() {
     let config =
-        home::Config { cluster: super::told::HOME, provider: super::told::PROVIDER, hops: 0 };
-    let mut home = home::HomeSession::restore(config, []);
+        || home::Config { cluster: super::told::HOME, provider: super::told::PROVIDER, hops: 0 };
+    let mut home = home::HomeSession::restore(config(), []);
     home.handle(NOW, home::Input::Synced(vec![at_home()]));
     let late = Now { mono_ms: NOW.mono_ms + limits::SILENCE_MS, ..NOW };
     assert_eq!(home.handle(late, home::Input::Wake), [write(None, LOST)]);
+    // One that has ended stays as it ended.
+    let mut home = home::HomeSession::restore(config(), []);
+    let ended = home::HomePod { terminal: true, ..at_home() };
+    home.handle(NOW, home::Input::Synced(vec![ended]));
+    assert_eq!(home.handle(late, home::Input::Wake), []);
 }

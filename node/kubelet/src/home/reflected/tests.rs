@@ -178,6 +178,11 @@ async fn an_owner_is_told_once_what_is_left_out() {
     let gone = [slice("web-2", "10.1.0.8"), slice("web-3", "10.1.0.9")];
     assert!(gone.into_iter().all(|known| looks(known, 1).is_empty()));
     assert_eq!(looks(slice("web-2", "192.0.2.7"), 2), [of_service()], "again");
+    // Without a tunnel nothing is over there of which something could be left out.
+    bed.ranges.send_replace(Vec::new());
+    bed.reflected.left_out.clear();
+    (0..3).for_each(|_| bed.reflected.look_for_left_out());
+    assert_eq!(*seen.lock().unwrap(), []);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ impl Pod {
         } else if let Some(report) = &self.report {
             // What runs, or ran, is told of, whatever would be said to it now.
             self.status_write(seen, report, way)?
-        } else if way.is_lost && seen.refusal.is_none() && self.refusal.is_none() {
+        } else if way.is_lost && self.leaves() && self.refusal.is_none() {
             // It ran before this side started, perhaps.
             Write::Status { status: None, outcome: None, reach: lost(seen) }
         } else {
