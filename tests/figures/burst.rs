@@ -1,6 +1,6 @@
 //! Many pods at once: through the virtual node onto Turin's simulated nodes, against as
-//! many in both clusters at the same time without Mercato. Each round has clusters of its
-//! own; the two kinds take turns.
+//! many in both clusters at the same time without Mercato; and their end, all at once. Each round
+//! has clusters of its own; the two kinds take turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -23,6 +23,14 @@ const PODS_OF_NODE: usize = 110;
 
 /// One burst.
 struct Round {
+    /// Until all pods are ready.
+    start: Stretch,
+    /// From the deletion of their owner until there is none.
+    end: Stretch,
+}
+
+/// What some time of it took.
+struct Stretch {
     seconds: f64,
     /// Processor time for each pod in ms, by cluster and part.
     cpu: BTreeMap<(&'static str, &'static str), f64>,
@@ -46,7 +54,11 @@ async fn plain(rome: &Cluster, turin: &Cluster, pods: usize) -> Result<Round> {
     let before = Before::look(rome, turin, &PARTS)?;
     futures::try_join!(lease::deploy(rome, pods), lease::deploy(turin, pods))?;
     futures::try_join!(lease::ready(rome, pods), lease::ready(turin, pods))?;
-    before.round(pods).await
+    let start = before.stretch(pods).await?;
+    let before = Before::look(rome, turin, &PARTS)?;
+    let here = |cluster| lease::delete(cluster, lease::NAMESPACE);
+    futures::try_join!(here(rome), here(turin))?;
+    Ok(Round { start, end: before.stretch(pods).await? })
 }
 
 async fn federated(rome: &Cluster, turin: &Cluster, pods: usize) -> Result<Round> {
@@ -55,10 +67,14 @@ async fn federated(rome: &Cluster, turin: &Cluster, pods: usize) -> Result<Round
     let before = Before::look(rome, turin, &parts)?;
     lease::deploy(rome, pods).await?;
     lease::ready(rome, pods).await?;
-    before.round(pods).await
+    let start = before.stretch(pods).await?;
+    let before = Before::look(rome, turin, &parts)?;
+    lease::delete(rome, lease::NAMESPACE).await?;
+    lease::none(turin, lease::GUESTS).await?;
+    Ok(Round { start, end: before.stretch(pods).await? })
 }
 
-/// How things were when the burst began.
+/// How things were when it began.
 struct Before<'a> {
     at: Instant,
     clusters: Vec<(&'a Cluster, mercato_tests::cluster::audit::Mark)>,
@@ -78,7 +94,7 @@ impl<'a> Before<'a> {
         Ok(Self { at: Instant::now(), clusters, used })
     }
 
-    async fn round(self, pods: usize) -> Result<Round> {
+    async fn stretch(self, pods: usize) -> Result<Stretch> {
         let seconds = self.at.elapsed().as_secs_f64();
         tokio::time::sleep(SETTLE).await;
         let each = |count: u64| count as f64 / pods as f64;
@@ -95,42 +111,57 @@ impl<'a> Before<'a> {
                 writes.insert((side, what), each(count as u64));
             }
         }
-        Ok(Round { seconds, cpu, writes })
+        Ok(Stretch { seconds, cpu, writes })
     }
 }
 
 fn print(pods: usize, without: &[Round], with: &[Round]) {
-    let of = |rounds: &[Round], figure: &dyn Fn(&Round) -> f64| -> Vec<f64> {
-        rounds.iter().map(figure).collect()
+    let rounds = format!("{} rounds of each kind in turns", with.len());
+    table::head(&format!("{pods} pods at once, {rounds}"));
+    table_of("until all are ready", "1.3", without, with, |round| &round.start);
+    table::head(&format!("The end of {pods} pods at once, {rounds}"));
+    table_of("until there is none", "1.5", without, with, |round| &round.end);
+}
+
+/// The rows of what was done, and how many times as long it may take as without Mercato.
+fn table_of(
+    done: &str,
+    goal: &str,
+    without: &[Round],
+    with: &[Round],
+    stretch: fn(&Round) -> &Stretch,
+) {
+    let of = |rounds: &[Round], figure: &dyn Fn(&Stretch) -> f64| -> Vec<f64> {
+        rounds.iter().map(|round| figure(stretch(round))).collect()
     };
-    table::head(&format!("{pods} pods at once, {} rounds of each kind in turns", with.len()));
-    let times = |figure: &dyn Fn(&Round) -> f64| {
+    let times = |figure: &dyn Fn(&Stretch) -> f64| {
         let (ours, plain) = (of(with, figure), of(without, figure));
         spread(&ours.iter().zip(&plain).map(|(ours, plain)| ours / plain).collect::<Vec<_>>())
     };
-    let both = |figure: &dyn Fn(&Round) -> f64, unit: &str| {
+    let both = |figure: &dyn Fn(&Stretch) -> f64, unit: &str| {
         let (ours, plain) = (spread(&of(with, figure)), spread(&of(without, figure)));
         format!("{ours} {unit}; {plain} without")
     };
-    let seconds = |round: &Round| round.seconds;
-    table::row("in times of as many in both clusters without", "1.3", &times(&seconds));
-    table::row("until all are ready", "", &both(&seconds, "s"));
+    let seconds = |it: &Stretch| it.seconds;
+    table::row("in times of as many in both clusters without", goal, &times(&seconds));
+    table::row(done, "", &both(&seconds, "s"));
     for side in SIDES {
-        let ours = |round: &Round| round.of_ours(side);
-        let what = format!("writes of ours for each until it runs, at the {side}");
+        let ours = |it: &Stretch| it.of_ours(side);
+        let what = format!("writes of ours for each {done}, at the {side}");
         table::row(&what, "2", &spread(&of(with, &ours)));
     }
-    let all = |round: &Round| round.cpu.values().sum::<f64>();
+    let all = |it: &Stretch| it.cpu.values().sum::<f64>();
     table::row("processor time of all programs for each", "", &both(&all, "ms"));
     for side in SIDES {
         for part in PARTS.into_iter().chain([PART]) {
-            let used = |round: &Round| round.cpu.get(&(side, part)).copied().unwrap_or_default();
+            let used = |it: &Stretch| it.cpu.get(&(side, part)).copied().unwrap_or_default();
             table::row(&format!("of {part} at the {side}"), "", &both(&used, "ms"));
         }
     }
-    let kinds = with.iter().chain(without).flat_map(|round| round.writes.keys()).cloned();
+    let rounds = with.iter().chain(without);
+    let kinds = rounds.flat_map(|round| stretch(round).writes.keys()).cloned();
     for kind in kinds.collect::<BTreeSet<_>>() {
-        let count = |round: &Round| round.writes.get(&kind).copied().unwrap_or_default();
+        let count = |it: &Stretch| it.writes.get(&kind).copied().unwrap_or_default();
         let (ours, plain) = (median(&of(with, &count)), median(&of(without, &count)));
         if plain.max(ours) >= WORTH_SAYING {
             let what = format!("writes for each at the {}: {}", kind.0, kind.1);
@@ -139,7 +170,7 @@ fn print(pods: usize, without: &[Round], with: &[Round]) {
     }
 }
 
-impl Round {
+impl Stretch {
     /// Writes of the daemon's to pods and what they need.
     fn of_ours(&self, side: &str) -> f64 {
         let ours = |(of, what): &(&str, String)| *of == side && what.starts_with(PART);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::wait;
@@ -64,8 +65,13 @@ pub(crate) async fn namespace(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// Makes a Deployment of so many pods.
+/// Makes a Deployment of so many pods, for simulated nodes: on a real one they would end at once.
 pub(crate) async fn deploy(cluster: &Cluster, pods: usize) -> Result<()> {
+    deploy_of(cluster, pods, "mercato.test/busybox:1").await
+}
+
+/// The same of an image that runs by itself.
+pub(crate) async fn deploy_of(cluster: &Cluster, pods: usize, image: &str) -> Result<()> {
     let labels = json!({ "app": NAME });
     let requests = json!({ "cpu": "10m", "memory": "16Mi" });
     let deployment = serde_json::from_value(json!({
@@ -77,7 +83,7 @@ pub(crate) async fn deploy(cluster: &Cluster, pods: usize) -> Result<()> {
                 "metadata": { "labels": labels },
                 "spec": { "containers": [{
                     "name": "main",
-                    "image": "mercato.test/busybox:1",
+                    "image": image,
                     "resources": { "requests": requests },
                 }] },
             },
@@ -95,6 +101,22 @@ pub(crate) async fn ready(cluster: &Cluster, pods: usize) -> Result<()> {
         let ready = status.ready_replicas.unwrap_or_default();
         ensure!(usize::try_from(ready)? == pods, "{ready} are");
         Ok(true)
+    })
+    .await
+}
+
+/// Deletes the Deployment, and waits until none of its pods is left in a namespace.
+pub(crate) async fn delete(cluster: &Cluster, namespace: &str) -> Result<()> {
+    deployments(cluster).await?.delete(NAME, &DeleteParams::background()).await?;
+    none(cluster, namespace).await
+}
+
+/// Waits until a namespace has no pods.
+pub(crate) async fn none(cluster: &Cluster, namespace: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await?, namespace);
+    let one = ListParams::default().limit(1);
+    wait::until(&format!("no pod is left in {}", cluster.name()), PATIENCE, || async {
+        Ok(pods.list_metadata(&one).await?.items.is_empty())
     })
     .await
 }

@@ -12,6 +12,7 @@ mod idle;
 mod lease;
 mod memory;
 mod reach;
+mod services;
 mod stage;
 mod table;
 
@@ -43,7 +44,7 @@ enum Scene {
     Deal,
     /// What the gateways add to a deal and to a pod's start, and the first packet to each pod
     Reach,
-    /// 300 pods at once, with Mercato and without
+    /// 300 pods at once and their end, with Mercato and without
     Burst,
     /// 1,000 pods at once, likewise
     LargeBurst,
@@ -51,6 +52,8 @@ enum Scene {
     Memory,
     /// A config map's change, until it is on the other side
     Change,
+    /// An endpoint's change, likewise, and writes for pods behind a Service
+    Services,
     /// A lease whose pods do nothing
     Idle,
 }
@@ -81,6 +84,7 @@ fn measure(scene: Scene, quick: bool) -> Result<()> {
         Scene::LargeBurst => burst::measure(pick(300, 1_000), rounds),
         Scene::Memory => memory::measure(pick(100, 1_000), pick(500, 5_000)),
         Scene::Change => change::measure(pick(50, 500)),
+        Scene::Services => services::measure(pick(50, 500), pick(10, 40)),
         Scene::Idle => idle::measure(pick(30, 600)),
     }
 }

@@ -24,6 +24,13 @@ pub(crate) fn on_real_bed<T: Send>(
     on_clusters(rome, ClusterSpec::named("turin"), body)
 }
 
+/// The same where both have a node with a kubelet.
+pub(crate) fn on_two_nodes<T: Send>(
+    body: impl AsyncFnOnce(&Cluster, &Cluster) -> Result<T> + Send,
+) -> Result<T> {
+    on_clusters(ClusterSpec::named("rome"), ClusterSpec::named("turin"), body)
+}
+
 fn on_clusters<T: Send>(
     rome: ClusterSpec,
     turin: ClusterSpec,
