@@ -89,8 +89,9 @@ pub fn remove(
 async fn release(cluster: &Cluster, name: &str, contract: &ContractId) -> Result<(), Failure> {
     let pods = cluster.list(POD, Some(name), &format!("labelSelector={CONTRACT}={contract}"));
     for pod in pods.await? {
-        let pod_name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let patch = release_patch(&pod);
+        let [pod_name, uid] =
+            ["name", "uid"].map(|it| pod["metadata"][it].as_str().unwrap_or_default());
+        let patch = release_patch(uid);
         let released = cluster.strategic(POD, Some(name), pod_name, None, patch).await;
         match released {
             Err(failure) if failure.class != Class::Missing => return Err(failure),

@@ -173,7 +173,8 @@ impl GuestSide {
         let (now, longest_s) = (client.now, self.context.longest_grace_s);
         answered(client.outcome, item, |item| {
             let (key, present) = self.owned(client.cluster, item)?;
-            let grace_s = placement::deletion_grace_s(grace_s, &present, longest_s);
+            let own_s = present["spec"]["terminationGracePeriodSeconds"].as_u64();
+            let grace_s = placement::deletion_grace_s(grace_s, own_s, longest_s);
             client
                 .cluster
                 .delete(now, &key, present["metadata"]["uid"].as_str(), grace_s)

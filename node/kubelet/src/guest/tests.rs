@@ -245,6 +245,38 @@ async fn a_running_pod_gets_only_what_can_change() {
 }
 
 #[tokio::test]
+async fn a_guest_that_is_known_is_not_asked_for_before_its_end() {
+    let (item, _) = pod();
+    let Item::Pod(id) = item.clone() else { panic!() };
+    // Nobody would find it: it is known by its uid alone.
+    let mut bed = bed(None, (200, json!({})));
+    bed.side.shared.guests.note(&item, &guest(&CONTRACT_ID.to_string(), "u1"));
+    bed.side.delete(item.clone(), Some(3));
+    assert_eq!(bed.inputs.recv().await, Some(Input::Written(item.clone())));
+    bed.side.release(id.clone());
+    assert_eq!(bed.inputs.recv().await, Some(Input::Written(item.clone())));
+    let writes = std::mem::take(&mut *bed.writes.lock().unwrap());
+    let uids = [&writes[0].1["preconditions"]["uid"], &writes[1].1["metadata"]["uid"]];
+    assert_eq!(uids, ["g1", "g1"]);
+    bed.side.shared.tell(Input::Gone(item.clone())).await;
+    bed.inputs.recv().await.unwrap();
+    bed.side.release(id);
+    let absent = Some(Input::NotWritten(item, Failure::Absent));
+    assert_eq!(bed.inputs.recv().await, absent, "it has gone, and is asked for");
+}
+
+#[tokio::test]
+async fn a_pod_that_has_the_name_of_a_known_guest_stays() {
+    let (item, _) = pod();
+    let Item::Pod(id) = item.clone() else { panic!() };
+    let mut bed = bed(Some(guest("another", "u9")), status(409, "uid"));
+    bed.side.shared.guests.note(&item, &guest(&CONTRACT_ID.to_string(), "u1"));
+    bed.side.release(id);
+    assert_eq!(bed.inputs.recv().await, Some(Input::NotWritten(item, Failure::Absent)));
+    assert_eq!(bed.written().len(), 1, "{:?}", bed.written());
+}
+
+#[tokio::test]
 async fn a_label_that_home_takes_off_goes_and_the_providers_own_stay() {
     let mut running = guest(&CONTRACT_ID.to_string(), "u1");
     for key in ["app", "tier", "home.x.io.mercato.dev/y", "topology.kubernetes.io/zone"] {

@@ -14,9 +14,10 @@ use mercato_offload::placement::{self, IfAbsent, Write};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
+use super::guests::Guest;
 use super::pod;
 use super::shared::Shared;
-use crate::cluster::Deletion;
+use crate::cluster::{Answer, Deletion};
 use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::limits;
@@ -184,12 +185,11 @@ pub(super) fn delete(
     grace_s: Option<u32>,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let done = on_ours(&shared, &item, async |place, present| {
-            let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
+        let done = on_ours(&shared, &item, |place, Guest { uid, grace_s: own_s }| {
             let longest_s = shared.context().longest_grace_s;
-            let how =
-                Deletion { uid, grace: placement::deletion_grace_s(grace_s, present, longest_s) };
-            shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
+            let grace = placement::deletion_grace_s(grace_s, own_s, longest_s);
+            let how = Deletion { uid: Some(uid), grace };
+            shared.cluster.delete(place.kind, place.ns(), &place.key.name, how)
         });
         let done = done.await;
         shared.tell(answer(&shared, item, done)).await;
@@ -200,13 +200,15 @@ pub(super) fn delete(
 pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
     async move {
         let item = Item::Pod(pod);
-        let done = on_ours(&shared, &item, async |place, present| {
-            let patch = release_patch(present);
-            match shared.cluster.strategic(POD, place.ns(), &place.key.name, None, patch).await {
+        let done = on_ours(&shared, &item, |place, Guest { uid, .. }| {
+            let patch = release_patch(&uid);
+            let released = shared.cluster.strategic(POD, place.ns(), &place.key.name, None, patch);
+            let is_there = |released: Result<Value, Failure>| match released {
                 Ok(_) => Ok(true),
                 Err(failure) if failure.class == Class::Missing => Ok(false),
                 Err(failure) => Err(failure),
-            }
+            };
+            released.map(is_there).boxed()
         });
         let done = done.await;
         shared.tell(answer(&shared, item, done)).await;
@@ -214,10 +216,10 @@ pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
     .boxed()
 }
 
-/// Takes our finalizer off, whatever else is written to the pod meanwhile.
-pub(crate) fn release_patch(pod: &Value) -> Value {
+/// Takes our finalizer off the pod of this uid, whatever else is written to the pod meanwhile.
+pub(crate) fn release_patch(uid: &str) -> Value {
     json!({ "metadata": {
-        "uid": pod["metadata"]["uid"],
+        "uid": uid,
         "$deleteFromPrimitiveList/finalizers": [FINALIZER],
     } })
 }
@@ -250,17 +252,26 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
     .boxed()
 }
 
-/// Does something to the object if it is there and ours; false if it is not.
+/// Does something to the object if it is there and ours; false if it is not. A pod that the API
+/// server has told of is not asked for once more: what is done names its uid.
 async fn on_ours(
     shared: &Shared,
     item: &Item,
-    act: impl AsyncFnOnce(&Place, &Value) -> Result<bool, Failure>,
+    act: impl Fn(&Place, Guest) -> Answer<bool>,
 ) -> Result<bool, Failure> {
     let Some(place) = Place::of(shared, item) else { return Ok(false) };
     let _turn = shared.turns.acquire().await;
+    if let Some(guest) = shared.guests.guest(item) {
+        match act(&place, guest).await {
+            // Another may have its name by now.
+            Err(failure) if failure.class == Class::Conflict => {}
+            done => return done,
+        }
+    }
     let present = place.get(shared).await?;
-    match placement::owned(shared.context().contract, item, present.as_ref()) {
-        Some(present) => act(&place, present).await,
+    let owned = placement::owned(shared.context().contract, item, present.as_ref());
+    match owned.and_then(Guest::of) {
+        Some(guest) => act(&place, guest).await,
         None => Ok(false),
     }
 }

@@ -64,6 +64,8 @@ pub fn home_status(
     let taken = !status["startTime"].is_null();
     let host_ip = ctx.host_ip.as_deref().filter(|_| taken);
     let pod_ips: Vec<IpAddr> = match ctx.reach {
+        // The status that says that it is there is on its way: both are one write.
+        Reach::At { .. } if old["podIP"].is_null() && has_no_network(&status) => Vec::new(),
         Reach::At { address, second } => [address].into_iter().chain(second).collect(),
         Reach::Lost { address, second } => address.into_iter().chain(second).collect(),
         Reach::Not | Reach::Awaited => Vec::new(),
@@ -84,6 +86,13 @@ pub fn home_status(
         status["startTime"] = old["startTime"].clone();
     }
     status
+}
+
+/// By the kubelet's word: where it does not say so, it may have one.
+fn has_no_network(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut network = conditions.filter(|it| it["type"] == "PodReadyToStartContainers");
+    network.any(|it| it["status"] == "False")
 }
 
 /// What the provider has seen of the pod: no more than there is, never less than before.

@@ -64,10 +64,10 @@ pub fn owned<'a>(
 }
 
 /// The seconds that a guest has for its end: those that are asked for, within bounds; none: its own.
-/// A pod that was made under another contract's terms, or by somebody else, may have more.
-pub fn deletion_grace_s(asked_s: Option<u32>, present: &Value, longest_s: u64) -> Option<u64> {
-    let own = present["spec"]["terminationGracePeriodSeconds"].as_u64();
-    let over = own.filter(|own| *own > longest_s);
+/// A pod that was made under another contract's terms, or by somebody else, may have more than the
+/// longest by its own word.
+pub fn deletion_grace_s(asked_s: Option<u32>, own_s: Option<u64>, longest_s: u64) -> Option<u64> {
+    let over = own_s.filter(|own| *own > longest_s);
     asked_s.map(u64::from).or(over).map(|grace| grace.min(longest_s))
 }
 
@@ -110,11 +110,11 @@ mod tests {
 
     #[test]
     fn nobody_has_longer_for_its_end_than_was_agreed() {
-        let own = |seconds: u64| json!({ "spec": { "terminationGracePeriodSeconds": seconds } });
-        assert_eq!(deletion_grace_s(Some(5), &own(30), 60), Some(5));
-        assert_eq!(deletion_grace_s(Some(90), &own(30), 60), Some(60));
-        assert_eq!(deletion_grace_s(None, &own(30), 60), None);
-        assert_eq!(deletion_grace_s(None, &own(90), 60), Some(60));
+        assert_eq!(deletion_grace_s(Some(5), Some(30), 60), Some(5));
+        assert_eq!(deletion_grace_s(Some(90), Some(30), 60), Some(60));
+        assert_eq!(deletion_grace_s(None, Some(30), 60), None);
+        assert_eq!(deletion_grace_s(None, Some(90), 60), Some(60));
+        assert_eq!(deletion_grace_s(None, None, 60), None);
     }
 
     #[test]

@@ -36,6 +36,20 @@ fn who_cannot_be_reached_yet_is_not_ready_yet() {
 }
 
 #[test]
+fn an_address_comes_with_the_status_that_has_a_network() {
+    let shown = |home: &Value, network: &str| {
+        let reach = Reach::At { address: [10, 200, 0, 7].into(), second: None };
+        let condition = json!({ "type": "PodReadyToStartContainers", "status": network });
+        let guest = json!({ "phase": "Pending", "conditions": [condition] });
+        home_status(&guest, home, None, &StatusContext { host_ip: None, reach })["podIP"].clone()
+    };
+    assert_eq!(shown(&json!({}), "False"), Value::Null);
+    assert_eq!(shown(&json!({}), "True"), "10.200.0.7");
+    let known = json!({ "status": { "podIP": "10.200.0.7" } });
+    assert_eq!(shown(&known, "False"), "10.200.0.7", "a new sandbox takes no address away");
+}
+
+#[test]
 fn the_first_address_comes_first() {
     let known = |text: &str| text.parse().unwrap();
     let reach = Reach::At { address: known("10.200.0.7"), second: Some(known("fd4d::7")) };
