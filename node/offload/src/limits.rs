@@ -57,9 +57,11 @@ pub const RESEND_MS: u64 = 2_000;
 /// Longest wait for an acknowledgement, in ms.
 pub const RESEND_MAX_MS: u64 = 30_000;
 
-/// How long a provider may be silent before its pods are not ready any more, in ms: so long a link
-/// that breaks off takes to be there again.
-pub const SILENCE_MS: u64 = 10_000;
+/// How long a provider may be silent before its pods are not ready any more, in seconds, where their
+/// namespace does not say: so long a link that breaks off takes to be there again.
+pub const SILENCE_S: u32 = 10;
+/// The longest that a namespace may say, in seconds: a day.
+pub const LONGEST_SILENCE_S: u32 = 86_400;
 
 /// First wait after a failed write to an API server, in ms; doubled up to [`RETRY_MAX_MS`].
 pub const RETRY_MS: u64 = 500;

@@ -68,7 +68,8 @@ impl Offload {
         }
         let called = called.map(|name| format!(", in namespace {name} there")).unwrap_or_default();
         let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
-        let how = OptIn { strategy, api_access, secrets, targets: Targets::new(to), name };
+        let targets = Targets::new(to);
+        let how = OptIn { strategy, api_access, secrets, targets, name, ..OptIn::default() };
         let offload = admin::Offload { namespace, how, further: false };
         api.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))

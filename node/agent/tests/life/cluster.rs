@@ -119,6 +119,7 @@ impl Cluster {
             gates: Vec::new(),
             route: None,
             place: self.place.clone(),
+            patience_ms: 10_000,
             refusal: None,
             pod,
         };

@@ -56,6 +56,12 @@ pub struct NamespaceOffloadSpec {
     /// Whether its pods elsewhere get tokens for this cluster's API server.
     #[serde(default)]
     pub api_access: ApiAccess,
+    /// For how many seconds a provider may be silent before pods there are not ready
+    /// (`PeerUnreachable`), so that Services do without them; left out: ten. None of them is
+    /// replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub unreachable_after_seconds: Option<u32>,
 }
 
 impl NamespaceOffloadSpec {
@@ -77,6 +83,10 @@ impl NamespaceOffloadSpec {
             },
             targets: export::Targets::new(self.to.clone()),
             name: export::GuestName::from(self.name.clone()),
+            patience: self
+                .unreachable_after_seconds
+                .map(export::Patience::from)
+                .unwrap_or_default(),
         }
     }
 }

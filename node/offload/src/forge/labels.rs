@@ -40,6 +40,10 @@ pub const TARGETS: &str = "mercato.dev/to";
 /// provider names them.
 pub const GUEST_NAMESPACE: &str = "mercato.dev/guest-namespace";
 
+/// Annotation of such a namespace: for how many seconds a provider may be silent before pods there are
+/// not ready; without it for ten.
+pub const UNREACHABLE_AFTER: &str = "mercato.dev/unreachable-after";
+
 /// Label of a pod: its uid at home.
 pub const HOME_UID: &str = "mercato.dev/home-uid";
 

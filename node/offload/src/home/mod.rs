@@ -56,6 +56,8 @@ pub struct HomePod {
     pub route: Option<Box<Route>>,
     /// What its guest namespace is to be called; none: the provider's to name.
     pub place: Option<String>,
+    /// How long its provider may be silent before it is not ready, in ms.
+    pub patience_ms: u64,
     /// Why it must not leave at all (its namespace is not opted in, say).
     pub refusal: Option<Refusal>,
 }

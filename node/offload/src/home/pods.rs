@@ -90,7 +90,8 @@ impl Pods {
 
     /// When there is something to write, in ms of the monotonic clock.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        [self.retries.next(), self.link.deadline_ms()].into_iter().flatten().min()
+        let lost = self.link.deadline_ms(self.all.values().filter_map(Pod::patience_ms));
+        [self.retries.next(), lost].into_iter().flatten().min()
     }
 
     /// The link by which the provider says how pods are.
@@ -100,7 +101,7 @@ impl Pods {
 
     /// The provider says how pods are, from now on.
     pub(super) fn on_heard(&mut self, out: &mut Output<Effect>) {
-        if std::mem::replace(&mut self.link, Link::Heard) == Link::Back {
+        if std::mem::replace(&mut self.link, Link::Heard).is_back() {
             self.write_all(out);
         }
     }
@@ -164,7 +165,7 @@ impl Pods {
 
     /// Writes what could not be written earlier.
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Effect>) {
-        if self.link.is_lost_by(now) {
+        if self.link.is_lost_by(now, self.all.values().filter_map(Pod::patience_ms)) {
             self.write_all(out);
         }
         for uid in self.retries.due(now.mono_ms) {
@@ -178,7 +179,7 @@ impl Pods {
         self.call(uid, out);
         let way = self.link.way(self.tunnel);
         let Some(pod) = self.all.get_mut(uid) else { return };
-        if self.retries.waits(uid) || self.link == Link::Back {
+        if self.retries.waits(uid) || self.link.is_back() {
             return;
         }
         if let Some(write) = pod.write(way) {

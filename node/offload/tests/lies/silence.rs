@@ -19,6 +19,8 @@ fn write(status: Option<&[u8]>, reach: Reach) -> home::Effect {
     home::Effect::Write(pod("u1", "web"), home::Write::Status { status, outcome: None, reach })
 }
 
+/// The patience of those that say nothing of it.
+const SILENCE_MS: u64 = 1_000 * limits::SILENCE_S as u64;
 const LOST: Reach = Reach::Lost { address: None, second: None };
 
 /// One pod runs, and home knows it.
@@ -51,7 +53,7 @@ fn a_pod_of_a_silent_provider_is_not_ready_until_it_is_heard_of_again() {
     let mut lied = running();
     lied.takes(home::Input::LinkDown);
     assert_eq!(lied.effects, [], "a link breaks off now and then");
-    let lost_ms = NOW.mono_ms + limits::SILENCE_MS;
+    let lost_ms = NOW.mono_ms + SILENCE_MS;
     assert_eq!(lied.home.wakeup(), Some(Deadline::Mono(lost_ms)));
     assert_eq!(wakes(&mut lied, lost_ms - 1), []);
     assert_eq!(wakes(&mut lied, lost_ms), [write(Some(b"running"), LOST)]);
@@ -75,7 +77,30 @@ fn who_is_back_in_time_is_not_missed() {
     lied.takes(home::Input::LinkDown);
     link_again(&mut lied);
     lied.says(vec![ToHome::HaveEnd]);
-    assert_eq!(wakes(&mut lied, NOW.mono_ms + 10 * limits::SILENCE_MS), []);
+    assert_eq!(wakes(&mut lied, NOW.mono_ms + 10 * SILENCE_MS), []);
+}
+
+/// Namespaces have patience of their own.
+#[test]
+fn each_pod_is_not_ready_after_its_own_time() {
+    let mut lied = running();
+    let patient = home::HomePod { pod: pod("u2", "db"), patience_ms: 60_000, ..at_home() };
+    lied.takes(home::Input::Pod(patient));
+    lied.says(vec![ToHome::Status { pod: pod("u2", "db"), report: report(b"runs") }]);
+    lied.takes(home::Input::Written(Uid("u2".to_owned())));
+    lied.takes(home::Input::LinkDown);
+    let (short_ms, long_ms) = (NOW.mono_ms + SILENCE_MS, NOW.mono_ms + 60_000);
+    assert_eq!(wakes(&mut lied, short_ms), [write(Some(b"running"), LOST)]);
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    assert_eq!(lied.home.wakeup(), Some(Deadline::Mono(long_ms)));
+    // It is there again, and says nothing of its pods.
+    link_again(&mut lied);
+    assert_eq!(wakes(&mut lied, long_ms - 1), []);
+    let status = Some(Digest::of(b"runs"));
+    let written = home::Write::Status { status, outcome: None, reach: LOST };
+    assert_eq!(wakes(&mut lied, long_ms), [home::Effect::Write(pod("u2", "db"), written)]);
+    lied.takes(home::Input::Written(Uid("u2".to_owned())));
+    assert_eq!(wakes(&mut lied, 10 * long_ms), [], "once");
 }
 
 /// It may have been killed while the provider was silent.
@@ -85,7 +110,7 @@ fn a_home_that_starts_says_so_of_pods_that_it_has_only_seen() {
         || home::Config { cluster: super::told::HOME, provider: super::told::PROVIDER, hops: 0 };
     let mut home = home::HomeSession::restore(config(), []);
     home.handle(NOW, home::Input::Synced(vec![at_home()]));
-    let late = Now { mono_ms: NOW.mono_ms + limits::SILENCE_MS, ..NOW };
+    let late = Now { mono_ms: NOW.mono_ms + SILENCE_MS, ..NOW };
     assert_eq!(home.handle(late, home::Input::Wake), [write(None, LOST)]);
     // One that has ended stays as it ended.
     let mut home = home::HomeSession::restore(config(), []);

@@ -38,6 +38,7 @@ pub(crate) fn at_home() -> home::HomePod {
         second_ip: None,
         route: None,
         place: None,
+        patience_ms: 10_000,
         refusal: None,
     }
 }

@@ -392,6 +392,7 @@ fn seen(pod: &Pod) -> HomePod {
         gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),
         route: None,
         place: None,
+        patience_ms: 10_000,
         refusal: None,
     }
 }

@@ -130,6 +130,11 @@ impl Pod {
         self.seen.as_ref().is_some_and(may) && !self.is_over()
     }
 
+    /// How long its provider may be silent, in ms; none where that makes no difference to it.
+    pub(super) fn patience_ms(&self) -> Option<u64> {
+        self.seen.as_ref().filter(|seen| !seen.terminal).map(|seen| seen.patience_ms)
+    }
+
     fn is_terminal(&self) -> bool {
         self.seen.as_ref().is_some_and(|seen| seen.terminal)
     }

@@ -59,7 +59,7 @@ impl Pod {
         } else if let Some(report) = &self.report {
             // What runs, or ran, is told of, whatever would be said to it now.
             self.status_write(seen, report, way)?
-        } else if way.is_lost && self.leaves() && self.refusal.is_none() {
+        } else if way.is_lost_to(seen.patience_ms) && self.leaves() && self.refusal.is_none() {
             // It ran before this side started, perhaps.
             Write::Status { status: None, outcome: None, reach: lost(seen) }
         } else {
@@ -70,9 +70,10 @@ impl Pod {
 
     fn status_write(&self, seen: &HomePod, report: &Report, way: Way) -> Option<Write> {
         let status = report.status.filter(|_| self.has_status);
-        let outcome = report.stage.outcome().cloned();
+        let (outcome, is_lost) =
+            (report.stage.outcome().cloned(), way.is_lost_to(seen.patience_ms));
         let worth = match report.stage {
-            Stage::Live => (status.is_some() || way.is_lost) && !seen.terminal,
+            Stage::Live => (status.is_some() || is_lost) && !seen.terminal,
             Stage::Ended(_) => status.is_some(),
             Stage::Gone(_) => !seen.terminal,
         };
@@ -82,10 +83,10 @@ impl Pod {
         })
     }
 
-    fn reach(&self, seen: &HomePod, report: &Report, Way { tunnel, is_lost }: Way) -> Reach {
+    fn reach(&self, seen: &HomePod, report: &Report, way: Way) -> Reach {
         match report.stage {
-            Stage::Live if is_lost => lost(seen),
-            Stage::Live => self.address.reach(tunnel, seen, self.is_to_be_called()),
+            Stage::Live if way.is_lost_to(seen.patience_ms) => lost(seen),
+            Stage::Live => self.address.reach(way.tunnel, seen, self.is_to_be_called()),
             Stage::Ended(_) | Stage::Gone(_) => shown(seen),
         }
     }

@@ -4,6 +4,7 @@
 mod admission;
 mod guest_name;
 mod opt_in;
+mod patience;
 mod pod;
 mod refused;
 mod secrets;
@@ -12,6 +13,7 @@ mod targets;
 pub use admission::{admission, admitted};
 pub use guest_name::GuestName;
 pub use opt_in::{Leave, OptIn, Scope, Strategy};
+pub use patience::Patience;
 pub use pod::{BoundNode, Departure, Permit, staying};
 pub use refused::{REFUSED, refusal_text, refused_status};
 pub use secrets::Secrets;

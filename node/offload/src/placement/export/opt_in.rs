@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::guest_name::GuestName;
+use super::patience::Patience;
 use super::secrets::Secrets;
 use super::targets::Targets;
-use crate::forge::labels::{API_ACCESS, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS};
+use crate::forge::labels::{
+    API_ACCESS, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS, UNREACHABLE_AFTER,
+};
 
 /// Where the pods of a namespace may run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,6 +62,9 @@ pub struct OptIn {
     /// What its guest namespaces are called.
     #[serde(default)]
     pub name: GuestName,
+    /// How long a provider may be silent before its pods there are not ready.
+    #[serde(default)]
+    pub patience: Patience,
 }
 
 impl OptIn {
@@ -73,19 +79,20 @@ impl OptIn {
                 SECRETS: self.secrets.mark(),
                 TARGETS: self.targets.mark(),
                 GUEST_NAMESPACE: self.name.mark(),
+                UNREACHABLE_AFTER: self.patience.mark(),
             },
         })
     }
 
     /// A patch that takes those marks away.
     pub fn no_marks() -> Value {
-        let marks = [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE];
+        let marks = [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE, UNREACHABLE_AFTER];
         let none: Value = marks.map(|mark| (mark.to_owned(), Value::Null)).into_iter().collect();
         json!({ "labels": { OFFLOAD: null }, "annotations": none })
     }
 
     /// The same for a namespace of which something was said before: that of secrets, tokens,
-    /// nodes and names stays as it was, and pods that had to stay at home may leave as well.
+    /// nodes, names and times stays as it was, and pods that had to stay at home may leave as well.
     #[must_use]
     pub fn further(self, before: Option<Self>) -> Self {
         match before {
@@ -125,7 +132,8 @@ impl Scope {
         let secrets = annotations[SECRETS].as_str().map_or(Secrets::All, Secrets::parse);
         let targets = annotations[TARGETS].as_str().map_or(Targets::All, Targets::parse);
         let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
-        Some(OptIn { strategy, api_access, secrets, targets, name })
+        let patience = Patience::parse(&annotations[UNREACHABLE_AFTER]);
+        Some(OptIn { strategy, api_access, secrets, targets, name, patience })
     }
 
     /// Whether the pods of a namespace of which nothing is known may leave home: it may be so
@@ -182,6 +190,7 @@ mod tests {
             secrets: Secrets::Deny(["tls".to_owned()].into()),
             targets: Targets::new(["turin".to_owned()]),
             name: GuestName::Chosen("shop-eu".to_owned()),
+            patience: Patience::from(45),
         };
         let (put, taken) = (how.marks(), OptIn::no_marks());
         let mut marked = json!({ "metadata": put });

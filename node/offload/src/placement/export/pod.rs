@@ -8,6 +8,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::Value;
 
 use super::opt_in::{Leave, OptIn};
+use super::patience::Patience;
 use crate::forge::{self, HomeContext, Refusal, TokenRequest, Tokens};
 use crate::home::HomePod;
 use crate::key::{ObjectKey, ObjectKind};
@@ -114,7 +115,7 @@ impl Permit {
             Ok(digest) => HomePod { digest, needs, ..staying_as(pod, None)? },
             Err(refusal) => staying(pod, refusal)?,
         };
-        Some(HomePod { place: self.place, ..told })
+        Some(HomePod { place: self.place, patience_ms: self.how.patience.as_ms(), ..told })
     }
 
     /// A pod that uses a secret which may not leave stays.
@@ -149,6 +150,7 @@ fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
         second_ip: pod_ip.and_then(|first| other_ip(pod, first)),
         route: forge::came(pod).map(Box::new),
         place: None,
+        patience_ms: Patience::default().as_ms(),
         refusal,
     })
 }
