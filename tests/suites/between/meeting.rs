@@ -23,11 +23,15 @@ const COURIERS: [&str; 3] = ["courier-rome", "courier-turin", "courier-milan"];
 /// Who answers behind the Service, and asks.
 const WEB: [&str; 3] = ["web-rome", "web-turin", "web-milan"];
 const MILAN: usize = 2;
-const SERVES: &str = "mkdir /w; hostname > /w/index.html; exec httpd -f -p 8080 -h /w";
+/// Answers with the pod's name, and ends when it is told to.
+const SERVES: &str = "mkdir /w; hostname > /w/index.html; trap 'exit 0' TERM; \
+    httpd -f -p 8080 -h /w & wait";
 const MARKER: &str = "from-one-provider-to-another";
 const BYTES: u64 = 5_000_000;
 const DATAGRAMS: u64 = 40;
 const REQUESTS: usize = 90;
+/// So many that each of three would answer one, but for once in thousands.
+const FEW: usize = 24;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Meeting<'a> {
@@ -90,7 +94,7 @@ impl<'a> Meeting<'a> {
         for (at, caller) in WEB.into_iter().enumerate() {
             let address = self.service(at).await?;
             wait::until(&format!("{caller} has answers of all"), PATIENCE, || async {
-                let answers = self.called(caller, &address).await?;
+                let answers = self.called(caller, &address, REQUESTS).await?;
                 let has_few =
                     |pod: &&str| answers.get(*pod).copied().unwrap_or_default() < REQUESTS / 9;
                 let all: usize = answers.values().sum();
@@ -116,11 +120,17 @@ impl<'a> Meeting<'a> {
 
     async fn is_done_without(&self, milan: IpAddr) -> Result<()> {
         let turin = self.address_of(1).await?;
+        let ready = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}";
+        wait::until("home knows that milan is away", PATIENCE, || async {
+            let said = self.user.kubectl(&["get", "pod", WEB[MILAN], "-o", ready]).await?;
+            Ok(said == "PeerUnreachable")
+        })
+        .await?;
         for at in 0..MILAN {
             let address = self.service(at).await?;
             let caller = WEB[at];
             wait::until(&format!("{caller} does without milan"), PATIENCE, || async {
-                let answers = self.called(caller, &address).await?;
+                let answers = self.called(caller, &address, FEW).await?;
                 let names: Vec<&str> = answers.keys().map(String::as_str).collect();
                 ensure!(names == [WEB[0], WEB[1]], "it had {answers:?}");
                 Ok(true)
@@ -136,7 +146,7 @@ impl<'a> Meeting<'a> {
     /// Its guests end with it, and nobody is led to where they were.
     pub(crate) async fn ends_in_milan(&self) -> Result<()> {
         let milan = self.address_of(MILAN).await?;
-        let [home, turin, _] = self.clusters;
+        let turin = self.clusters[1];
         let before = said(turin, &["ip", "route", "show", "table", "7475"]).await?;
         let contracts = self.daemon.json(&["contracts", "list"]).await?;
         let contracts = contracts.as_array().context("a list")?;
@@ -145,8 +155,9 @@ impl<'a> Meeting<'a> {
         let id = of_milan["id"].as_str().context("no id")?;
         let cancel = ["contracts", "cancel", id, "--reason", "done", "--yes"];
         self.daemon.mercato(&cancel).await?.ok()?;
+        // Their end comes with the lease, or before.
         let pods = ["delete", "pod", WEB[MILAN], COURIERS[MILAN], "--wait=false"];
-        home.kubectl(&[&["-n", NAMESPACE], &pods[..]].concat()).await?.ok()?;
+        self.user.kubectl(&[&pods[..], &["--ignore-not-found"]].concat()).await?;
         wait::until("turin has fewer ranges", PATIENCE, || async {
             let now = said(turin, &["ip", "route", "show", "table", "7475"]).await?;
             ensure!(now.lines().count() < before.lines().count(), "{now}, and before {before}");
@@ -155,7 +166,7 @@ impl<'a> Meeting<'a> {
         .await?;
         let address = self.service(1).await?;
         wait::until("turin calls nobody in milan", PATIENCE, || async {
-            let answers = self.called(WEB[1], &address).await?;
+            let answers = self.called(WEB[1], &address, FEW).await?;
             let names: Vec<&str> = answers.keys().map(String::as_str).collect();
             ensure!(names == [WEB[0], WEB[1]], "it had {answers:?}");
             Ok(true)
@@ -195,10 +206,15 @@ impl<'a> Meeting<'a> {
     }
 
     /// Who has answered how often at port 80.
-    async fn called(&self, caller: &str, address: &str) -> Result<BTreeMap<String, usize>> {
+    async fn called(
+        &self,
+        caller: &str,
+        address: &str,
+        times: usize,
+    ) -> Result<BTreeMap<String, usize>> {
         let script = format!(
-            "for i in $(seq {REQUESTS}); do \
-             printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 5 {address} 80 | \
+            "for i in $(seq {times}); do \
+             printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 2 {address} 80 | \
              busybox tail -n 1 | busybox grep . || echo lost; done"
         );
         let said = self.user.kubectl(&["exec", caller, "--", "sh", "-c", &script]).await?;
