@@ -287,7 +287,8 @@ impl<'a> Daemon<'a> {
         self.mercato(&["peer", "trust", name, "--yes"]).await?.ok()?;
         let order = order(pods);
         let order: Vec<&str> = order.iter().map(String::as_str).collect();
-        self.mercato(&[&order[..], &["--wait", "--timeout", "60s"]].concat()).await?.ok().map(drop)
+        let wait = ["--from", name, "--wait", "--timeout", "60s"];
+        self.mercato(&[&order[..], &wait].concat()).await?.ok().map(drop)
     }
 
     /// Lets pods of a namespace leave home by this strategy (`Remote`, `Both`), and waits for it.

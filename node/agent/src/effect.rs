@@ -156,7 +156,7 @@ pub struct LeaseDesire {
     /// Of the other side's pods, those that this cluster's may call or be called by: consumer, the
     /// range that the guests' addresses are of; provider, those of the consumer's own pods.
     pub ranges: Vec<MappedRange>,
-    /// Consumer: by which ranges guests know this cluster's own pods.
+    /// Consumer: by which ranges guests know this cluster's own pods, and guests of other leases.
     pub own: Vec<MappedRange>,
 }
 
@@ -167,6 +167,9 @@ pub struct OwnRanges {
     pub nodes: Option<IpNet>,
     /// Blocks of its pod network.
     pub blocks: Vec<MappedRange>,
+    /// Where its pods are that run in other clusters, if they do so by several leases: as much as a
+    /// peer takes beside the others.
+    pub leases: Vec<IpNet>,
 }
 
 /// How far a lease is.

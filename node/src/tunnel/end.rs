@@ -295,6 +295,10 @@ fn address_of(change: &Change) -> Option<(ContractId, IpAddr)> {
         | Change::RemoveLocal { .. }
         | Change::RemoveRemote { .. }
         | Change::AddRemoteRange(_)
-        | Change::RemoveRemoteRange { .. } => None,
+        | Change::RemoveRemoteRange { .. }
+        | Change::AddGroup { .. }
+        | Change::RemoveGroup { .. }
+        | Change::AddMember { .. }
+        | Change::RemoveMember { .. } => None,
     }
 }

@@ -29,12 +29,14 @@ impl Content {
         own: &OwnRanges,
     ) -> Self {
         let blocks = own.blocks.iter().map(|block| block.inner);
-        let ranges: BTreeSet<IpNet> = blocks.chain(own.nodes).collect();
+        // Where pods at other providers are known comes last: what is here is called sooner.
+        let all = own.nodes.into_iter().chain(blocks).chain(own.leases.iter().copied());
+        let ranges: BTreeSet<IpNet> = all.take(RANGES).collect();
         let gateway = gateway.map(|(key, mut addresses)| {
             addresses.truncate(GATEWAY_ADDRESSES);
             (key, addresses)
         });
-        Self { gateway, ranges: ranges.into_iter().take(RANGES).collect() }
+        Self { gateway, ranges: ranges.into_iter().collect() }
     }
 
     /// The list as peers get it, signed.
@@ -129,6 +131,22 @@ mod tests {
     }
 
     #[test]
+    fn own_pods_are_said_before_those_at_other_providers() {
+        let block = |n: u8| format!("10.207.{n}.0/24").parse().unwrap();
+        let blocks =
+            (0..RANGES as u8 - 2).map(|n| MappedRange { inner: block(n), local: block(n) });
+        let leases = ["10.201.4.0/24", "10.202.5.0/24"].map(|text| text.parse().unwrap()).into();
+        let nodes = "10.206.0.0/24".parse().ok();
+        let own = OwnRanges { nodes, blocks: blocks.collect(), leases };
+        let content = Content::new(Err("none".to_owned()), &own);
+        assert_eq!(content.ranges.len(), RANGES);
+        assert!(content.ranges.is_sorted() && content.ranges.contains(&own.leases[0]));
+        assert!(!content.ranges.contains(&own.leases[1]), "there is no room");
+        let keys = KeyPair::from_seed(&[1; 32]);
+        content.sign(&keys, ClusterId([1; 32]), 1_000, Now { mono_ms: 0, wall_ms: 1_000 }).unwrap();
+    }
+
+    #[test]
     fn guests_may_call_the_pods_of_their_own_namespaces_alone() {
         let pods = [
             pod("shop", "turin", Some("10.200.9.9")),
@@ -141,7 +159,7 @@ mod tests {
         let told = blocks(&pods, &["turin"].into(), pool);
         assert_eq!(told, [range("10.42.0.0/24")].into());
         let block = MappedRange { inner: range("10.203.5.0/24"), local: range("10.42.0.0/24") };
-        let own = OwnRanges { nodes: None, blocks: vec![block] };
+        let own = OwnRanges { blocks: vec![block], ..OwnRanges::default() };
         let address = |text: &str| -> IpAddr { text.parse().unwrap() };
         let known = [(address("10.42.0.7"), address("10.203.5.7"))].into();
         assert_eq!(callable(&pods, Some("turin"), &own, pool), known);

@@ -88,6 +88,10 @@ impl Second {
             if first.contains(local) { second(pool, *local) } else { self.of_pod(local) }
         };
         let guest = |guest: &IpAddr| second(pool, *guests.get(guest)?);
+        let members = row.members.iter().filter_map(|(local, (inner, group))| {
+            Some((guest(local)?, (second(SECOND_POOL, *inner)?, *group)))
+        });
+        row.members.extend(members.collect::<Vec<_>>());
         extend(&mut row.locals, local);
         extend(&mut row.guests, guest);
         let ranges = row.ranges.iter().filter_map(|(local, inner)| {
@@ -110,6 +114,7 @@ mod tests {
     use mercato_protocol::id::ClusterId;
     use mercato_session::Role;
 
+    use super::super::table::group;
     use super::*;
 
     const OWN: &str = "fd00:1:2:3:4:5::/96";
@@ -123,14 +128,7 @@ mod tests {
     }
 
     fn row(role: Role) -> Row {
-        Row {
-            cluster: ClusterId([1; 32]),
-            role,
-            until_ms: 60_000,
-            locals: BTreeMap::new(),
-            guests: BTreeMap::new(),
-            ranges: BTreeMap::new(),
-        }
+        Row::new(ClusterId([1; 32]), role, 60_000)
     }
 
     fn first() -> IpNet {
@@ -180,7 +178,10 @@ mod tests {
         let pods = of_pods(&[("10.42.0.5", Some("fd42::5"))]);
         let locals = pairs(&[("10.42.0.5", "10.203.5.5"), ("10.203.7.0", "10.203.7.0")]);
         let guests = pairs(&[("10.203.8.5", "10.203.8.5"), ("10.203.8.6", "10.203.8.6")]);
-        let before = Row { locals, guests, ..row(Role::Consumer) };
+        let member = |inner: &str| (address(inner), group("shop"));
+        let members = [("10.203.8.5", "10.203.8.5"), ("10.203.8.6", "10.203.8.6")];
+        let members = members.map(|(local, inner)| (address(local), member(inner))).into();
+        let before = Row { locals, guests, members, ..row(Role::Consumer) };
         let said = [address("10.203.8.6")].into();
         let after = pods.with_row(before.clone(), first(), &said);
         let (mut locals, mut guests) = (before.locals, before.guests);
@@ -191,6 +192,9 @@ mod tests {
         assert_eq!(after.locals, locals);
         guests.extend(pairs(&[("fd00:1:2:3:4:5:10.203.8.6", "fd4d:6572:6361:746f::10.203.8.6")]));
         assert_eq!(after.guests, guests);
+        let met = &after.members[&address("fd00:1:2:3:4:5:10.203.8.6")];
+        assert_eq!(*met, member("fd4d:6572:6361:746f::10.203.8.6"));
+        assert_eq!(after.members.len(), 3, "the other one has IPv4 alone");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
-use mercato_session::{Change, Entry, PublicKey, RangeEntry, Role};
+use mercato_session::{Change, Entry, Group, PublicKey, RangeEntry, Role};
 
 /// All that the gateway should know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,34 @@ pub(super) struct Row {
     pub(super) guests: BTreeMap<IpAddr, IpAddr>,
     /// Pods of the other side by their ranges, likewise.
     pub(super) ranges: BTreeMap<IpNet, IpNet>,
+    /// Those of its guests that guests of other leases reach, likewise, and in which group.
+    pub(super) members: BTreeMap<IpAddr, (IpAddr, Group)>,
+}
+
+impl Row {
+    /// One without addresses.
+    pub(super) fn new(cluster: ClusterId, role: Role, until_ms: u64) -> Self {
+        Self {
+            cluster,
+            role,
+            until_ms,
+            locals: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// The groups of its guests are those that they reach.
+    fn groups(&self) -> BTreeSet<Group> {
+        self.members.values().map(|(_, group)| *group).collect()
+    }
+}
+
+/// In which group guests of a namespace are.
+pub(super) fn group(namespace: &str) -> Group {
+    let digest = Digest::of(namespace.as_bytes()).0;
+    Group(std::array::from_fn(|at| digest[at]))
 }
 
 /// A cluster says that a gateway is its own.
@@ -114,12 +142,7 @@ impl Row {
         wall_ms: u64,
         changes: &mut Vec<Change>,
     ) {
-        let nothing = Self {
-            locals: BTreeMap::new(),
-            guests: BTreeMap::new(),
-            ranges: BTreeMap::new(),
-            ..self.clone()
-        };
+        let nothing = Self::new(self.cluster, self.role, self.until_ms);
         let known = before.filter(|it| (it.cluster, it.role) == (self.cluster, self.role));
         if before.is_some() && known.is_none() {
             changes.push(Change::RemoveLease(lease));
@@ -130,6 +153,11 @@ impl Row {
         }
         let known = known.unwrap_or(&nothing);
         // What gives an address up comes first: another may have it now.
+        let gone = differing(&known.members, &self.members);
+        changes.extend(gone.map(|(local, _)| Change::RemoveMember { lease, local }));
+        let (before, now) = (known.groups(), self.groups());
+        let gone = before.difference(&now);
+        changes.extend(gone.map(|group| Change::RemoveGroup { lease, group: *group }));
         let gone = differing(&known.locals, &self.locals);
         changes.extend(gone.map(|(local, _)| Change::RemoveLocal { lease, local }));
         let gone = differing(&known.guests, &self.guests);
@@ -142,6 +170,13 @@ impl Row {
         let ranges = differing(&self.ranges, &known.ranges);
         let range = |(local, inner)| RangeEntry { lease, local, inner };
         changes.extend(ranges.map(range).map(Change::AddRemoteRange));
+        let more = now.difference(&before);
+        changes.extend(more.map(|group| Change::AddGroup { lease, group: *group }));
+        let members = differing(&self.members, &known.members);
+        changes.extend(members.map(|(local, (inner, group))| Change::AddMember {
+            entry: Entry { lease, local, inner },
+            group,
+        }));
     }
 }
 
@@ -167,12 +202,8 @@ mod tests {
     fn row(locals: &[(&str, &str)]) -> Row {
         let address = |text: &str| -> IpAddr { text.parse().unwrap() };
         Row {
-            cluster: ROME,
-            role: Role::Provider,
-            until_ms: 60_000,
             locals: locals.iter().map(|(one, other)| (address(one), address(other))).collect(),
-            guests: BTreeMap::new(),
-            ranges: BTreeMap::new(),
+            ..Row::new(ROME, Role::Provider, 60_000)
         }
     }
 
@@ -200,6 +231,43 @@ mod tests {
         let told = Table::default().since(&all, 20_000);
         assert_eq!(told.changes, [Change::RemoveLease(LEASE), Change::RemoveLink(ROME)]);
         assert_eq!(told.removed, [KEY].into());
+    }
+
+    #[test]
+    fn a_lease_has_the_groups_of_its_guests_as_long_as_it_has_one() {
+        let with = |guests: &[(&str, &str)]| {
+            let of = |(address, namespace): &(&str, &str)| {
+                let address: IpAddr = address.parse().unwrap();
+                (address, (address, group(namespace)))
+            };
+            let members: BTreeMap<_, _> = guests.iter().map(of).collect();
+            table(Row { members, role: Role::Consumer, ..row(&[]) })
+        };
+        let (shop, bank) = (group("shop"), group("bank"));
+        assert_ne!(shop, bank);
+        let one = with(&[("10.203.5.1", "shop")]);
+        let two = with(&[("10.203.5.1", "shop"), ("10.203.5.2", "shop"), ("10.203.5.3", "bank")]);
+        let told = one.since(&Table::default(), 0).changes;
+        let [Change::Link { .. }, Change::Lease { .. }, Change::AddGroup { group, .. }, last] =
+            &told[..]
+        else {
+            panic!("{told:?}")
+        };
+        assert!(
+            *group == shop && matches!(last, Change::AddMember { group, .. } if *group == shop)
+        );
+        let told = two.since(&one, 0).changes;
+        let [Change::AddGroup { group, .. }, Change::AddMember { .. }, Change::AddMember { .. }] =
+            &told[..]
+        else {
+            panic!("{told:?}")
+        };
+        assert_eq!(*group, bank);
+        let told = one.since(&two, 0).changes;
+        let gone = |change: &&Change| matches!(change, Change::RemoveMember { .. });
+        assert_eq!(told.iter().filter(gone).count(), 2);
+        assert!(told.contains(&Change::RemoveGroup { lease: LEASE, group: bank }), "{told:?}");
+        assert_eq!(told.len(), 3, "the other group has a guest yet");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct Gateway {
     maps: BTreeMap<(ContractId, Uid), GuestAddress>,
     /// What was said last of the tunnel of each lease.
     news: BTreeMap<ContractId, TunnelNews>,
-    /// By which addresses the cluster's own pods are known.
+    /// By which addresses the cluster's own pods are known, here and where they run by leases.
     own: BTreeSet<IpNet>,
 }
 
@@ -130,7 +130,7 @@ impl Gateway {
 
     pub(crate) fn name_own(&mut self, own: &OwnRanges) {
         let blocks = own.blocks.iter().map(|block| block.inner);
-        self.own = blocks.chain(own.nodes).collect();
+        self.own = blocks.chain(own.nodes).chain(own.leases.iter().copied()).collect();
     }
 
     /// By which ranges the cluster's own pods are known; none while that is not settled.

@@ -3,18 +3,23 @@
 //! without guests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use mercato_cluster_model::Cluster;
+use mercato_offload::address::MappedRange;
 use mercato_offload::forge::labels;
 use serde_json::Value;
 
 use super::{Violation, ensure};
+use crate::engine::site::Site;
 use crate::engine::sites::Sites;
 use crate::people::SLICE;
 
 /// What is yet to come true, if anything.
 pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
     for (at, provider) in sites.honest() {
+        provider.leases.values().try_for_each(|lease| apart(&lease.desire().ranges))?;
         let all = provider.kube.objects("Namespace");
         let of_guests =
             all.filter(|(_, one)| !one["metadata"]["labels"][labels::CONTRACT].is_null());
@@ -22,7 +27,8 @@ pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
             let there = services(&provider.kube, &key.name);
             let guests = living(&provider.kube, &key.name);
             let wanted = wanted(sites, at, &guests);
-            same(&there, &wanted, &guests).map_err(|Violation(what)| {
+            let met = met(sites, &guests);
+            same(&there, &wanted, &guests, &met).map_err(|Violation(what)| {
                 Violation(format!("{} at {}: {what}", key.name, provider.name))
             })?;
         }
@@ -30,21 +36,44 @@ pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
     Ok(())
 }
 
+/// No address of a lease's ranges has two names: its guests' own are among what their home tells.
+fn apart(ranges: &[MappedRange]) -> Result<(), Violation> {
+    let overlap = |one: &IpNet, other: &IpNet| one.contains(other) || other.contains(one);
+    let twice = ranges.iter().enumerate().find(|(at, one)| {
+        let mut others = ranges[at + 1..].iter();
+        others.any(|it| overlap(&it.inner, &one.inner) || overlap(&it.local, &one.local))
+    });
+    ensure(twice.is_none(), || format!("{twice:?} has addresses of another of {ranges:?}"))
+}
+
 /// What home has, if there is a tunnel to it, for these guests of a namespace.
 fn wanted<'a>(
     sites: &'a Sites,
     at: usize,
-    guests: &BTreeMap<String, &Value>,
+    guests: &BTreeMap<String, &'a Value>,
 ) -> BTreeMap<(&'a str, &'a str), &'a Value> {
-    let Some(guest) = guests.values().next() else { return BTreeMap::new() };
-    let marks = &guest["metadata"]["annotations"];
-    let origin = marks[labels::ORIGIN].as_str().and_then(|id| id.parse().ok());
-    let home = origin.and_then(|id| sites.place_of(id)).map(|home| &sites[home]);
-    let Some(home) = home.filter(|_| sites[at].gateway.is_some()) else { return BTreeMap::new() };
-    if home.gateway.is_none() {
+    let Some((home, namespace)) = home_of(sites, guests) else { return BTreeMap::new() };
+    if home.gateway.is_none() || sites[at].gateway.is_none() {
         return BTreeMap::new();
     }
-    services(&home.kube, marks[labels::HOME_NAMESPACE].as_str().unwrap_or_default())
+    services(&home.kube, namespace)
+}
+
+/// In which ranges these guests know pods of their home, those at other providers among them.
+fn met(sites: &Sites, guests: &BTreeMap<String, &Value>) -> BTreeSet<IpNet> {
+    let home = home_of(sites, guests).and_then(|(home, _)| home.gateway.as_ref());
+    home.and_then(|gateway| gateway.own().cloned()).unwrap_or_default()
+}
+
+/// The home of these guests, and what their namespace is called there.
+fn home_of<'a>(
+    sites: &'a Sites,
+    guests: &BTreeMap<String, &'a Value>,
+) -> Option<(&'a Site, &'a str)> {
+    let marks = &guests.values().next()?["metadata"]["annotations"];
+    let origin = marks[labels::ORIGIN].as_str()?.parse().ok()?;
+    let home = &sites[sites.place_of(origin)?];
+    Some((home, marks[labels::HOME_NAMESPACE].as_str().unwrap_or_default()))
 }
 
 /// Services and slices of a namespace, by kind and name.
@@ -70,6 +99,7 @@ fn same(
     there: &BTreeMap<(&str, &str), &Value>,
     wanted: &BTreeMap<(&str, &str), &Value>,
     guests: &BTreeMap<String, &Value>,
+    met: &BTreeSet<IpNet>,
 ) -> Result<(), Violation> {
     let names = |all: &BTreeMap<(&str, &str), &Value>| -> BTreeSet<String> {
         all.keys().map(|(kind, name)| format!("{kind} {name}")).collect()
@@ -81,9 +111,11 @@ fn same(
         ensure(guest["spec"]["ports"] == home["spec"]["ports"], || {
             format!("{} has other ports than at home", key.1)
         })?;
-        // Of a pod that runs elsewhere guests know no address.
+        // Of a pod that runs elsewhere guests know an address where there was room to say so.
+        let address = home["endpoints"][0]["addresses"][0].as_str().and_then(|it| it.parse().ok());
+        let is_met = address.is_some_and(|at: IpAddr| met.iter().any(|net| net.contains(&at)));
         let is_of_guest = key.1.strip_prefix(SLICE).is_some_and(|uid| guests.contains_key(uid));
-        ensure(!is_of_guest || endpoints(guest) == endpoints(home), || {
+        ensure(!(is_of_guest || is_met) || endpoints(guest) == endpoints(home), || {
             format!("{} has other endpoints than at home", key.1)
         })?;
     }

@@ -1,6 +1,7 @@
 //! Which leases there are, and what reaches their sessions. Which there are to be is the broker's
 //! to say.
 
+mod meeting;
 mod reach;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,6 +134,7 @@ impl Leases {
             lease.retire(turn.now, &mut turn.out);
             turn.push(Request::KeepConnected(lease.peer().cluster));
         }
+        self.name_own_ranges(turn);
         self.settle(id, turn);
     }
 

@@ -53,12 +53,16 @@ pub(crate) struct Cluster {
     /// Provider: to which it ever did, by which address.
     pub(crate) ever_mapped: BTreeSet<(Uid, IpAddr)>,
     pub(crate) own: OwnRanges,
+    /// Provider: the consumer has told where its guests are known, as it does once its other leases
+    /// meet them.
+    meets: bool,
 }
 
 impl Cluster {
     /// The daemon has crashed: nobody follows the cluster.
     pub(crate) fn unfollow(&mut self) {
         self.followed = None;
+        self.meets = false;
         self.mapped.clear();
     }
 
@@ -193,14 +197,19 @@ impl Cluster {
     }
 
     /// The consumer says by which addresses its pods are known, one of which is as free as another.
-    fn meet_ranges(&self, inputs: &mut Vec<Input>) {
+    fn meet_ranges(&mut self, inputs: &mut Vec<Input>) {
         let Some(lease) = &self.followed else { return };
         let range = |text: &str| -> IpNet { text.parse().unwrap() };
         let told = BTreeSet::from([range("10.207.1.0/24"), range("10.9.9.9/32")]);
         // More than anybody needs is not mapped.
-        let greedy = told.iter().copied().chain([range("10.204.0.0/16")]).collect();
+        let greedy = told.iter().copied().chain([range("10.204.0.0/16")]);
+        let whole = |address: &IpAddr| IpNet::new(*address, 24).map(|range| range.trunc());
+        let of_guests = self.ever_mapped.iter().filter_map(|(_, address)| whole(address).ok());
+        let greedy: BTreeSet<_> = greedy.chain(of_guests).collect();
         let mapped: BTreeSet<_> = lease.ranges.iter().map(|range| range.inner).collect();
-        if !told.is_subset(&mapped) {
+        let meets = !std::mem::replace(&mut self.meets, !self.ever_mapped.is_empty());
+        assert_eq!(mapped.len(), lease.ranges.len(), "an address has two names");
+        if !told.is_subset(&mapped) || meets && self.meets {
             let consumer = lease.contract.consumer.cluster;
             inputs.push(Input::Tunnel(TunnelInput::Peer(consumer, greedy)));
             return;

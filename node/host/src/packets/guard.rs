@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::between;
 use super::expression::{
     Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
     is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
@@ -52,6 +53,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
             let pods = wanted.pods.iter().copied().filter(|pod| Family::of(*pod) == family);
             sets.insert(Table::PODS.to_owned(), pods.collect());
             sets.extend(homes::sets(&scope));
+            sets.extend(between::sets(&scope));
             sets.extend(overlay::sets(&scope));
             with_place(&scope)
         }
@@ -97,7 +99,9 @@ fn with_place(scope: &Scope<'_>) -> BTreeMap<&'static str, Vec<PacketRule>> {
         (SOURCES, sources(scope)),
     ];
     let from_overlay = (overlay::FROM_OVERLAY, overlay::from_overlay(scope.wanted));
-    chains.into_iter().chain(scope.is_gateway_of_nodes().then_some(from_overlay)).collect()
+    let between = between::is_there(scope).then(|| between::chains(scope));
+    let chains = chains.into_iter().chain(between.into_iter().flatten());
+    chains.chain(scope.is_gateway_of_nodes().then_some(from_overlay)).collect()
 }
 
 /// Where this machine has no address of a pool of the family, none of it goes by our devices.
@@ -126,7 +130,7 @@ fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
             "source of another cluster from elsewhere",
             scope.source_of_pool().chain(elsewhere),
         ),
-        drop_of("from another cluster to another cluster", back),
+        to_and_fro(scope, "from another cluster to another cluster", back),
     ];
     rules.extend(scope.wanted.overlay.is_some().then(|| overlay::arriving(scope)));
     match scope.family {
@@ -139,6 +143,19 @@ fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
     }
     rules.push(guests::arriving(scope.family));
     rules
+}
+
+/// What goes back where it came from: nothing does, but where guests may meet so.
+fn to_and_fro(
+    scope: &Scope<'_>,
+    comment: &str,
+    conditions: impl IntoIterator<Item = Expression>,
+) -> PacketRule {
+    if between::is_there(scope) {
+        rule(comment, conditions, Verdict::Goto(between::BETWEEN.to_owned()))
+    } else {
+        drop_of(comment, conditions)
+    }
 }
 
 /// What IPv6 asks and says of neighbours and routers belongs to no connection, and is dropped with
@@ -176,7 +193,7 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
     let node = Expression::Is(address(scope.place.node));
     let answers = is_reply().into_iter().chain([Expression::ReplyDestination(scope.family), node]);
     let mut rules = vec![
-        drop_of("from the device to the device", by(scope.way())),
+        to_and_fro(scope, "from the device to the device", by(scope.way())),
         rule("answers to what left with the node's address", answers, Verdict::Accept),
     ];
     match scope.wanted.way {
@@ -211,6 +228,7 @@ fn leaving(scope: &Scope<'_>) -> Vec<PacketRule> {
     let in_clear = scope.to_other_of_pool().chain(elsewhere);
     let mut rules = vec![drop_of("to another cluster in clear", in_clear)];
     rules.extend(homes::leaving(scope));
+    rules.extend(between::is_there(scope).then(|| between::leaving(scope)).flatten());
     match scope.family {
         Family::V4 => {}
         // The kernel tells neighbours that it is there, by each device that it routes for.
@@ -232,6 +250,7 @@ fn sources(scope: &Scope<'_>) -> Vec<PacketRule> {
     let keep = || keep(scope.family);
     let at_gateway = scope.is_gateway_of_nodes().then(|| overlay::sources(scope));
     let mut rules = at_gateway.unwrap_or_default();
+    rules.extend(between::is_there(scope).then(|| between::sources(scope)));
     rules.extend([
         said("pods that are mapped keep their address", by().chain(own).chain(keep())),
         said("everybody else has the node's", by().chain(others)),

@@ -17,7 +17,7 @@ use crate::watch::Change;
 
 /// What becomes of endpoints that guests do not know, after how many there are.
 const LEFT_OUT: &str = "left out over there: guests reach pods of this cluster's pod network, and \
-    guests of the same provider";
+    guests of contracts, as far as their provider takes ranges of addresses (64)";
 
 /// By which ranges the guests of a lease know pods: home's, and each other.
 pub(super) type Ranges = watch::Receiver<Vec<MappedRange>>;

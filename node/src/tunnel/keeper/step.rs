@@ -7,6 +7,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 use mercato_agent::{Input, LeaseInput, TunnelInput, TunnelNews};
 use mercato_broker::Side;
+use mercato_offload::address::GuestAddress;
 use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
@@ -19,7 +20,7 @@ use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
 use crate::tunnel::own::{Content, blocks, callable};
 use crate::tunnel::seen::{Now, PeerSeen};
-use crate::tunnel::table::{Claim, KnownGateway, Row, Table, owners};
+use crate::tunnel::table::{Claim, KnownGateway, Row, Table, group, owners};
 use crate::tunnel::words::SaidLease;
 
 impl Keeper {
@@ -116,14 +117,7 @@ impl Keeper {
     fn row(&self, said: &Said, id: &ContractId, lease: &SaidLease) -> Row {
         let pods = said.pods.get(id).into_iter().flat_map(BTreeMap::values);
         let ranges = lease.ranges.iter();
-        let mut row = Row {
-            cluster: lease.cluster,
-            role: Role::Provider,
-            until_ms: lease.until_ms,
-            locals: BTreeMap::new(),
-            guests: BTreeMap::new(),
-            ranges: BTreeMap::new(),
-        };
+        let mut row = Row::new(lease.cluster, Role::Provider, lease.until_ms);
         match lease.side {
             Side::Provider => {
                 row.locals = pods.map(|pod| (pod.of.guest, pod.of.address)).collect();
@@ -131,7 +125,9 @@ impl Keeper {
             }
             Side::Consumer => {
                 row.role = Role::Consumer;
-                row.guests = pods.map(|pod| (pod.of.address, pod.of.address)).collect();
+                row.guests = pods.clone().map(|pod| (pod.of.address, pod.of.address)).collect();
+                let member = |of: &GuestAddress| (of.address, group(&of.pod.namespace));
+                row.members = pods.map(|pod| (pod.of.address, member(&pod.of))).collect();
                 row.locals = self.callable(said, lease);
                 let gateway = said.own.nodes.map(|range| range.network());
                 let nodes = gateway.into_iter().chain(self.nodes.addresses());
@@ -302,12 +298,7 @@ impl Keeper {
 }
 
 /// Whether packets are carried for a pod, or brought to it.
-fn answer(
-    id: ContractId,
-    side: Side,
-    of: mercato_offload::address::GuestAddress,
-    done: bool,
-) -> Input {
+fn answer(id: ContractId, side: Side, of: GuestAddress, done: bool) -> Input {
     let input = match side {
         Side::Provider => LeaseInput::Guest(guest::Input::Mapped(of, done)),
         Side::Consumer => LeaseInput::Home(home::Input::Carried(of.pod, of.address, done)),

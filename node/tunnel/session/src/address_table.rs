@@ -9,10 +9,14 @@
 //! Guests are known one by one. Where they run, the pods of their home may be known by ranges, in
 //! which an address has one place by both names.
 //!
+//! Guests of two leases of one home reach each other through it, as far as it has put them into
+//! groups.
+//!
 //! A table that shards look into does not change: a changed one takes its place, whole.
 
 mod change;
 mod counters;
+mod groups;
 mod keyed;
 mod names;
 mod quoted;
@@ -31,8 +35,9 @@ use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId};
 
 use self::change::Side;
-pub use self::change::{Change, Entry, RangeEntry, Refused, Role};
+pub use self::change::{Change, Entry, Group, RangeEntry, Refused, Role};
 pub use self::counters::{Counters, DropReason};
+use self::groups::Groups;
 use self::keyed::{Keyed, Table};
 use self::names::Names;
 pub use self::route::{Outbound, Route};
@@ -50,6 +55,7 @@ pub struct AddressTable {
     link_by_gateway: Table<PeerIndex, Slot>,
     locals: Names,
     remotes: Names,
+    groups: Groups,
     /// Leases by the local names of their guests, here or over there.
     lease_by_guest: Table<IpAddr, Slot>,
     /// The same by link and inner name.
@@ -87,6 +93,7 @@ impl AddressTable {
             link_by_gateway: Table::with_hasher(keyed),
             locals: Names::new(keyed),
             remotes: Names::new(keyed),
+            groups: Groups::new(keyed),
             lease_by_guest: Table::with_hasher(keyed),
             lease_by_inner: Table::with_hasher(keyed),
         }
@@ -154,6 +161,10 @@ impl AddressTable {
             Change::RemoveRemote { lease, local } => self.remove(Side::Remote, *lease, *local),
             Change::AddRemoteRange(entry) => self.insert_range(*entry),
             Change::RemoveRemoteRange { lease, local } => self.remove_range(*lease, *local),
+            Change::AddGroup { lease, group } => self.add_group(*lease, *group),
+            Change::RemoveGroup { lease, group } => self.remove_group(*lease, *group),
+            Change::AddMember { entry, group } => self.add_member(*entry, *group),
+            Change::RemoveMember { lease, local } => self.remove_member(*lease, *local),
         }
     }
 
@@ -227,6 +238,7 @@ impl AddressTable {
     fn remove_lease(&mut self, slot: Slot) {
         self.locals.remove_lease(slot);
         self.remotes.remove_lease(slot);
+        self.groups.remove_lease(slot);
         self.lease_by_guest.retain(|_, of| *of != slot);
         self.lease_by_inner.retain(|_, of| *of != slot);
         self.leases.remove(slot);
@@ -298,7 +310,7 @@ impl AddressTable {
         let Layout { source, destination, .. } = Layout::read(packet)?;
         let slot = self.slot_outbound(source, destination).ok_or(DropReason::Destination)?;
         let remote = self.remotes.inner(slot, destination);
-        let local = self.locals.inner(slot, source);
+        let local = self.inner_of(slot, source);
         if let Some(guest) = self.guest_here(slot, remote.unwrap_or(destination)) {
             let (lease, _) = self.in_force(mono_ms, slot)?;
             let caller = local.ok_or(DropReason::Source)?;
@@ -331,7 +343,7 @@ impl AddressTable {
         if self.guest_here(slot, source).is_some() {
             return Err(DropReason::Source);
         }
-        let local = self.locals.local(slot, destination).ok_or(DropReason::Destination)?;
+        let local = self.local_of(slot, destination).ok_or(DropReason::Destination)?;
         let (contract, _) = self.in_force(mono_ms, slot)?;
         translate(packet, remote, local, checksum, &self.inwards(slot))?;
         Ok(Route { lease: *contract, peer })

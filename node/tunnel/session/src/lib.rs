@@ -55,7 +55,8 @@ mod via;
 
 pub use activity::Activity;
 pub use address_table::{
-    AddressTable, Change, Counters, DropReason, Entry, Outbound, RangeEntry, Refused, Role, Route,
+    AddressTable, Change, Counters, DropReason, Entry, Group, Outbound, RangeEntry, Refused, Role,
+    Route,
 };
 pub use carrier::{Addresses, Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;

@@ -40,6 +40,9 @@ pub const SHARDS: usize = 16;
 pub const PEERS: usize = 4_096;
 /// Entries of the address table, of both kinds each. A guess: 1,000 leases with 110 pods fit.
 pub const ADDRESSES: usize = 262_144;
+/// Groups of all leases together: as many as there may be addresses, since a lease has a group where
+/// it has a guest of it.
+pub const GROUPS: usize = ADDRESSES;
 /// Leases of one gateway. A guess: sixteen with each of a thousand clusters.
 pub const LEASES: usize = 16_384;
 /// Ranges of addresses of one lease: as many as a peer may name for its pods (64), and those of its

@@ -4,12 +4,13 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_broker::Side;
+use mercato_broker::{Desired, Side};
 use mercato_offload::address::{MappedRange, Tunnel};
 use mercato_offload::home;
 use mercato_protocol::id::{ClusterId, ContractId};
 
 use super::Leases;
+use super::meeting::meeting;
 use crate::context::Turn;
 use crate::effect::{Effect, OwnRanges};
 use crate::input::{TunnelInput, TunnelNews};
@@ -24,10 +25,10 @@ impl Leases {
         match input {
             TunnelInput::Pool(pool) => {
                 self.ranges.set_pool(pool);
-                self.name_own_ranges(turn);
                 for id in self.ids(|_| true) {
                     self.reach(id, turn);
                 }
+                self.name_own_ranges(turn);
             }
             TunnelInput::Own(blocks) => {
                 self.own = blocks.into_iter().take(limits::OWN_BLOCKS).collect();
@@ -60,10 +61,14 @@ impl Leases {
                 None,
             )],
             Side::Provider => {
+                let of_guests: Vec<IpNet> = self.ranges.of_guests(id).collect();
+                // Its own guests are among those that the consumer's other leases meet.
+                let is_own = |range: &&IpNet| of_guests.iter().any(|own| overlap(own, range));
                 let ranges = self.of_peers.get(&cluster).into_iter().flatten();
-                let of_peer = ranges.map(|range| (RangeOwner::Peer(cluster, *range), *range));
-                let of_guests = self.ranges.of_guests(id);
-                let of_guests = of_guests.map(|range| (RangeOwner::Guests(id, range), range));
+                let of_peer = ranges.filter(|range| !is_own(range));
+                let of_peer = of_peer.map(|range| (RangeOwner::Peer(cluster, *range), *range));
+                let of_guests = of_guests.iter();
+                let of_guests = of_guests.map(|range| (RangeOwner::Guests(id, *range), *range));
                 let wish = |(owner, range)| (owner, bits(range), Some(range));
                 of_peer.chain(of_guests).map(wish).collect()
             }
@@ -74,9 +79,13 @@ impl Leases {
             ranges.push(MappedRange { inner: wish.unwrap_or(local), local });
         }
         let own = self.said_own.blocks.clone();
+        let others = self.said_own.leases.clone().into_iter();
         let Some(lease) = self.get_mut(&id) else { return };
         if lease.spec.side == Side::Consumer {
-            lease.reach.own = own;
+            let is_own = |range: &IpNet| ranges.iter().any(|own| overlap(&own.local, range));
+            let others = others.filter(|range| !is_own(range));
+            let others = others.map(|range| MappedRange { inner: range, local: range });
+            lease.reach.own = own.into_iter().chain(others).collect();
         }
         lease.reach.ranges = ranges;
         lease.hear_of_tunnel(lease.reach.news, turn);
@@ -107,21 +116,46 @@ impl Leases {
             let length = IpNet::from(address).max_prefix_len().saturating_sub(bits);
             let Ok(range) = IpNet::new(address, length) else { continue };
             let owner = RangeOwner::Guests(id, range.trunc());
+            self.make_room(id, range.trunc(), turn);
             is_new |= self.give(owner, bits, Some(range.trunc()), turn).is_some();
         }
         if is_new {
-            self.reach(id, turn);
+            // Whoever has lost a range gets another.
+            let Some(cluster) = self.get(&id).map(|lease| lease.peer().cluster) else { return };
+            for id in self.ids(|lease| lease.peer().cluster == cluster) {
+                self.reach(id, turn);
+            }
         }
     }
 
-    fn name_own_ranges(&mut self, turn: &mut Turn<'_>) {
+    /// The consumer may have told already where the guests of this lease are, as its other leases
+    /// know them. Nobody has called one there: the first is not known yet.
+    fn make_room(&mut self, id: ContractId, range: IpNet, turn: &mut Turn<'_>) {
+        let Some(cluster) = self.get(&id).map(|lease| lease.peer().cluster) else { return };
+        let is_theirs = |owner: &RangeOwner| match owner {
+            RangeOwner::Peer(of, told) => *of == cluster && overlap(told, &range),
+            RangeOwner::Lease(_)
+            | RangeOwner::Nodes
+            | RangeOwner::Own(_)
+            | RangeOwner::Guests(..) => false,
+        };
+        for owner in self.ranges.owners().filter(is_theirs).collect::<Vec<_>>() {
+            turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+        }
+    }
+
+    pub(super) fn name_own_ranges(&mut self, turn: &mut Turn<'_>) {
         let nodes = self.give(RangeOwner::Nodes, limits::NODES_BITS, None, turn);
         let mut blocks = Vec::new();
         for block in self.own.clone() {
             let local = self.give(RangeOwner::Own(block), bits(block), None, turn);
             blocks.extend(local.map(|inner| MappedRange { inner, local: block }));
         }
-        let own = OwnRanges { nodes, blocks };
+        let room = limits::RANGES.saturating_sub(blocks.len() + usize::from(nodes.is_some()));
+        let bought = self.all.values().filter(|lease| lease.is_bought());
+        let bought = bought.map(|lease| lease.reach.ranges.iter().map(|range| range.local));
+        let bought: Vec<Vec<IpNet>> = bought.map(Iterator::collect).collect();
+        let own = OwnRanges { nodes, blocks, leases: meeting(&bought, room) };
         if own != self.said_own {
             turn.push(Effect::OwnRanges(own.clone()));
             self.said_own = own;
@@ -187,6 +221,12 @@ impl Leases {
 }
 
 impl Lease {
+    /// Whether its guests are this cluster's, and it is not over.
+    fn is_bought(&self) -> bool {
+        let is_there = self.spec.desired != Desired::Gone && !self.reach.ranges.is_empty();
+        self.spec.side == Side::Consumer && is_there
+    }
+
     /// The session hears what is known of the tunnel.
     pub(super) fn hear_of_tunnel(&mut self, news: TunnelNews, turn: &mut Turn<'_>) {
         self.reach.news = news;
@@ -198,6 +238,11 @@ impl Lease {
         };
         self.handle_home(turn.now, home::Input::Tunnel(tunnel), &mut turn.out);
     }
+}
+
+/// Two ranges have something in common if one is in the other.
+fn overlap(one: &IpNet, other: &IpNet) -> bool {
+    one.contains(other) || other.contains(one)
 }
 
 /// How many addresses a range has, as a power of two.

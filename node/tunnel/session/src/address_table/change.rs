@@ -71,7 +71,43 @@ pub enum Change<G = PublicKey> {
         /// As this cluster knows it, whole.
         local: IpNet,
     },
+    /// The guests of a lease and those of other leases that are in this group reach each other
+    /// through this cluster, which is home to all of them: as far as each lease has the group that the
+    /// other's guest is in.
+    AddGroup {
+        /// The lease whose guests they reach, and are reached by.
+        lease: ContractId,
+        /// Who is in it.
+        group: Group,
+    },
+    /// They do not any more.
+    RemoveGroup {
+        /// The lease that had it.
+        lease: ContractId,
+        /// Which it had.
+        group: Group,
+    },
+    /// A guest of a lease is in this group. It is an address of the other side as well
+    /// ([`Change::AddRemote`]).
+    AddMember {
+        /// The guest, as its own lease knows it.
+        entry: Entry,
+        /// The one that it is in.
+        group: Group,
+    },
+    /// It is in none any more.
+    RemoveMember {
+        /// The lease that it is of.
+        lease: ContractId,
+        /// As this cluster knows it.
+        local: IpAddr,
+    },
 }
+
+/// Guests of one home that belong together, such as those of a namespace, by a number that is as
+/// good as drawn by lot: two groups never have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group(pub [u8; 16]);
 
 /// A pod or node, as one lease knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +198,9 @@ pub enum Refused {
     /// Guests are known one by one, and at the consumer's the other side's addresses are theirs.
     #[error("the other side of the lease {0} are guests; add each by its address")]
     RangeOfGuests(ContractId),
+    /// Guests meet at their home, and nowhere else.
+    #[error("this cluster is not the home of the lease {0}: its guests do not meet here")]
+    NotHome(ContractId),
     /// The address stands for another pod already.
     #[error("{0} stands for another pod already")]
     Taken(IpAddr),
@@ -212,6 +251,10 @@ impl Change<PublicKey> {
             Self::RemoveRemote { lease, local } => Change::RemoveRemote { lease, local },
             Self::AddRemoteRange(entry) => Change::AddRemoteRange(entry),
             Self::RemoveRemoteRange { lease, local } => Change::RemoveRemoteRange { lease, local },
+            Self::AddGroup { lease, group } => Change::AddGroup { lease, group },
+            Self::RemoveGroup { lease, group } => Change::RemoveGroup { lease, group },
+            Self::AddMember { entry, group } => Change::AddMember { entry, group },
+            Self::RemoveMember { lease, local } => Change::RemoveMember { lease, local },
         })
     }
 }

@@ -35,7 +35,7 @@ impl Quoted for Outwards<'_> {
     fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
         let Self { table, slot } = self;
         let remote = table.remotes.inner(*slot, source)?;
-        Some((remote, table.locals.inner(*slot, destination)?))
+        Some((remote, table.inner_of(*slot, destination)?))
     }
 }
 
@@ -43,7 +43,7 @@ impl Quoted for Inwards<'_> {
     /// What we have sent: from one of our addresses to one of the other side's.
     fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
         let Self { table, slot } = self;
-        let local = table.locals.local(*slot, source)?;
+        let local = table.local_of(*slot, source)?;
         Some((local, table.remotes.local(*slot, destination)?))
     }
 }

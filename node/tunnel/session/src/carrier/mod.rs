@@ -113,7 +113,11 @@ impl Carrier {
             | Change::AddRemote(_)
             | Change::RemoveRemote { .. }
             | Change::AddRemoteRange(_)
-            | Change::RemoveRemoteRange { .. } => None,
+            | Change::RemoveRemoteRange { .. }
+            | Change::AddGroup { .. }
+            | Change::RemoveGroup { .. }
+            | Change::AddMember { .. }
+            | Change::RemoveMember { .. } => None,
         });
         let active: Vec<PeerIndex> = active.collect();
         let of_table = self.tables.apply(now.mono_ms, resolved);
