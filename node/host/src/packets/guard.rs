@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::bounds;
 use super::expression::{
     Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
     is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
@@ -45,7 +46,7 @@ const SOURCES: &str = "sources";
 /// The table of a family that should be in force. Datagrams of the overlay are taken by the device
 /// `network` alone, if there is one.
 pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
-    let mut sets = BTreeMap::new();
+    let (mut sets, mut tallies) = (BTreeMap::new(), BTreeMap::new());
     let mut rules = match wanted.place(family) {
         Some(place) => {
             let scope = Scope { wanted, place, family };
@@ -53,6 +54,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
             sets.insert(Table::PODS.to_owned(), pods.collect());
             sets.extend(homes::sets(&scope));
             sets.extend(overlay::sets(&scope));
+            tallies = bounds::tallies();
             with_place(&scope)
         }
         None => without_place(wanted, family),
@@ -67,7 +69,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
     }
     let chain = |(name, rules): (&str, _)| (name.to_owned(), Chain { base: base(name), rules });
     let chains = rules.into_iter().map(chain).collect();
-    Table { family, name: Table::NAME.to_owned(), chains, sets }
+    Table { family, name: Table::NAME.to_owned(), chains, sets, tallies }
 }
 
 /// Where packets come into a chain, if they do by itself.
@@ -159,6 +161,7 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goto = |chain: &str| Verdict::Goto(chain.to_owned());
     let mut rules = guests::from(scope.family, Some(scope.way()));
+    rules.extend(bounds::of(guests::of_guest(scope.family)));
     rules.push(rule("from other clusters", from(scope.way()), goto(FROM_DEVICE)));
     if scope.is_gateway_of_nodes() {
         let from_node = from(&scope.wanted.marks.overlay);
@@ -199,6 +202,7 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }
+    rules.extend(bounds::of(guests::to_guest(scope.family)));
     rules.push(rule("to pods that are mapped", pods, Verdict::Accept));
     rules.push(drop_of("to nobody who is mapped", []));
     rules

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a deadline ends a test that hangs")]
 
 mod both;
+mod bounds;
 mod closed;
 mod cluster;
 mod dropping;
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 24] {
+fn of_guests() -> [(&'static str, Test); 27] {
     [
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         (
@@ -112,6 +113,9 @@ fn of_guests() -> [(&'static str, Test); 24] {
             "a_family_without_a_pool_is_closed_to_guests",
             guests::a_family_without_a_pool_is_closed_to_guests,
         ),
+        ("a_guest_has_so_many_connections", bounds::a_guest_has_so_many_connections),
+        ("a_guest_begins_so_many_connections", bounds::a_guest_begins_so_many_connections),
+        ("others_begin_so_many_with_a_guest", bounds::others_begin_so_many_with_a_guest),
         ("a_closed_pod_reaches_nobody_else", closed::nobody_else_is_reached),
         ("nothing_else_leaves_a_closed_pod", closed::nothing_else_leaves),
         ("a_pod_is_closed_without_the_nodes_rules", closed::it_is_closed_without_the_nodes_rules),
