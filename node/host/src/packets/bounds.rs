@@ -23,10 +23,13 @@ pub(super) fn tallies() -> BTreeMap<String, Tally> {
     ])
 }
 
-/// Drops what would be a connection too many of a guest: these conditions find it, and begin with what
-/// loads its address. What is dropped by other rules should come before.
-pub(super) fn of(guest: [Expression; 2]) -> [PacketRule; 2] {
-    let address = guest[0].clone();
+/// Drops what would be a connection too many of a guest, whose address is loaded so, and who is found by
+/// these conditions. What is dropped by other rules should come before.
+pub(super) fn of(
+    address: &Expression,
+    guest: impl IntoIterator<Item = Expression>,
+) -> [PacketRule; 2] {
+    let guest: Vec<Expression> = guest.into_iter().collect();
     let over = |comment, tally: &str, bound| {
         let over = [address.clone(), Expression::Over(tally.to_owned(), bound)];
         drop_of(comment, guest.iter().cloned().chain(begins()).chain(over))

@@ -161,7 +161,7 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goto = |chain: &str| Verdict::Goto(chain.to_owned());
     let mut rules = guests::from(scope.family, Some(scope.way()));
-    rules.extend(bounds::of(guests::of_guest(scope.family)));
+    rules.extend(bounds::of(&scope.source(), guests::of_guest(scope.family)));
     rules.push(rule("from other clusters", from(scope.way()), goto(FROM_DEVICE)));
     if scope.is_gateway_of_nodes() {
         let from_node = from(&scope.wanted.marks.overlay);
@@ -202,7 +202,7 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }
-    rules.extend(bounds::of(guests::to_guest(scope.family)));
+    rules.extend(bounds::of(&scope.destination(), guests::to_guest(scope.family)));
     rules.push(rule("to pods that are mapped", pods, Verdict::Accept));
     rules.push(drop_of("to nobody who is mapped", []));
     rules

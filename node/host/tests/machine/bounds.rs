@@ -8,7 +8,9 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cluster::{PATIENCE, said, set_up, steps, sysctl};
 use crate::guests::{FAR, FAR_V6, Ground, wanted};
+use crate::homes::home;
 use crate::namespace::Namespace;
+use crate::nodes::{self, Nodes, of_gateway};
 use crate::packets::{exchange, rises, socket};
 use crate::pods::{OTHER, OTHER_V6, POD, POD_V6};
 
@@ -141,5 +143,28 @@ pub(crate) fn others_begin_so_many_with_a_guest() -> Result<()> {
         forgets(node)?;
         exchange(&flood, &socket(&ground.pods.pod, pod, 0)?, pod).context("afterwards")?;
     }
+    Ok(())
+}
+
+/// Guests of another node are bounded at the gateway as well, which sends on to them what comes.
+pub(crate) fn homes_begin_so_many_by_the_gateway() -> Result<()> {
+    let nodes = Nodes::set_up()?;
+    let gateway = &nodes.gateway;
+    sysctl(gateway, "net.netfilter.nf_conntrack_udp_timeout=3")?;
+    let flood = socket(&nodes.guest, nodes::GUEST, 0)?;
+    floods(&flood, nodes::POD.into())?;
+    let all = known(gateway)?;
+    ensure!(all >= u64::from(FLOOD), "a pod that is called by no home is in {all}");
+    set_up(gateway, &home(of_gateway()))?;
+    ensure!(steps(gateway, &home(of_gateway()))?.is_empty(), "it is not as it was wanted");
+    gateway.run("conntrack", vec!["-F".to_owned()])?;
+    floods(&flood, nodes::POD.into())?;
+    let all = known(gateway)?;
+    // The datagrams that carry each of them to the other node are a connection themselves.
+    ensure!((MOST / 2..=2 * MOST + OTHERS).contains(&all), "a guest is in {all} connections");
+    let other = socket(&nodes.gateways_pod, nodes::GATEWAYS_POD, 0)?;
+    exchange(&flood, &other, nodes::GATEWAYS_POD).context("a neighbour")?;
+    gateway.run("conntrack", vec!["-F".to_owned()])?;
+    exchange(&flood, &socket(&nodes.pod, nodes::POD, 0)?, nodes::POD).context("afterwards")?;
     Ok(())
 }
