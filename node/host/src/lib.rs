@@ -46,7 +46,7 @@ pub use found::{
 };
 pub use networks::{Network, NetworkKind, Overlap, overlap};
 pub use overlay::{Mac, Overlay, Way};
-pub use packets::{Base, Chain, Expression, Hook, PacketRule, Table, Verdict, guard};
+pub use packets::{Base, Bound, Chain, Expression, Hook, PacketRule, Table, Tally, Verdict, guard};
 pub use plan::{clean_plan, plan, refuse_plan};
 pub use reach::Closed;
 pub use sandbox::{Namespaces, Sandbox, sandbox_of, try_to_see};

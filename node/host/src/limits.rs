@@ -9,6 +9,18 @@ pub(crate) const PODS: usize = 4_096;
 /// Guests of this node: more than four times what the kubelet runs unless told otherwise. With all
 /// the other sets as large as they may be, one batch takes no more than these.
 pub(crate) const GUESTS: usize = 512;
+/// Connections of one guest in conntrack, which has room for 131,072 or more where kube-proxy sets
+/// it: a thirtieth part. With this many the kernel takes 0.7 ms to count them, for each that begins.
+pub(crate) const CONNECTIONS: u32 = 4_096;
+/// Connections of one guest that begin in a second; [`CONNECTIONS`] at once. The kernel drops at
+/// least eight from its list of them in each of its ticks, of which there are a hundred a second or
+/// more. Conntrack knows one of TCP that is closed for two minutes yet (120 s): some 30,000.
+pub(crate) const BEGINNINGS_A_SECOND: u32 = 256;
+/// How long it is known how many have begun: until as many may begin at once, and more.
+pub(crate) const BEGINNINGS_QUIET: Duration = Duration::from_secs(60);
+/// Addresses whose connections are counted. Of a guest that is gone they may last for days; there
+/// are no more of them than addresses of this node's pods.
+pub(crate) const COUNTED: u32 = 65_536;
 /// Ranges that are reached by the device: one for each lease.
 pub(crate) const RANGES: usize = 4_096;
 /// Nodes of a cluster: what Kubernetes is made for is 5,000, and the overlay has an entry for each.

@@ -1,7 +1,7 @@
 //! Whom a pod finds that tries all who are there.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::Cluster;
@@ -58,6 +58,14 @@ impl Targets {
         }
         let guest = guests.address_of(guest).await?;
         Ok(Self { there, home: None, guest, pods })
+    }
+
+    /// The address of the provider's own pod on one of its nodes, counted from 1.
+    pub(crate) fn pod(&self, number: usize) -> Result<Ipv4Addr> {
+        match self.pods.get(number - 1) {
+            Some(IpAddr::V4(pod)) => Ok(*pod),
+            other => anyhow::bail!("on node {number} there is {other:?}"),
+        }
     }
 
     /// The same, with nobody to be tried but that one.

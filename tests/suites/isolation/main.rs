@@ -2,8 +2,11 @@
 //! guest reaches the pods of its home, and nobody else, from its first instruction on.
 #![allow(clippy::disallowed_methods, reason = "who is not answered is waited for")]
 
+mod floods;
 mod found;
+mod inside;
 mod service;
+mod tries;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -104,6 +107,10 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("guests of both nodes call the Service of their namespace, and no other");
     targets.is_not_called(turin, LOCAL, "scout").await?;
     timer.step("no neighbour calls a guest");
+    tries::fail(rome, turin, known.seen_as, targets.pod(1)?).await.context("what a guest tries")?;
+    timer.step("no other protocol, source or neighbour leaves a guest, in a second sandbox either");
+    floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
+    timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
 
     for number in [1, 2] {
         turin.on_nth_machine(number, "nft delete table ip mercato").await?;

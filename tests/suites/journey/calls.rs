@@ -124,7 +124,7 @@ pub(crate) async fn followed(rome: &Cluster, turin: &Cluster) -> Result<()> {
     }
     let guests = User::new(turin, GUESTS);
     let before = guests.address_of("second").await?;
-    turin.loses_network_of(GUESTS, "second").await?;
+    turin.loses_network_of(1, GUESTS, "second").await?;
     wait::until("the guest has another address", PATIENCE, || async {
         Ok(guests.address_of("second").await? != before)
     })

@@ -1,6 +1,6 @@
 //! Tables of nf_tables that see the frames of devices (`netdev`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
@@ -40,7 +40,7 @@ pub(crate) fn replace_frames(
     messages.extend(table.chains.iter().map(|(name, chain)| new_chain(place, name, chain)));
     for ((name, members), id) in table.sets.iter().zip(1..) {
         let family = members.first().map_or(Family::V4, |member: &IpAddr| Family::of(*member));
-        messages.push(new_set(place, name, family, id));
+        messages.push(new_set(place, name, family, None, id));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, name, members));
     }
     for (name, chain) in &table.chains {
@@ -71,7 +71,9 @@ pub(crate) fn read_frames(
             chain.rules.push(rule);
         }
     }
-    let sets = read_sets(kernel, place, &Family::ALL)?;
+    let (mut sets, tallies) = read_sets(kernel, place, &Family::ALL)?;
+    // None of ours: nothing is remembered there.
+    sets.extend(tallies.into_keys().map(|name| (name, BTreeSet::new())));
     Ok(Some(FrameTable { name: name.to_owned(), chains, sets }))
 }
 

@@ -61,6 +61,11 @@ impl Message {
         self.put(kind, &number.to_be_bytes());
     }
 
+    /// Adds a larger number in the network's order.
+    pub(super) fn put_be64(&mut self, kind: u16, number: u64) {
+        self.put(kind, &number.to_be_bytes());
+    }
+
     /// Adds an attribute that has others in it.
     pub(super) fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         self.attribute(kind | NESTED, fill);
@@ -149,6 +154,11 @@ impl<'a> Attributes<'a> {
     /// A number in the network's order.
     pub(super) fn be32(&self, kind: u16) -> Option<u32> {
         number(self.of(kind)?).map(u32::from_be_bytes)
+    }
+
+    /// A larger number in the network's order.
+    pub(super) fn be64(&self, kind: u16) -> Option<u64> {
+        number(self.of(kind)?).map(u64::from_be_bytes)
     }
 
     /// A text, without the zero that ends it.

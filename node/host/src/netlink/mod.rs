@@ -12,6 +12,7 @@ mod message;
 mod others;
 mod packets;
 mod routing;
+mod tally;
 mod way;
 mod words;
 

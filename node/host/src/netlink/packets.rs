@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, CREATE_ANEW, Message, REQUEST, address};
-use super::words;
+use super::{tally, words};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::limits;
-use crate::packets::{Base, Chain, Hook, PacketRule, Table};
+use crate::packets::{Base, Chain, Hook, PacketRule, Table, Tally};
 
 /// A family, a version and a number (`struct nfgenmsg`).
 pub(super) const HEADER_BYTES: usize = 4;
@@ -65,6 +65,9 @@ const ELEMENT_KEY: u16 = 1;
 const LIST_ELEMENT: u16 = 1;
 const DATA_VALUE: u16 = 1;
 
+/// Who is in each set of a table, by its name.
+type Sets = BTreeMap<String, BTreeSet<IpAddr>>;
+
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 
 /// Puts a table in the place of whatever has its name.
@@ -74,9 +77,11 @@ pub(crate) fn replace_packets(kernel: &mut Conversation, table: &Table) -> Resul
     // Rules name chains and sets, which are there by then.
     messages.extend(table.chains.iter().map(|(chain, it)| new_chain(place, chain, it)));
     for ((set, members), id) in table.sets.iter().zip(1..) {
-        messages.push(new_set(place, set, table.family, id));
+        messages.push(new_set(place, set, table.family, None, id));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, set, members));
     }
+    let rest = table.tallies.iter().zip(1 + table.sets.len() as u32..);
+    messages.extend(rest.map(|((name, it), id)| new_set(place, name, table.family, Some(it), id)));
     for (chain, it) in &table.chains {
         messages.extend(it.rules.iter().map(|rule| new_rule(place, chain, rule)));
     }
@@ -113,8 +118,8 @@ pub(crate) fn read_packets(
     if !is_there(kernel, place)? {
         return Ok(None);
     }
-    let (chains, sets) = Default::default();
-    let mut table = Table { family, name: name.to_owned(), chains, sets };
+    let (chains, sets, tallies) = Default::default();
+    let mut table = Table { family, name: name.to_owned(), chains, sets, tallies };
     for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), place.protocol))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         if attributes.text(OF_TABLE).as_deref() == Some(name) {
@@ -127,7 +132,7 @@ pub(crate) fn read_packets(
             chain.rules.push(rule);
         }
     }
-    table.sets = read_sets(kernel, place, &[family])?;
+    (table.sets, table.tallies) = read_sets(kernel, place, &[family])?;
     Ok(Some(table))
 }
 
@@ -154,29 +159,33 @@ pub(super) fn read_all_rules(
     Ok(rules)
 }
 
-/// All sets of a table, whose members are of one of these families.
+/// All sets of a table, whose members are of one of these families, and those that packets fill.
 pub(super) fn read_sets(
     kernel: &mut Conversation,
     place: InKernel<'_>,
     families: &[Family],
-) -> Result<BTreeMap<String, BTreeSet<IpAddr>>, KernelError> {
-    let mut sets = BTreeMap::new();
+) -> Result<(Sets, BTreeMap<String, Tally>), KernelError> {
+    let (mut sets, mut tallies) = (BTreeMap::new(), BTreeMap::new());
     for bytes in kernel.list(|| place.message(GET_SET, list_flags()))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         let name = attributes.text(SET_NAME).unwrap_or_default();
-        let shape = (attributes.be32(SET_KEY_BYTES), attributes.be32(SET_FLAGS).unwrap_or(0));
+        let bytes = attributes.be32(SET_KEY_BYTES);
+        let flags = attributes.be32(SET_FLAGS).unwrap_or(0);
         if attributes.text(OF_TABLE).as_deref() != Some(place.table) {
             continue;
         }
-        if families.iter().any(|family| shape == (Some(key(*family).bytes), 0)) {
+        let is_of_them = families.iter().any(|family| bytes == Some(key(*family).bytes));
+        if is_of_them && flags == 0 {
             let members = read_members(kernel, place, &name)?;
             sets.insert(name, members);
+        } else if let Some(tally) = tally::read_set(&attributes, flags)?.filter(|_| is_of_them) {
+            tallies.insert(name, tally);
         } else {
             // Not one of ours, whatever it is called: no name of ours has a space.
             sets.insert(format!("{name} of another kind"), BTreeSet::new());
         }
     }
-    Ok(sets)
+    Ok((sets, tallies))
 }
 
 fn read_members(
@@ -245,14 +254,23 @@ fn new_chain(place: InKernel<'_>, name: &str, chain: &Chain) -> Message {
     message
 }
 
-pub(super) fn new_set(place: InKernel<'_>, name: &str, family: Family, id: u32) -> Message {
+pub(super) fn new_set(
+    place: InKernel<'_>,
+    name: &str,
+    family: Family,
+    tally: Option<&Tally>,
+    id: u32,
+) -> Message {
     let mut message = place.message(NEW_SET, CREATE);
     let key = key(family);
     message.put_text(SET_NAME, name);
-    message.put_be32(SET_FLAGS, 0);
+    message.put_be32(SET_FLAGS, tally.map_or(0, tally::flags));
     message.put_be32(SET_KEY_TYPE, key.kind);
     message.put_be32(SET_KEY_BYTES, key.bytes);
     message.put_be32(SET_ID, id);
+    if let Some(tally) = tally {
+        tally::write_set(&mut message, tally);
+    }
     message
 }
 

@@ -2,6 +2,7 @@
 //! first register; what uses another one is none of ours.
 
 use super::message::{Attributes, Message};
+use super::tally;
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::packets::{Expression, Verdict};
@@ -33,6 +34,7 @@ const CT_KEY: u16 = 2;
 const CT_DIRECTION: u16 = 3;
 const STATE: u32 = 0;
 const DIRECTION: u32 = 1;
+const STATUS: u32 = 2;
 const DESTINATION_IPV4: u32 = 20;
 const DESTINATION_IPV6: u32 = 22;
 const REPLY: &[u8] = &[1];
@@ -99,6 +101,7 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         Expression::Protocol => load(message, "meta", META_TO, META_KEY, PROTOCOL),
         Expression::Kind => load(message, "meta", META_TO, META_KEY, KIND),
         Expression::State => load(message, "ct", CT_TO, CT_KEY, STATE),
+        Expression::Status => load(message, "ct", CT_TO, CT_KEY, STATUS),
         Expression::Direction => load(message, "ct", CT_TO, CT_KEY, DIRECTION),
         Expression::ReplyDestination(family) => word(message, "ct", |message| {
             message.put_be32(CT_TO, REGISTER);
@@ -137,6 +140,9 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             message.put_be32(LOOKUP_FROM, REGISTER);
             message.put_be32(LOOKUP_FLAGS, IS_NOT_IN);
         }),
+        Expression::Over(tally, bound) => {
+            word(message, "dynset", |message| tally::write(message, REGISTER, tally, bound));
+        }
         Expression::Count => word(message, "counter", |_| {}),
         Expression::Snat(family) => word(message, "nat", |message| {
             message.put_be32(NAT_KIND, SNAT);
@@ -216,6 +222,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
         "bitwise" => read_bitwise(&attributes)?,
         "cmp" => read_compare(&attributes)?,
         "lookup" => read_lookup(&attributes),
+        "dynset" => tally::read(&attributes, REGISTER)?,
         "counter" => Some(Expression::Count),
         "nat" => read_nat(&attributes),
         "fib" => read_fib(&attributes),
@@ -244,6 +251,7 @@ fn read_ct(attributes: &Attributes<'_>) -> Option<Expression> {
     is_ours(attributes, CT_TO)?;
     match (attributes.be32(CT_KEY)?, attributes.of(CT_DIRECTION)) {
         (STATE, None) => Some(Expression::State),
+        (STATUS, None) => Some(Expression::Status),
         (DIRECTION, None) => Some(Expression::Direction),
         (DESTINATION_IPV4, Some(REPLY)) => Some(Expression::ReplyDestination(Family::V4)),
         (DESTINATION_IPV6, Some(REPLY)) => Some(Expression::ReplyDestination(Family::V6)),
@@ -327,6 +335,7 @@ fn read_fib(attributes: &Attributes<'_>) -> Option<Expression> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packets::Bound;
 
     #[test]
     fn each_word_is_read_as_it_was_written() {
@@ -338,6 +347,12 @@ mod tests {
             Expression::Kind,
             Expression::Frame { offset: 6, bytes: 6 },
             Expression::State,
+            Expression::Status,
+            Expression::Over("connections".to_owned(), Bound::Connections(4_096)),
+            Expression::Over(
+                "beginnings".to_owned(),
+                Bound::Packets { a_second: 256, burst: 4_096 },
+            ),
             Expression::Direction,
             Expression::ReplyDestination(Family::V4),
             Expression::ReplyDestination(Family::V6),

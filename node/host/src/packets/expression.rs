@@ -18,6 +18,8 @@ pub enum Expression {
     Mark,
     /// Loads what conntrack calls it (`ct state`).
     State,
+    /// Loads what conntrack has noted about its connection (`ct status`).
+    Status,
     /// Loads whether it goes the way of its connection's first packet (0) or back (1).
     Direction,
     /// Loads where replies of its connection go to.
@@ -61,6 +63,9 @@ pub enum Expression {
     In(String),
     /// Goes on if it is not in this set.
     NotIn(String),
+    /// Goes on if there is more than this of the address in the register, which has a count of its
+    /// own in this tally.
+    Over(String, Bound),
     /// Counts those that come so far. What was counted is no part of the rule.
     Count,
     /// Gives the connection the source in the register.
@@ -69,6 +74,20 @@ pub enum Expression {
     Verdict(Verdict),
     /// Something that we do not use.
     Other(String),
+}
+
+/// How much there may be of one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// So many connections at a time, by conntrack. Those that are over count no more.
+    Connections(u32),
+    /// So many packets a second, and so many at once.
+    Packets {
+        /// How many there may be in a second.
+        a_second: u32,
+        /// How many there may be at once, where there were fewer before.
+        burst: u32,
+    },
 }
 
 /// What becomes of a packet.
@@ -87,6 +106,8 @@ pub enum Verdict {
 const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
 const RELATED: u32 = 4;
 const REPLY: u8 = 1;
+/// The bit of `ct status` for what conntrack has taken into its table (`IPS_CONFIRMED`).
+const TAKEN: u32 = 8;
 
 /// Where the source stands in a header, and where the destination (RFC 791, section 3.1; RFC 8200,
 /// section 3).
@@ -208,6 +229,12 @@ pub(super) fn is_related() -> [Expression; 3] {
 fn is_one_of(states: u32) -> [Expression; 3] {
     let bits = states.to_ne_bytes().to_vec();
     [Expression::State, Expression::Mask(bits), Expression::IsNot(vec![0; 4])]
+}
+
+/// Conntrack is about to take up a connection with it.
+pub(super) fn begins() -> [Expression; 3] {
+    let bits = TAKEN.to_ne_bytes().to_vec();
+    [Expression::Status, Expression::Mask(bits), Expression::Is(vec![0; 4])]
 }
 
 /// It goes to whoever listens on the link or beyond (RFC 4291, section 2.7).

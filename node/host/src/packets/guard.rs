@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::between;
+use super::bounds;
 use super::expression::{
     Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
     is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
@@ -46,7 +47,7 @@ const SOURCES: &str = "sources";
 /// The table of a family that should be in force. Datagrams of the overlay are taken by the device
 /// `network` alone, if there is one.
 pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
-    let mut sets = BTreeMap::new();
+    let (mut sets, mut tallies) = (BTreeMap::new(), BTreeMap::new());
     let mut rules = match wanted.place(family) {
         Some(place) => {
             let scope = Scope { wanted, place, family };
@@ -55,6 +56,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
             sets.extend(homes::sets(&scope));
             sets.extend(between::sets(&scope));
             sets.extend(overlay::sets(&scope));
+            tallies = bounds::tallies();
             with_place(&scope)
         }
         None => without_place(wanted, family),
@@ -69,7 +71,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
     }
     let chain = |(name, rules): (&str, _)| (name.to_owned(), Chain { base: base(name), rules });
     let chains = rules.into_iter().map(chain).collect();
-    Table { family, name: Table::NAME.to_owned(), chains, sets }
+    Table { family, name: Table::NAME.to_owned(), chains, sets, tallies }
 }
 
 /// Where packets come into a chain, if they do by itself.
@@ -176,6 +178,7 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goto = |chain: &str| Verdict::Goto(chain.to_owned());
     let mut rules = guests::from(scope.family, Some(scope.way()));
+    rules.extend(bounds::of(&scope.source(), guests::of_guest(scope.family)));
     rules.push(rule("from other clusters", from(scope.way()), goto(FROM_DEVICE)));
     if scope.is_gateway_of_nodes() {
         let from_node = from(&scope.wanted.marks.overlay);
@@ -216,6 +219,7 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }
+    rules.extend(bounds::of(&scope.destination(), guests::to_guest(scope.family)));
     rules.push(rule("to pods that are mapped", pods, Verdict::Accept));
     rules.push(drop_of("to nobody who is mapped", []));
     rules

@@ -83,10 +83,13 @@ pub(super) fn from(family: Family, way: Option<&str>) -> Vec<PacketRule> {
 /// After what comes from other clusters has gone elsewhere. What this node itself sends is not
 /// forwarded.
 pub(super) fn to(family: Family) -> PacketRule {
-    let to_guest = [destination(family), Expression::In(Table::GUESTS.to_owned())];
-    drop_of("guests are called from other clusters alone", to_guest)
+    drop_of("guests are called from other clusters alone", to_guest(family))
 }
 
-fn of_guest(family: Family) -> [Expression; 2] {
+pub(super) fn to_guest(family: Family) -> [Expression; 2] {
+    [destination(family), Expression::In(Table::GUESTS.to_owned())]
+}
+
+pub(super) fn of_guest(family: Family) -> [Expression; 2] {
     [source(family), Expression::In(Table::GUESTS.to_owned())]
 }

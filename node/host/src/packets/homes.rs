@@ -40,6 +40,16 @@ pub(super) fn leaving(scope: &Scope<'_>) -> Vec<PacketRule> {
     nets.into_iter().map(rule).collect()
 }
 
+/// What a home of guests has sent: conditions, for each length of their prefix.
+pub(super) fn from(scope: &Scope<'_>) -> Vec<[Expression; 3]> {
+    let by_length: BTreeMap<u8, IpNet> =
+        of_family(scope).map(|home| (home.prefix_len(), home)).collect();
+    let one = |(length, net): (u8, IpNet)| {
+        [scope.source(), Expression::Mask(address(net.netmask())), Expression::In(set(length))]
+    };
+    by_length.into_iter().map(one).collect()
+}
+
 fn of_family(scope: &Scope<'_>) -> impl Iterator<Item = IpNet> {
     let homes = scope.wanted.homes.iter().copied();
     let family = scope.family;

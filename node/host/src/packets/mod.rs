@@ -6,6 +6,7 @@
 //! How it is said to the kernel is `netlink/`'s.
 
 mod between;
+mod bounds;
 mod closed;
 mod expression;
 mod frames;
@@ -19,8 +20,8 @@ mod table;
 
 pub(crate) use self::closed::{Interface, closed, closed_at_node};
 pub(crate) use self::expression::address;
-pub use self::expression::{Expression, Verdict};
+pub use self::expression::{Bound, Expression, Verdict};
 pub(crate) use self::frames::{FrameBase, FrameChain, FrameTable};
 pub use self::guard::guard;
 pub(crate) use self::table::Side;
-pub use self::table::{Base, Chain, Hook, PacketRule, Table};
+pub use self::table::{Base, Chain, Hook, PacketRule, Table, Tally};

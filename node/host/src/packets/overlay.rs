@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::bounds;
 use super::expression::{
     Expression, Verdict, by, destination, from, is_established_or_related, is_udp_to, keep,
     not_from, outside, source,
 };
+use super::homes;
 use super::rule::{drop_of, rule, said};
 use super::scope::Scope;
 use super::table::{PacketRule, Table};
@@ -77,16 +79,21 @@ pub(super) fn from_overlay(wanted: &Wanted) -> Vec<PacketRule> {
 }
 
 /// At the gateway: from other clusters to other nodes. Where the overlay is not there they would
-/// leave by another device.
+/// leave by another device. Guests of other nodes are known there by who calls them.
 pub(super) fn to_overlay(scope: &Scope<'_>) -> Vec<PacketRule> {
     let by = || by(&scope.wanted.marks.overlay).into_iter();
     let pods = [scope.destination(), Expression::In(Table::ELSEWHERE.to_owned())];
     let nodes = [scope.destination(), Expression::In(Table::NODES.to_owned())];
     let answers = by().chain(nodes).chain(is_established_or_related());
-    vec![
+    let of_homes = homes::from(scope).into_iter();
+    let of_homes = of_homes.map(|home| by().chain(pods.clone()).chain(home));
+    let bounded = of_homes.flat_map(|guest| bounds::of(&scope.destination(), guest));
+    let mut rules: Vec<PacketRule> = bounded.collect();
+    rules.extend([
         rule("to pods of other nodes that are mapped", by().chain(pods), Verdict::Accept),
         rule("answers to what other nodes have sent", answers, Verdict::Accept),
-    ]
+    ]);
+    rules
 }
 
 /// At the gateway: each source was given by the node that it came from, or by another cluster.

@@ -17,6 +17,18 @@ pub struct Table {
     pub chains: BTreeMap<String, Chain>,
     /// Its sets of addresses, by their names.
     pub sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// Its sets that packets fill, by their names. Who is in them is no part of the table.
+    pub tallies: BTreeMap<String, Tally>,
+}
+
+/// A set of addresses that packets fill: for each of them something is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// How many addresses there may be.
+    pub most: u32,
+    /// How long an address stays in it of which nothing more comes, in milliseconds; none: for as
+    /// long as there is something to be counted.
+    pub quiet_ms: Option<u64>,
 }
 
 /// A chain of rules in a table.
@@ -102,11 +114,16 @@ impl Table {
     pub const NODES: &'static str = "nodes";
     /// The set of other nodes' addresses on their network.
     pub const MACHINES: &'static str = "machines";
+    /// The tally of connections that guests have.
+    pub const CONNECTIONS: &'static str = "connections";
+    /// The tally of connections that guests begin.
+    pub const BEGINNINGS: &'static str = "beginnings";
 
     /// Whether only elements of sets differ.
     pub fn has_frame_of(&self, other: &Self) -> bool {
         (self.family, &self.name) == (other.family, &other.name)
             && self.chains == other.chains
             && self.sets.keys().eq(other.sets.keys())
+            && self.tallies == other.tallies
     }
 }

@@ -14,8 +14,8 @@ use crate::pods::{
     has_its_addresses,
 };
 
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 4, 8);
-const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xc8, 4, 0, 0, 0, 0, 8);
+pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 4, 8);
+pub(crate) const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xc8, 4, 0, 0, 0, 0, 8);
 const OF_POOL_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xc8, 0, 0, 0, 0, 0, 1);
 const SCTP: u8 = 132;
 /// Counts what comes to another cluster of a protocol that guests have not.
@@ -35,12 +35,12 @@ const FORGED: &str = "source of a guest from elsewhere";
 const OTHER_PROTOCOL: &str = "of a protocol that guests have not";
 
 /// The node of two pods, with a device to another cluster.
-struct Ground {
-    pods: Pods,
-    far: Namespace,
+pub(crate) struct Ground {
+    pub(crate) pods: Pods,
+    pub(crate) far: Namespace,
 }
 
-fn wanted(guests: &[IpAddr]) -> Wanted {
+pub(crate) fn wanted(guests: &[IpAddr]) -> Wanted {
     let ranges = ["10.201.4.0/24", "fd00:c8:4::/64"];
     Wanted {
         marks: Marks::default(),
@@ -61,7 +61,7 @@ fn wanted(guests: &[IpAddr]) -> Wanted {
 }
 
 impl Ground {
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let (pods, far) = (Pods::new()?, empty_of_both()?);
         pods.node.ip(&format!("link add {DEVICE} type veth peer name far0 netns {}", far.id()))?;
         pods.node.ip(&format!("link set {DEVICE} arp off address 02:00:00:00:00:01"))?;
@@ -88,7 +88,7 @@ impl Ground {
         Ok(ground)
     }
 
-    fn with_guests(&self, guests: &[IpAddr]) -> Result<()> {
+    pub(crate) fn with_guests(&self, guests: &[IpAddr]) -> Result<()> {
         set_up(&self.pods.node, &wanted(guests))?;
         let rest = steps(&self.pods.node, &wanted(guests))?;
         ensure!(rest.is_empty(), "{rest:#?}");
@@ -96,7 +96,7 @@ impl Ground {
     }
 
     /// How many packets of the family of this address a rule has dropped.
-    fn dropped(&self, of: IpAddr, chain: &str, comment: &str) -> Result<u64> {
+    pub(crate) fn dropped(&self, of: IpAddr, chain: &str, comment: &str) -> Result<u64> {
         let family = if of.is_ipv4() { "ip" } else { "ip6" };
         counted_of(&self.pods.node, &format!("{family} mercato {chain}"), comment)
     }

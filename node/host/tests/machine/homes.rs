@@ -12,7 +12,7 @@ use crate::packets::{ANY, PORT, exchange, has_nothing, rises, socket};
 const OF_NOBODY: &str = "to the home of guests, of nobody who is mapped";
 
 /// The one range is the home of a guest.
-fn home(wanted: Wanted) -> Wanted {
+pub(crate) fn home(wanted: Wanted) -> Wanted {
     Wanted { homes: wanted.ranges.clone(), ..wanted }
 }
 

@@ -5,6 +5,7 @@
 
 mod between;
 mod both;
+mod bounds;
 mod closed;
 mod cluster;
 mod dropping;
@@ -99,7 +100,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 24] {
+fn of_guests() -> [(&'static str, Test); 28] {
     [
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         (
@@ -115,6 +116,10 @@ fn of_guests() -> [(&'static str, Test); 24] {
             "a_family_without_a_pool_is_closed_to_guests",
             guests::a_family_without_a_pool_is_closed_to_guests,
         ),
+        ("a_guest_has_so_many_connections", bounds::a_guest_has_so_many_connections),
+        ("a_guest_begins_so_many_connections", bounds::a_guest_begins_so_many_connections),
+        ("others_begin_so_many_with_a_guest", bounds::others_begin_so_many_with_a_guest),
+        ("homes_begin_so_many_by_the_gateway", bounds::homes_begin_so_many_by_the_gateway),
         ("a_closed_pod_reaches_nobody_else", closed::nobody_else_is_reached),
         ("nothing_else_leaves_a_closed_pod", closed::nothing_else_leaves),
         ("a_pod_is_closed_without_the_nodes_rules", closed::it_is_closed_without_the_nodes_rules),
