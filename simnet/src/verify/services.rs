@@ -3,7 +3,6 @@
 //! without guests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_cluster_model::Cluster;
@@ -12,7 +11,6 @@ use mercato_offload::forge::labels;
 use serde_json::Value;
 
 use super::{Violation, ensure};
-use crate::engine::site::Site;
 use crate::engine::sites::Sites;
 use crate::people::SLICE;
 
@@ -27,8 +25,7 @@ pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
             let there = services(&provider.kube, &key.name);
             let guests = living(&provider.kube, &key.name);
             let wanted = wanted(sites, at, &guests);
-            let met = met(sites, &guests);
-            same(&there, &wanted, &guests, &met).map_err(|Violation(what)| {
+            same(&there, &wanted, &guests).map_err(|Violation(what)| {
                 Violation(format!("{} at {}: {what}", key.name, provider.name))
             })?;
         }
@@ -50,30 +47,17 @@ fn apart(ranges: &[MappedRange]) -> Result<(), Violation> {
 fn wanted<'a>(
     sites: &'a Sites,
     at: usize,
-    guests: &BTreeMap<String, &'a Value>,
+    guests: &BTreeMap<String, &Value>,
 ) -> BTreeMap<(&'a str, &'a str), &'a Value> {
-    let Some((home, namespace)) = home_of(sites, guests) else { return BTreeMap::new() };
-    if home.gateway.is_none() || sites[at].gateway.is_none() {
+    let Some(guest) = guests.values().next() else { return BTreeMap::new() };
+    let marks = &guest["metadata"]["annotations"];
+    let origin = marks[labels::ORIGIN].as_str().and_then(|id| id.parse().ok());
+    let home = origin.and_then(|id| sites.place_of(id)).map(|home| &sites[home]);
+    let Some(home) = home.filter(|_| sites[at].gateway.is_some()) else { return BTreeMap::new() };
+    if home.gateway.is_none() {
         return BTreeMap::new();
     }
-    services(&home.kube, namespace)
-}
-
-/// In which ranges these guests know pods of their home, those at other providers among them.
-fn met(sites: &Sites, guests: &BTreeMap<String, &Value>) -> BTreeSet<IpNet> {
-    let home = home_of(sites, guests).and_then(|(home, _)| home.gateway.as_ref());
-    home.and_then(|gateway| gateway.own().cloned()).unwrap_or_default()
-}
-
-/// The home of these guests, and what their namespace is called there.
-fn home_of<'a>(
-    sites: &'a Sites,
-    guests: &BTreeMap<String, &'a Value>,
-) -> Option<(&'a Site, &'a str)> {
-    let marks = &guests.values().next()?["metadata"]["annotations"];
-    let origin = marks[labels::ORIGIN].as_str()?.parse().ok()?;
-    let home = &sites[sites.place_of(origin)?];
-    Some((home, marks[labels::HOME_NAMESPACE].as_str().unwrap_or_default()))
+    services(&home.kube, marks[labels::HOME_NAMESPACE].as_str().unwrap_or_default())
 }
 
 /// Services and slices of a namespace, by kind and name.
@@ -99,7 +83,6 @@ fn same(
     there: &BTreeMap<(&str, &str), &Value>,
     wanted: &BTreeMap<(&str, &str), &Value>,
     guests: &BTreeMap<String, &Value>,
-    met: &BTreeSet<IpNet>,
 ) -> Result<(), Violation> {
     let names = |all: &BTreeMap<(&str, &str), &Value>| -> BTreeSet<String> {
         all.keys().map(|(kind, name)| format!("{kind} {name}")).collect()
@@ -111,11 +94,10 @@ fn same(
         ensure(guest["spec"]["ports"] == home["spec"]["ports"], || {
             format!("{} has other ports than at home", key.1)
         })?;
-        // Of a pod that runs elsewhere guests know an address where there was room to say so.
-        let address = home["endpoints"][0]["addresses"][0].as_str().and_then(|it| it.parse().ok());
-        let is_met = address.is_some_and(|at: IpAddr| met.iter().any(|net| net.contains(&at)));
+        // Owners have pods at one provider at a time: of one that still runs at another, guests may
+        // know an address, or none any more.
         let is_of_guest = key.1.strip_prefix(SLICE).is_some_and(|uid| guests.contains_key(uid));
-        ensure(!(is_of_guest || is_met) || endpoints(guest) == endpoints(home), || {
+        ensure(!is_of_guest || endpoints(guest) == endpoints(home), || {
             format!("{} has other endpoints than at home", key.1)
         })?;
     }

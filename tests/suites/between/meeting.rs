@@ -83,6 +83,10 @@ impl<'a> Meeting<'a> {
             let seen = seen.with_context(|| format!("{} to {to}", COURIERS[from]))?;
             ensure!(seen == own, "{}, which is {own} at home, is seen as {seen}", COURIERS[from]);
         }
+        for at in [1, MILAN] {
+            let neighbour = self.user.address_of(WEB[at]).await?;
+            self.meets(COURIERS[at], neighbour).await.context("at one provider, as ever")?;
+        }
         for to in [turin, milan] {
             carried(Sender::Pod(self.user, COURIERS[0]), to).await.context("from home")?;
         }
