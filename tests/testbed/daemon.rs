@@ -286,9 +286,9 @@ impl<'a> Daemon<'a> {
         self.sees_offer_of(name).await?;
         self.mercato(&["peer", "trust", name, "--yes"]).await?.ok()?;
         let order = order(pods);
-        let order: Vec<&str> = order.iter().map(String::as_str).collect();
-        let wait = ["--from", name, "--wait", "--timeout", "60s"];
-        self.mercato(&[&order[..], &wait].concat()).await?.ok().map(drop)
+        let order = order.iter().map(String::as_str);
+        let order = order.chain(["--from", name, "--wait", "--timeout", "60s"]);
+        self.mercato(&order.collect::<Vec<_>>()).await?.ok().map(drop)
     }
 
     /// Lets pods of a namespace leave home by this strategy (`Remote`, `Both`), and waits for it.
@@ -395,7 +395,6 @@ pub async fn deploy_file(cluster: &Cluster, file: &str) -> Result<()> {
 pub fn order(pods: usize) -> Vec<String> {
     let (cpu, memory) = (format!("{}m", 60 * pods), format!("{}Mi", 80 * pods));
     let pods = pods.to_string();
-    ["order", "--cpu", &cpu, "--memory", &memory, "--pods", &pods, "--for", "4h"]
-        .map(str::to_owned)
-        .into()
+    let words = ["order", "--cpu", &cpu, "--memory", &memory, "--pods", &pods, "--for", "4h"];
+    words.map(str::to_owned).into()
 }

@@ -44,7 +44,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// One without addresses.
+    /// One that has no address yet.
     pub(super) fn new(cluster: ClusterId, role: Role, until_ms: u64) -> Self {
         Self {
             cluster,

@@ -15,8 +15,10 @@ use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::terms::NetworkIsolation;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
+use mercato_session::Group;
 use tokio::sync::{Notify, mpsc};
 
+use super::table::group;
 use crate::driver::LeaseTunnels;
 use crate::limits;
 
@@ -61,6 +63,8 @@ pub(super) struct SaidLease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SaidPod {
     pub(super) of: GuestAddress,
+    /// In which group it is, by its namespace at home.
+    pub(super) group: Group,
     /// Consumer: the provider brings packets of IPv6 too to it.
     pub(super) second: bool,
     /// When it was said: each time wants an answer.
@@ -135,7 +139,8 @@ impl LeaseTunnels for TunnelHandle {
             let pods = said.pods.entry(contract).or_default();
             let before = pods.get(&of.pod.uid).filter(|pod| pod.of == of);
             let second = before.is_some_and(|pod| pod.second);
-            pods.insert(of.pod.uid.clone(), SaidPod { of, second, said: number });
+            let group = before.map_or_else(|| group(&of.pod.namespace), |pod| pod.group);
+            pods.insert(of.pod.uid.clone(), SaidPod { of, group, second, said: number });
         });
     }
 

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Meeting<'a> {
     daemon: &'a Daemon<'a>,
-    /// Rome, turin and milan.
+    /// Rome, which is home, turin and milan.
     clusters: [&'a Cluster; 3],
     user: User<'a>,
 }

@@ -50,7 +50,7 @@ pub(super) fn chains(scope: &Scope<'_>) -> [(&'static str, Vec<PacketRule>); 2] 
     [(BETWEEN, from), (BETWEEN_TO, to)]
 }
 
-/// They keep their addresses.
+/// Guests keep their addresses, as pods do.
 pub(super) fn sources(scope: &Scope<'_>) -> PacketRule {
     let through = by(scope.way()).into_iter().chain(from(scope.way()));
     said("guests keep theirs on the way through home", through.chain(keep(scope.family)))

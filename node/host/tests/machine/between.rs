@@ -4,10 +4,12 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::Wanted;
+use mercato_host::{Family, Wanted};
 
+use crate::both::{self, dropped};
 use crate::cluster::{
-    Cluster, GUEST, MAPPED, NODE, counted, empty, nft, said, set_up, steps, sysctl, wanted,
+    Cluster, GUEST, MAPPED, NODE, counted, counted_of, empty, nft, said, set_up, steps, sysctl,
+    wanted,
 };
 use crate::namespace::Namespace;
 use crate::packets::{PORT, exchange, has_nothing, rises, socket};
@@ -90,6 +92,43 @@ pub(crate) fn guests_of_two_clusters_meet() -> Result<()> {
     ensure!(exchange(&pod, &one, GUEST)? == MAPPED, "a pod has another source");
     Ok(())
 }
+
+/// Beside another node of this cluster, whose packets come by the overlay.
+pub(crate) fn both_families_meet() -> Result<()> {
+    let nodes = both::nodes(Family::V4)?;
+    let mut wanted = both::of_gateway(Family::V4);
+    let more = ["10.202.5.0/25", "fd00:c8:5::/64"].map(str::parse);
+    for range in more {
+        wanted.ranges.insert(range?);
+    }
+    set_up(&nodes.gateway, &wanted)?;
+    ensure!(steps(&nodes.gateway, &wanted)?.is_empty(), "it is not as it was wanted");
+    let guest = socket(&nodes.guest, both::GUEST, PORT)?;
+    let dropped = || dropped(&nodes.gateway, "between_to", TO_NO_OTHERS);
+    let before = dropped()?;
+    guest.send_to(b"?", (both::NOBODYS, PORT))?;
+    rises(dropped, before).context("to no lease")?;
+    let at = || counted_of(&nodes.gateway, "ip6 watch between", "it has come back");
+    nft(&nodes.gateway, BACK)?;
+    let before = at()?;
+    let other = std::net::Ipv6Addr::new(0xfd00, 0xc8, 5, 0, 0, 0, 0, 7);
+    guest.send_to(b"?", (other, PORT))?;
+    rises(at, before).context("to another lease's")?;
+    let pod = socket(&nodes.gateways_pod, both::GATEWAYS_POD, PORT)?;
+    let source = exchange(&guest, &pod, both::GATEWAYS_POD)?;
+    ensure!(source == both::GUEST, "it came from {source}");
+    Ok(())
+}
+
+/// Counts what leaves by the device that it came by, with its source.
+const BACK: &str = "
+table ip6 watch {
+    chain between {
+        type filter hook postrouting priority 300; policy accept;
+        iifname \"mercato0\" oifname \"mercato0\" ip6 saddr fd00:c8:4::7 ip6 daddr fd00:c8:5::7 \
+            counter comment \"it has come back\"
+    }
+}";
 
 pub(crate) fn nobody_else_goes_through() -> Result<()> {
     let cluster = Cluster::new()?;

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         trial("a_guest_calls_home_once_it_is_mapped", homes::a_guest_calls_once_it_is_mapped),
         trial("a_guest_of_another_node_calls_home", homes::by_the_overlay_as_well),
         trial("guests_of_two_clusters_meet", between::guests_of_two_clusters_meet),
+        trial("guests_of_two_clusters_meet_by_both_families", between::both_families_meet),
         trial("nobody_else_goes_through", between::nobody_else_goes_through),
         trial("nothing_leaves_in_clear_without_the_device", packets::nothing_leaves_in_clear),
         trial("pods_of_other_nodes_keep_their_address", overlay::sources_are_right),

@@ -20,8 +20,8 @@ use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
 use crate::tunnel::own::{Content, blocks, callable};
 use crate::tunnel::seen::{Now, PeerSeen};
-use crate::tunnel::table::{Claim, KnownGateway, Row, Table, group, owners};
-use crate::tunnel::words::SaidLease;
+use crate::tunnel::table::{Claim, KnownGateway, Row, Table, owners};
+use crate::tunnel::words::{SaidLease, SaidPod};
 
 impl Keeper {
     pub(super) async fn step(&mut self, said: &Said) {
@@ -126,8 +126,8 @@ impl Keeper {
             Side::Consumer => {
                 row.role = Role::Consumer;
                 row.guests = pods.clone().map(|pod| (pod.of.address, pod.of.address)).collect();
-                let member = |of: &GuestAddress| (of.address, group(&of.pod.namespace));
-                row.members = pods.map(|pod| (pod.of.address, member(&pod.of))).collect();
+                let member = |pod: &SaidPod| (pod.of.address, (pod.of.address, pod.group));
+                row.members = pods.map(member).collect();
                 row.locals = self.callable(said, lease);
                 let gateway = said.own.nodes.map(|range| range.network());
                 let nodes = gateway.into_iter().chain(self.nodes.addresses());

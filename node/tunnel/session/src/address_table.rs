@@ -18,6 +18,7 @@ mod change;
 mod counters;
 mod groups;
 mod keyed;
+mod meeting;
 mod names;
 mod quoted;
 mod ranges;

@@ -12,9 +12,11 @@ pub(super) fn meeting(leases: &[Vec<IpNet>], room: usize) -> Vec<IpNet> {
     if leases.len() < 2 {
         return told;
     }
+    let mut left = room;
     for lease in leases {
         let pieces: Vec<IpNet> = lease.iter().copied().flat_map(pieces).take(room + 1).collect();
-        if told.len() + pieces.len() <= room {
+        if let Some(less) = left.checked_sub(pieces.len()) {
+            left = less;
             told.extend(pieces);
         }
     }
@@ -23,7 +25,8 @@ pub(super) fn meeting(leases: &[Vec<IpNet>], room: usize) -> Vec<IpNet> {
 
 /// A peer takes none that is larger.
 fn pieces(range: IpNet) -> impl Iterator<Item = IpNet> {
-    let longest = range.max_prefix_len().saturating_sub(limits::PEER_RANGE_BITS);
+    let whole = range.max_prefix_len();
+    let longest = whole.saturating_sub(limits::PEER_RANGE_BITS);
     // No error: it is as long as the range, or longer.
     range.subnets(longest.max(range.prefix_len())).into_iter().flatten()
 }

@@ -152,7 +152,9 @@ impl Leases {
             blocks.extend(local.map(|inner| MappedRange { inner, local: block }));
         }
         let room = limits::RANGES.saturating_sub(blocks.len() + usize::from(nodes.is_some()));
-        let bought = self.all.values().filter(|lease| lease.is_bought());
+        let is_over = |lease: &&Lease| lease.spec.desired == Desired::Gone;
+        let bought = self.all.values().filter(|lease| lease.spec.side == Side::Consumer);
+        let bought = bought.filter(|lease| !is_over(lease) && !lease.reach.ranges.is_empty());
         let bought = bought.map(|lease| lease.reach.ranges.iter().map(|range| range.local));
         let bought: Vec<Vec<IpNet>> = bought.map(Iterator::collect).collect();
         let own = OwnRanges { nodes, blocks, leases: meeting(&bought, room) };
@@ -221,12 +223,6 @@ impl Leases {
 }
 
 impl Lease {
-    /// Whether its guests are this cluster's, and it is not over.
-    fn is_bought(&self) -> bool {
-        let is_there = self.spec.desired != Desired::Gone && !self.reach.ranges.is_empty();
-        self.spec.side == Side::Consumer && is_there
-    }
-
     /// The session hears what is known of the tunnel.
     pub(super) fn hear_of_tunnel(&mut self, news: TunnelNews, turn: &mut Turn<'_>) {
         self.reach.news = news;

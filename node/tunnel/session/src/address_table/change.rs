@@ -77,14 +77,14 @@ pub enum Change<G = PublicKey> {
     AddGroup {
         /// The lease whose guests they reach, and are reached by.
         lease: ContractId,
-        /// Who is in it.
+        /// Those whom its guests reach.
         group: Group,
     },
     /// They do not any more.
     RemoveGroup {
         /// The lease that had it.
         lease: ContractId,
-        /// Which it had.
+        /// Those whom its guests reached.
         group: Group,
     },
     /// A guest of a lease is in this group. It is an address of the other side as well

@@ -4,12 +4,9 @@
 
 use std::net::IpAddr;
 
-use mercato_protocol::id::ContractId;
-
 use super::change::{Entry, Group, Refused};
 use super::keyed::{Keyed, Table};
 use super::slots::Slot;
-use super::{AddressTable, Role};
 use crate::limits;
 
 /// Which guests are in which groups, and which leases have them.
@@ -90,56 +87,18 @@ impl Groups {
         self.by_inner.retain(|_, member| member.slot != slot);
     }
 
-    /// A guest of another lease that guests of this one reach.
+    /// How this cluster calls a guest of another lease that guests of this one reach.
+    pub(super) fn local(&self, slot: Slot, inner: IpAddr) -> Option<IpAddr> {
+        Some(self.met(slot, self.by_inner.get(&inner))?.local)
+    }
+
+    /// How it is called between the gateways.
+    pub(super) fn inner(&self, slot: Slot, local: IpAddr) -> Option<IpAddr> {
+        Some(self.met(slot, self.by_local.get(&local))?.inner)
+    }
+
     fn met(&self, slot: Slot, member: Option<&Member>) -> Option<Member> {
         let member = member.filter(|member| member.slot != slot)?;
         self.of_leases.contains_key(&(slot, member.group)).then_some(*member)
-    }
-}
-
-impl AddressTable {
-    /// How this cluster calls an address that the other side of a lease may reach.
-    pub(super) fn local_of(&self, slot: Slot, inner: IpAddr) -> Option<IpAddr> {
-        let met = || Some(self.groups.met(slot, self.groups.by_inner.get(&inner))?.local);
-        self.locals.local(slot, inner).or_else(met)
-    }
-
-    /// How an address that the other side of a lease may reach is called between the gateways.
-    pub(super) fn inner_of(&self, slot: Slot, local: IpAddr) -> Option<IpAddr> {
-        let met = || Some(self.groups.met(slot, self.groups.by_local.get(&local))?.inner);
-        self.locals.inner(slot, local).or_else(met)
-    }
-
-    pub(super) fn add_group(&mut self, lease: ContractId, group: Group) -> Result<(), Refused> {
-        let slot = self.slot_at_home(lease)?;
-        self.groups.add(slot, group)
-    }
-
-    pub(super) fn remove_group(&mut self, lease: ContractId, group: Group) -> Result<(), Refused> {
-        let slot = self.slot_at_home(lease)?;
-        self.groups.remove(slot, group);
-        Ok(())
-    }
-
-    pub(super) fn add_member(&mut self, entry: Entry, group: Group) -> Result<(), Refused> {
-        let slot = self.slot_at_home(entry.lease)?;
-        self.groups.add_member(slot, entry, group)
-    }
-
-    pub(super) fn remove_member(
-        &mut self,
-        lease: ContractId,
-        local: IpAddr,
-    ) -> Result<(), Refused> {
-        let slot = self.slot_at_home(lease)?;
-        self.groups.remove_member(slot, local);
-        Ok(())
-    }
-
-    /// The number of a lease whose guests are this cluster's own pods.
-    fn slot_at_home(&self, lease: ContractId) -> Result<Slot, Refused> {
-        let slot = self.leases.slot(lease).ok_or(Refused::UnknownLease(lease))?;
-        let is_home = self.leases.get(slot).1.role == Role::Consumer;
-        is_home.then_some(slot).ok_or(Refused::NotHome(lease))
     }
 }
