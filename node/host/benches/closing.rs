@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, HostError, Namespaces, Sandbox, close, close_at_node};
+use mercato_host::{Closed, HostError, Namespaces, Sandbox, close_both};
 
 use namespace::Namespace;
 
@@ -93,8 +93,7 @@ fn measure(folder: &std::path::Path) -> Result<Times, HostError> {
     for times in [&mut closed, &mut again] {
         for (address, sandbox) in &sandboxes {
             let begun = Instant::now();
-            close_at_node(sandbox, &wanted(*address))?;
-            close(sandbox, &wanted(*address))?;
+            close_both(sandbox, &wanted(*address))?;
             times.push(begun.elapsed());
         }
     }

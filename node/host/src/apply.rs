@@ -10,10 +10,10 @@ use crate::found::{Found, Link, OverlayLink};
 use crate::limits;
 use crate::netlink::{
     Change, Conversation, Device, add_address, add_endpoint, add_neighbour, add_route, add_rule,
-    add_vxlan, all_routes, change_set, own_routes, read_addresses, read_devices, read_dropping,
-    read_endpoints, read_forwarding, read_neighbours, read_packets, read_rules, remove_address,
-    remove_device, remove_endpoint, remove_neighbour, remove_packets, remove_route, remove_rule,
-    replace_packets, set_device, set_mtu, set_up,
+    add_vxlan, all_routes, change_set, forget_connections, own_routes, read_addresses,
+    read_devices, read_dropping, read_endpoints, read_forwarding, read_neighbours, read_packets,
+    read_rules, remove_address, remove_device, remove_endpoint, remove_neighbour, remove_packets,
+    remove_route, remove_rule, replace_packets, set_device, set_mtu, set_up,
 };
 use crate::networks::{Network, NetworkKind};
 use crate::packets::Table;
@@ -121,6 +121,9 @@ fn perform(
             return change_set(packets, *family, set, add, remove);
         }
         Step::RemovePackets(family) => return remove_packets(packets, *family),
+        Step::ForgetConnections { pods, pool } => {
+            return forget_connections(packets, pods, *pool);
+        }
         Step::AddRoute(route) => add_route(route),
         Step::RemoveRoute(route) => remove_route(route),
         Step::AddRule(rule) => add_rule(rule),

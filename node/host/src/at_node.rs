@@ -12,7 +12,7 @@ use crate::netlink::{
     Conversation, Device, names_of_frames, read_device, read_devices, read_frames, remove_frames,
     replace_frames,
 };
-use crate::packets::{FrameTable, Table, closed_at_node};
+use crate::packets::{FrameTable, Interface, Table, closed_at_node};
 use crate::reach::Closed;
 use crate::sandbox::Sandbox;
 
@@ -22,7 +22,17 @@ use crate::sandbox::Sandbox;
 /// # Errors
 /// When more is wanted than is taken, the sandbox is gone or has no end here, or the kernel refuses.
 pub fn close_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
-    let (mut kernel, there, table) = compare(sandbox, wanted)?;
+    wanted.check()?;
+    close_end(sandbox, wanted, &sandbox.inside(|| interface(sandbox))?)
+}
+
+/// The same where the pod's device was looked at already.
+pub(crate) fn close_end(
+    sandbox: &Sandbox,
+    wanted: &Closed,
+    interface: &Interface,
+) -> Result<(), HostError> {
+    let (mut kernel, there, table) = compare(sandbox, wanted, interface)?;
     if there.as_ref() == Some(&table) {
         return Ok(());
     }
@@ -39,7 +49,9 @@ pub fn close_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError
 /// When more is wanted than is taken, the sandbox is gone or has no end here, or the kernel does not
 /// say.
 pub fn is_closed_at_node(sandbox: &Sandbox, wanted: &Closed) -> Result<bool, HostError> {
-    let (_, there, table) = compare(sandbox, wanted)?;
+    wanted.check()?;
+    let interface = sandbox.inside(|| interface(sandbox))?;
+    let (_, there, table) = compare(sandbox, wanted, &interface)?;
     Ok(there == Some(table))
 }
 
@@ -86,16 +98,15 @@ fn remove(kernel: &mut Conversation, name: &str) -> Result<(), HostError> {
 fn compare(
     sandbox: &Sandbox,
     wanted: &Closed,
+    interface: &Interface,
 ) -> Result<(Conversation, Option<FrameTable>, FrameTable), HostError> {
-    wanted.check()?;
     let no_end = || HostError::NoPair { path: sandbox.path.clone() };
     let index = sandbox.peer.ok_or_else(no_end)?;
-    let pods = sandbox.inside(|| interface(sandbox))?;
     let mut kernel = Conversation::about_routing().map_err(reading("devices"))?;
     let end = read_device(&mut kernel, index).map_err(reading("devices"))?;
     let is_end = |end: &Device| end.is_pair && end.link == Some(sandbox.device);
     let end = end.filter(is_end).ok_or_else(no_end)?;
-    let table = closed_at_node(wanted, &pods, name_of(index), &end.name);
+    let table = closed_at_node(wanted, interface, name_of(index), &end.name);
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let there = read_frames(&mut kernel, &table.name).map_err(reading("nf_tables"))?;
     Ok((kernel, there, table))

@@ -5,11 +5,11 @@
 //! A pod with CAP_NET_ADMIN can remove them. One with CAP_NET_RAW may pass them by with a socket
 //! of AF_XDP: against that the node's end of its pair is closed as well (`at_node.rs`).
 
-use crate::at_node::remove_at_node;
+use crate::at_node::{close_end, remove_at_node};
 use crate::error::{HostError, KernelError};
 use crate::interface::interface;
 use crate::netlink::{Conversation, read_frames, remove_frames, replace_frames};
-use crate::packets::{FrameTable, Table, closed};
+use crate::packets::{FrameTable, Interface, Table, closed};
 use crate::reach::Closed;
 use crate::sandbox::Sandbox;
 
@@ -21,16 +21,20 @@ use crate::sandbox::Sandbox;
 /// kernel refuses.
 pub fn close(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
     wanted.check()?;
-    sandbox.inside(|| {
-        let (mut kernel, there, table) = compare(sandbox, wanted)?;
-        if there.as_ref() == Some(&table) {
-            return Ok(());
-        }
-        replace_frames(&mut kernel, there.as_ref(), &table).map_err(|source| HostError::Apply {
-            doing: format!("close the network namespace {}", sandbox.path.display()),
-            source,
-        })
-    })
+    sandbox.inside(|| compare(sandbox, wanted))?.close(sandbox)
+}
+
+/// Puts what is wanted in force at the node's end of a pod's pair, and then in the pod's namespace. That
+/// is entered once for both.
+///
+/// # Errors
+/// When more is wanted than is taken, the sandbox is gone, has another device that is up or no end
+/// here, or the kernel refuses: the one may be in force then without the other.
+pub fn close_both(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
+    wanted.check()?;
+    let compared = sandbox.inside(|| compare(sandbox, wanted))?;
+    close_end(sandbox, wanted, &compared.interface)?;
+    compared.close(sandbox)
 }
 
 /// Removes what is in force in a pod's namespace, and at the node's end of its pair: it was closed by
@@ -58,19 +62,39 @@ pub fn open(sandbox: &Sandbox) -> Result<(), HostError> {
 pub fn is_closed(sandbox: &Sandbox, wanted: &Closed) -> Result<bool, HostError> {
     wanted.check()?;
     sandbox.inside(|| {
-        let (_, there, table) = compare(sandbox, wanted)?;
+        let Compared { there, table, .. } = compare(sandbox, wanted)?;
         Ok(there == Some(table))
     })
 }
 
-/// What is there, and what should be, in the namespace of this thread.
-fn compare(
-    sandbox: &Sandbox,
-    wanted: &Closed,
-) -> Result<(Conversation, Option<FrameTable>, FrameTable), HostError> {
+/// What is there, and what should be, in a pod's namespace.
+struct Compared {
+    interface: Interface,
+    /// With that namespace, wherever this is said.
+    kernel: Conversation,
+    there: Option<FrameTable>,
+    table: FrameTable,
+}
+
+impl Compared {
+    fn close(mut self, sandbox: &Sandbox) -> Result<(), HostError> {
+        if self.there.as_ref() == Some(&self.table) {
+            return Ok(());
+        }
+        let replaced = replace_frames(&mut self.kernel, self.there.as_ref(), &self.table);
+        replaced.map_err(|source| HostError::Apply {
+            doing: format!("close the network namespace {}", sandbox.path.display()),
+            source,
+        })
+    }
+}
+
+/// In the namespace of this thread.
+fn compare(sandbox: &Sandbox, wanted: &Closed) -> Result<Compared, HostError> {
     let reading = |what| move |source: KernelError| HostError::Read { what, source };
-    let table = closed(wanted, &interface(sandbox)?);
+    let interface = interface(sandbox)?;
+    let table = closed(wanted, &interface);
     let mut kernel = Conversation::about_packets().map_err(reading("nf_tables"))?;
     let there = read_frames(&mut kernel, Table::NAME).map_err(reading("nf_tables"))?;
-    Ok((kernel, there, table))
+    Ok(Compared { interface, kernel, there, table })
 }

@@ -19,6 +19,7 @@ mod devices;
 mod dropping;
 mod error;
 mod family;
+mod folders;
 mod found;
 mod interface;
 mod limits;
@@ -36,7 +37,7 @@ mod wanted;
 
 pub use apply::{apply, clean, dropping, mtu_of, networks, read};
 pub use at_node::{close_at_node, forget_at_node, is_closed_at_node, open_at_node};
-pub use closed::{close, is_closed, open};
+pub use closed::{close, close_both, is_closed, open};
 pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};
 pub use family::{Family, Place};

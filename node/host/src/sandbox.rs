@@ -4,26 +4,22 @@
 //! Whoever enters a namespace is a thread that ends there and never comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 
 use crate::error::{HostError, KernelError};
-use crate::limits;
+use crate::folders::{each_namespace, entering, files, id, open, open_same};
 use crate::netlink::{
     Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device, read_devices,
     read_frames, route_to,
 };
 use crate::packets::Table;
-
-/// The network namespace of this thread, wherever `/proc` says it.
-const OWN: &str = "/proc/thread-self/ns/net";
 
 /// Where a pod is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +39,14 @@ pub struct Sandbox {
 /// entered once, but for the one that is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Namespaces {
-    /// By the file as well: the kernel gives the number of one that is gone to another.
-    seen: BTreeMap<(PathBuf, (u64, u64)), BTreeSet<IpAddr>>,
+    seen: BTreeMap<PathBuf, Seen>,
+}
+
+/// What a file was when it was looked into. The kernel gives the number of one that is gone to another.
+#[derive(Clone, Debug)]
+struct Seen {
+    id: (u64, u64),
+    addresses: BTreeSet<IpAddr>,
 }
 
 impl Namespaces {
@@ -59,22 +61,39 @@ impl Namespaces {
         folders: &[&Path],
         address: IpAddr,
     ) -> Result<Option<Sandbox>, HostError> {
-        let (mut found, mut known) = (None::<(Sandbox, File)>, BTreeSet::new());
-        let seen = &mut self.seen;
-        each_namespace(folders, |path, id| {
-            // One that has none yet may be about to get one.
-            let key = (path.to_path_buf(), id);
-            known.insert(key.clone());
-            let before = seen.get(&key).filter(|before| !before.is_empty());
-            if before.is_some_and(|before| !before.contains(&address)) {
+        let paths = files(folders)?;
+        self.seen.retain(|path, _| paths.binary_search(path).is_ok());
+        // To ask each file what it is by now takes longer than all the rest.
+        let is_new = |path: &&PathBuf| self.seen.get(*path).is_none_or(|it| it.may_have(address));
+        let new: Vec<&PathBuf> = paths.iter().filter(is_new).collect();
+        let found = match self.look(new, address)? {
+            Some(found) => Some(found),
+            None => self.look(&paths, address)?,
+        };
+        let Some((sandbox, file)) = found else { return Ok(None) };
+        let peer = peer(&sandbox, &file, address)?;
+        Ok(Some(Sandbox { peer, ..sandbox }))
+    }
+
+    /// The one of these that has the address, with its file: those are entered that may have it.
+    fn look<'a>(
+        &mut self,
+        paths: impl IntoIterator<Item = &'a PathBuf>,
+        address: IpAddr,
+    ) -> Result<Option<(Sandbox, File)>, HostError> {
+        let mut found = None::<(Sandbox, File)>;
+        each_namespace(paths, |path, id| {
+            let before = self.seen.get(path).filter(|before| before.id == id);
+            if before.is_some_and(|before| !before.may_have(address)) {
                 return Ok(());
             }
             let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
-            let Some(addresses) = if_namespace(inside(path, &file, addresses))? else {
+            let Some(there) = if_namespace(inside(path, &file, addresses))? else {
                 return Ok(());
             };
-            seen.insert(key, addresses.keys().copied().collect());
-            let Some(device) = addresses.get(&address).copied() else { return Ok(()) };
+            let seen = Seen { id, addresses: there.keys().copied().collect() };
+            self.seen.insert(path.to_path_buf(), seen);
+            let Some(device) = there.get(&address).copied() else { return Ok(()) };
             let path = path.to_path_buf();
             if let Some((first, _)) = &found {
                 let one = first.path.clone();
@@ -83,10 +102,7 @@ impl Namespaces {
             found = Some((Sandbox { path, id, device, peer: None }, file));
             Ok(())
         })?;
-        self.seen.retain(|key, _| known.contains(key));
-        let Some((sandbox, file)) = found else { return Ok(None) };
-        let peer = peer(&sandbox, &file, address)?;
-        Ok(Some(Sandbox { peer, ..sandbox }))
+        Ok(found)
     }
 
     /// Those that carry rules of ours, whoever has set these, each by an address that it has.
@@ -95,7 +111,7 @@ impl Namespaces {
     /// When one cannot be entered.
     pub fn closed(&mut self, folders: &[&Path]) -> Result<BTreeMap<IpAddr, Sandbox>, HostError> {
         let mut closed = BTreeMap::new();
-        each_namespace(folders, |path, id| {
+        each_namespace(&files(folders)?, |path, id| {
             let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
             let look = || Ok((addresses()?, has_rules()?));
             let Some((addresses, has_rules)) = if_namespace(inside(path, &file, look))? else {
@@ -142,7 +158,7 @@ pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
     let of_pods = devices.iter().filter(|device| device.is_pair && !has_network(device));
     let led_to: BTreeSet<u32> = of_pods.filter_map(|device| device.link_namespace).collect();
     let (mut seen, mut unmounted) = (BTreeSet::new(), None);
-    each_namespace(folders, |path, id| {
+    each_namespace(&files(folders)?, |path, id| {
         let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
         match id_of_namespace(&mut kernel, file.as_raw_fd()) {
             Ok(number) => seen.extend(number),
@@ -163,6 +179,13 @@ pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
             Err(HostError::Unseen { folder, count: unseen.len() })
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+impl Seen {
+    /// Who has none yet may be about to get this one.
+    fn may_have(&self, address: IpAddr) -> bool {
+        self.addresses.is_empty() || self.addresses.contains(&address)
     }
 }
 
@@ -218,29 +241,6 @@ pub(crate) fn is_of_link(address: IpAddr) -> bool {
     }
 }
 
-/// Visits each namespace that has a file in these folders, once, but for this thread's own.
-fn each_namespace(
-    folders: &[&Path],
-    mut visit: impl FnMut(&Path, (u64, u64)) -> Result<(), HostError>,
-) -> Result<(), HostError> {
-    let own = File::open(OWN).and_then(|file| id(&file));
-    let own = own.map_err(entering(Path::new(OWN)))?;
-    // A namespace may have several files, as /var/run is /run.
-    let mut there = BTreeSet::from([own]);
-    for path in files(folders)? {
-        // Most of them are known, and not opened.
-        let id = match path.metadata() {
-            Ok(metadata) => (metadata.dev(), metadata.ino()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(entering(&path)(error)),
-        };
-        if there.insert(id) {
-            visit(&path, id)?;
-        }
-    }
-    Ok(())
-}
-
 /// What was done inside; none: it is no namespace, or not yet.
 fn if_namespace<T>(done: Result<T, HostError>) -> Result<Option<T>, HostError> {
     match done {
@@ -248,60 +248,6 @@ fn if_namespace<T>(done: Result<T, HostError>) -> Result<Option<T>, HostError> {
         Err(HostError::Enter { source, .. }) if is_number(&source, Errno::EINVAL) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Each file in these folders, in order.
-fn files(folders: &[&Path]) -> Result<Vec<PathBuf>, HostError> {
-    let mut paths = Vec::new();
-    let mut is_there = false;
-    for folder in folders {
-        let reading = |source| HostError::Folder { folder: folder.to_path_buf(), source };
-        let entries = match folder.read_dir() {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(reading(error)),
-        };
-        is_there = true;
-        for entry in entries {
-            paths.push(entry.map_err(reading)?.path());
-            if paths.len() > limits::NAMESPACES {
-                return Err(HostError::Namespaces { most: limits::NAMESPACES });
-            }
-        }
-    }
-    let first = folders.first().filter(|_| !is_there);
-    match first {
-        Some(folder) => Err(HostError::Folder {
-            folder: folder.to_path_buf(),
-            source: io::ErrorKind::NotFound.into(),
-        }),
-        None => {
-            paths.sort();
-            Ok(paths)
-        }
-    }
-}
-
-/// None: it is gone. Nobody waits for the other end of what is no namespace.
-fn open(path: &Path) -> Result<Option<File>, HostError> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    match file {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(entering(path)(error)),
-    }
-}
-
-/// None: it is gone, or another one by now.
-fn open_same(path: &Path, device: u64, inode: u64) -> Result<Option<File>, HostError> {
-    let Some(file) = open(path)? else { return Ok(None) };
-    let now = id(&file).map_err(entering(path))?;
-    Ok(Some(file).filter(|_| now == (device, inode)))
-}
-
-fn id(file: &File) -> io::Result<(u64, u64)> {
-    let metadata = file.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Does something in a namespace, and waits for that.
@@ -374,8 +320,4 @@ fn peer(sandbox: &Sandbox, file: &File, address: IpAddr) -> Result<Option<u32>, 
 
 fn is_number(error: &io::Error, number: Errno) -> bool {
     error.raw_os_error() == Some(number as i32)
-}
-
-fn entering(path: &Path) -> impl Fn(io::Error) -> HostError + '_ {
-    |source| HostError::Enter { path: path.to_path_buf(), source }
 }

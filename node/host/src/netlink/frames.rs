@@ -7,8 +7,8 @@ use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, Message, REQUEST};
 use super::packets::{
     ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, DELETE_TABLE, GET_CHAIN, GET_TABLE,
-    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE,
-    elements, header, is_there, new_rule, new_set, read_all_rules, read_sets,
+    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, content,
+    elements, header, new_rule, new_set, read_all_rules, read_sets,
 };
 use crate::error::KernelError;
 use crate::family::Family;
@@ -55,25 +55,25 @@ pub(crate) fn read_frames(
     name: &str,
 ) -> Result<Option<FrameTable>, KernelError> {
     let place = InKernel { protocol: FRAMES, table: name };
-    if !is_there(kernel, place)? {
-        return Ok(None);
-    }
-    let mut chains = BTreeMap::new();
-    for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), FRAMES))? {
-        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        if attributes.text(OF_TABLE).as_deref() == Some(name) {
-            let chain = FrameChain { base: base(&attributes)?, rules: Vec::new() };
-            chains.insert(attributes.text(CHAIN_NAME).unwrap_or_default(), chain);
-        }
-    }
+    let Some(content) = content(kernel, place)? else { return Ok(None) };
+    // Each of ours has rules. A list of all chains would be as long as there are guests.
+    let mut chains = BTreeMap::<String, FrameChain>::new();
     for (chain, rule) in read_all_rules(kernel, place)? {
-        if let Some(chain) = chains.get_mut(&chain) {
-            chain.rules.push(rule);
-        }
+        chains.entry(chain).or_default().rules.push(rule);
+    }
+    for (name, chain) in &mut chains {
+        let mut request = place.message(GET_CHAIN, REQUEST);
+        request.put_text(CHAIN_NAME, name);
+        let bytes = kernel.one(request)?;
+        chain.base = base(&Attributes::after(HEADER_BYTES, &bytes)?)?;
     }
     let (mut sets, tallies) = read_sets(kernel, place, &Family::ALL)?;
     // None of ours: nothing is remembered there.
     sets.extend(tallies.into_keys().map(|name| (name, BTreeSet::new())));
+    if content as usize != chains.len() + sets.len() {
+        // Not one of ours, whatever it is: no name of ours has a space.
+        chains.insert("of another kind".to_owned(), FrameChain::default());
+    }
     Ok(Some(FrameTable { name: name.to_owned(), chains, sets }))
 }
 

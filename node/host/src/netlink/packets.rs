@@ -34,6 +34,7 @@ const DELETE_ELEMENTS: u16 = 14;
 
 /// In tables, chains, rules, sets and elements alike.
 pub(super) const OF_TABLE: u16 = 1;
+const TABLE_USE: u16 = 3;
 // Of chains.
 pub(super) const CHAIN_NAME: u16 = 3;
 pub(super) const CHAIN_HOOK: u16 = 4;
@@ -115,7 +116,7 @@ pub(crate) fn read_packets(
 ) -> Result<Option<Table>, KernelError> {
     let place = InKernel::ours(family);
     let name = place.table;
-    if !is_there(kernel, place)? {
+    if content(kernel, place)?.is_none() {
         return Ok(None);
     }
     let (chains, sets, tallies) = Default::default();
@@ -136,12 +137,17 @@ pub(crate) fn read_packets(
     Ok(Some(table))
 }
 
-/// Whether there is a table of that name.
-pub(super) fn is_there(
+/// How much there is in the table of that name: chains, sets and whatever else; none: there is no such
+/// table. A list of all would be as long as there are guests.
+pub(super) fn content(
     kernel: &mut Conversation,
     place: InKernel<'_>,
-) -> Result<bool, KernelError> {
-    is_of(&kernel.list(|| header(GET_TABLE, list_flags(), place.protocol))?, place.table)
+) -> Result<Option<u32>, KernelError> {
+    match kernel.one(place.message(GET_TABLE, REQUEST)) {
+        Ok(bytes) => Ok(Attributes::after(HEADER_BYTES, &bytes)?.be32(TABLE_USE)),
+        Err(error) if error.is(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// All rules of a table, each with its chain, in order.
@@ -370,15 +376,6 @@ fn key(family: Family) -> Key {
 pub(super) fn header(kind: u16, flags: u16, family: u8) -> Message {
     let subsystem = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8;
     Message::new(subsystem | kind, flags, &[family, 0, 0, 0])
-}
-
-fn is_of(messages: &[Vec<u8>], table: &str) -> Result<bool, KernelError> {
-    for bytes in messages {
-        if Attributes::after(HEADER_BYTES, bytes)?.text(OF_TABLE).as_deref() == Some(table) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The number of a hook (`NF_INET_...`, linux/netfilter.h).

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Error, Result, ensure};
 use mercato_host::{
-    Closed, Marks, Namespaces, Sandbox, clean, close, close_at_node, is_closed, is_closed_at_node,
-    open, open_at_node, try_to_see,
+    Closed, Marks, Namespaces, Sandbox, clean, close, close_at_node, close_both, is_closed,
+    is_closed_at_node, open, open_at_node, try_to_see,
 };
 
 use crate::cluster::{empty_of_both, nft, said};
@@ -152,6 +152,8 @@ pub(crate) fn what_is_in_force_is_seen() -> Result<()> {
         "flush chain netdev mercato leaving",
         "insert rule netdev mercato to_four accept",
         "add chain netdev mercato leaving { policy accept; }",
+        "add chain netdev mercato more",
+        "add set netdev mercato more { type ipv4_addr; flags dynamic; }",
     ];
     for line in breaks {
         nft(&pods.pod, line)?;
@@ -255,7 +257,7 @@ pub(crate) fn who_was_closed_by_mistake_is_opened() -> Result<()> {
     let (tables, own) = (said(&pods.node, "nft list tables")?, said(&pods.pod, "nft list tables")?);
     for of in [&pod, &other] {
         let of = of.clone();
-        let both = move || close_at_node(&of, &wanted()).and_then(|()| close(&of, &wanted()));
+        let both = move || close_both(&of, &wanted());
         pods.node.within(both)??;
     }
     let by_mistake = pod.clone();

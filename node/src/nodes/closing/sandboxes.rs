@@ -54,8 +54,7 @@ impl Sandboxes for Host {
 
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         // Whoever has no end on the node would pass by with a socket of AF_XDP, and is not closed.
-        mercato_host::close_at_node(sandbox, wanted)?;
-        mercato_host::close(sandbox, wanted)
+        mercato_host::close_both(sandbox, wanted)
     }
 
     fn release(&self, sandbox: &Sandbox) -> Result<(), HostError> {
