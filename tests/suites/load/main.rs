@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, ClusterSpec, Families};
-use mercato_tests::daemon::{Daemon, order};
+use mercato_tests::daemon::Daemon;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 
@@ -42,7 +42,9 @@ async fn ten(stage: &Stage) -> Result<()> {
     let home = Daemon::start(rome, &program, GATEWAY).await?;
     for cluster in [turin, milan] {
         let provider = Daemon::start(cluster, &program, GATEWAY).await?;
-        buys(&home, &provider).await.with_context(|| format!("of {}", cluster.name()))?;
+        home.leases_from(&provider, PODS)
+            .await
+            .with_context(|| format!("of {}", cluster.name()))?;
     }
     rome.kubectl(&["create", "namespace", shop::NAMESPACE]).await?.ok()?;
     home.offload(shop::NAMESPACE, "Both").await?;
@@ -58,20 +60,6 @@ async fn ten(stage: &Stage) -> Result<()> {
     tokio::time::sleep(AFTER).await;
     timer.step("the load is over");
     shop.answered(cut).await
-}
-
-/// From this provider, of whoever else has offers.
-async fn buys(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
-    let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--price", "free"];
-    let terms = ["--approve", "auto", "--network-isolation", "none"];
-    provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;
-    let name = provider.cluster.name();
-    home.sees_offer_of(name).await?;
-    home.mercato(&["peer", "trust", name, "--yes"]).await?.ok()?;
-    let order = order(PODS);
-    let order: Vec<&str> = order.iter().map(String::as_str).collect();
-    let from = ["--from", name, "--wait", "--timeout", "60s"];
-    home.mercato(&[&order[..], &from].concat()).await?.ok().map(drop)
 }
 
 /// Turin and Rome do not reach each other; both reach Milan.
