@@ -111,6 +111,7 @@ mod tests {
             node: node.to_owned(),
             address,
             second: None,
+            contract: None,
             guest: None,
         }
     }

@@ -96,8 +96,9 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 24] {
+fn of_guests() -> [(&'static str, Test); 25] {
     [
+        ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         (
             "services_lead_guests_to_other_clusters_alone",
