@@ -17,8 +17,8 @@ pub(crate) const RECEIVE_BYTES: usize = 4 * 1_024 * 1_024;
 
 /// How long a name server elsewhere has for one answer, and how often all of them are asked.
 pub(crate) const FORWARD_WAIT: Duration = Duration::from_millis(700);
-/// A resolver has asked twice by then, and waits no longer.
-pub(crate) const FORWARD_TRIES: usize = 3;
+/// A guest asks twice, a second each time: it hears before that what has come of it.
+pub(crate) const FORWARD_TRIES: usize = 2;
 /// The largest answer of a name server elsewhere, by TCP.
 pub(crate) const FORWARD_BYTES: usize = 16 * 1_024;
 /// What is asked elsewhere at once, for all guests.

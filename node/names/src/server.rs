@@ -40,11 +40,11 @@ impl NameServer {
     /// # Errors
     /// When it cannot listen there: the address is not on this machine, or another program listens.
     pub async fn start(at: SocketAddr, bounds: Bounds) -> io::Result<Self> {
-        let datagrams = UdpSocket::bind(at).await?;
+        let datagrams = UdpSocket::bind(at).await.map_err(told)?;
         let address = datagrams.local_addr()?;
         // The kernel gives what the machine allows.
         SockRef::from(&datagrams).set_recv_buffer_size(limits::RECEIVE_BYTES)?;
-        let connections = TcpListener::bind(address).await?;
+        let connections = TcpListener::bind(address).await.map_err(told)?;
         let shared = Arc::new(Shared {
             knowledge: RwLock::default(),
             guests: Guests::new(bounds),
@@ -75,6 +75,22 @@ impl NameServer {
     pub fn has_ended(&mut self) -> bool {
         self.tasks.try_join_next().is_some()
     }
+}
+
+/// Why it cannot listen, and what to do.
+fn told(error: io::Error) -> io::Error {
+    let more = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "the process needs CAP_NET_BIND_SERVICE (securityContext.capabilities.add: \
+             [NET_BIND_SERVICE])"
+        }
+        io::ErrorKind::AddrInUse => {
+            "another program listens there, or at this port of all addresses: have it listen at its \
+             own addresses alone"
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {more}"))
 }
 
 /// A question of a guest that is looked up.
