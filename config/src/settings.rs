@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use mercato_broker::syntax::Seconds;
+use mercato_protocol::names::is_domain;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
@@ -106,6 +107,10 @@ pub struct Kubernetes {
     /// server shows the webhook; none: the webhook answers whoever knows the path that it
     /// registered.
     pub webhook_client_ca: Option<PathBuf>,
+    /// What this cluster calls itself, as names of its Services end; none: as the daemon finds it,
+    /// else `cluster.local`.
+    #[serde(deserialize_with = "domain")]
+    pub cluster_domain: Option<String>,
     /// Whose pods may leave home.
     pub offload: Offload,
     /// Whom service account tokens may be for that leave home with pods, whatever their
@@ -160,6 +165,7 @@ impl Default for Kubernetes {
             context: None,
             address: None,
             webhook_client_ca: None,
+            cluster_domain: None,
             offload: Offload::Chosen,
             token_audiences: BTreeSet::new(),
             guests: Guests::default(),
@@ -185,6 +191,15 @@ fn name_servers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Er
         return Err(serde::de::Error::custom(text));
     }
     Ok(servers)
+}
+
+fn domain<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let domain = String::deserialize(from)?;
+    if !is_domain(&domain) {
+        let text = "expected a domain such as cluster.local: lower case, without a dot at the end";
+        return Err(serde::de::Error::custom(text));
+    }
+    Ok(Some(domain))
 }
 
 /// An empty audience would be the API server's own.
@@ -243,6 +258,7 @@ mod tests {
                 context: Some("rome".to_owned()),
                 address: Some(IpAddr::from([192, 0, 2, 7])),
                 webhook_client_ca: Some("/etc/mercato/webhook-client-ca.pem".into()),
+                cluster_domain: Some("cluster.local".to_owned()),
                 offload: Offload::Chosen,
                 token_audiences: ["vault".to_owned()].into(),
                 guests: Guests {

@@ -59,6 +59,13 @@ pub(crate) const NODE_REVIEWS: usize = 4;
 pub(crate) const NODE_CONNECTION: Duration = Duration::from_secs(3_600);
 /// Who says nothing for so long is gone: three times what lies between two words.
 pub(crate) const NODE_SILENCE: Duration = Duration::from_secs(15);
+/// New guests wait so long at most until it is known where they are told names: a pod has its name
+/// server for life.
+pub(crate) const NAMES_WAIT: Duration = Duration::from_secs(5);
+/// Where names cannot be told yet, that is tried again after so long.
+pub(crate) const NAMES_AGAIN: Duration = Duration::from_millis(500);
+/// The port of name servers (RFC 1035, section 4.2).
+pub(crate) const NAMES_PORT: u16 = 53;
 /// After a start, nodes that are not there yet are waited for so long: each tries again within five
 /// seconds.
 pub(crate) const NODE_GATHER: Duration = Duration::from_secs(10);

@@ -24,6 +24,7 @@ pub mod identity;
 pub mod invoice;
 pub mod join;
 pub mod limits;
+pub mod names;
 pub mod negotiation;
 pub mod node;
 pub mod price;

@@ -161,8 +161,26 @@ pub const NODE_SERVICES: usize = 4_096;
 /// Addresses in it of pods that are nobody's closed guests: two each of as many as a kubelet runs
 /// where somebody has shown most.
 pub const NODE_OTHERS: usize = 2_048;
-/// What the daemon says to a node: as many ranges and pods as there may be, of IPv6.
-pub const TO_NODE_BYTES: usize = 512 * 1_024;
+/// Guests in it that ask for names, of all leases together: as many as pods.
+pub const NODE_ASKERS: usize = 4_096;
+/// Name servers that a node asks what it does not know: as many as a pod may have.
+pub const NODE_SERVERS: usize = 3;
+/// What the daemon says to a node: as many ranges and pods as there may be, of IPv6; or the names
+/// of one lease.
+pub const TO_NODE_BYTES: usize = 1_024 * 1_024;
+
+/// What a cluster calls itself, or a Service stands for: a name of DNS.
+pub const DOMAIN_BYTES: usize = 253;
+/// Of one home at a time: one, and the one before while its pods are there.
+pub const NAMES_DOMAINS: usize = 4;
+/// Namespaces whose names one lease has. A guess, as are the next three.
+pub const NAMES_NAMESPACES: usize = 512;
+/// Services in them.
+pub const NAMES_SERVICES: usize = 1_024;
+/// Their ports and addresses.
+pub const NAMES_PORTS: usize = 4_096;
+/// Endpoints of those that are headless.
+pub const NAMES_ENDPOINTS: usize = 4_096;
 
 /// The uid of a guest pod: Kubernetes gives them 36.
 pub const GATE_UID_BYTES: usize = 64;

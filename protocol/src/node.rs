@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, Message, at_most, ensure, wire_map, wire_union};
 use crate::gate::GuestUid;
+use crate::id::ContractId;
 use crate::limits;
+use crate::names::{LeaseNames, is_domain};
 use crate::tunnel::SECOND_PREFIX;
 
 /// What a node says to the daemon of its cluster.
@@ -59,6 +61,8 @@ pub enum ToNode {
         /// For the operator of the node.
         text: String,
     },
+    /// The names of one lease from now on, whose guests the latest snapshot says.
+    Names(LeaseNames),
 }
 
 /// All that a node should have.
@@ -104,6 +108,20 @@ pub struct NodeWay {
     pub pool_v6: Option<IpNet>,
     /// The TCP port at which the node answers the gates of its guests.
     pub gate: u32,
+    /// Where guests are told names; none: they are told none there.
+    pub names: Option<NodeNames>,
+}
+
+/// What a node needs to tell guests names, besides those of each lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNames {
+    /// Where it is asked, at port 53: the same address of the pool on every node.
+    pub address: IpAddr,
+    /// What this cluster calls itself: of its own names it tells guests none.
+    pub domain: String,
+    /// Whom it asks what it does not know.
+    pub servers: Vec<IpAddr>,
 }
 
 /// What a lease needs of a node.
@@ -125,6 +143,10 @@ pub struct NodeLease {
     /// The addresses that this cluster has given to the lease's own Services: for those guests alone,
     /// and by no way of ours.
     pub services: Vec<IpAddr>,
+    /// Which lease it is, where guests on this node are told its names.
+    pub lease: Option<ContractId>,
+    /// The guests on this node that are, by their own addresses.
+    pub askers: Vec<IpAddr>,
 }
 
 /// A guest that is closed on its node.
@@ -170,6 +192,7 @@ impl Message for ToNode {
             Self::Snapshot(snapshot) => snapshot.validate(),
             Self::Heard | Self::Own => Ok(()),
             Self::Refused { text } => at_most("bytes of a reason", text.len(), limits::LINE_BYTES),
+            Self::Names(names) => names.validate(),
         }
     }
 }
@@ -185,6 +208,7 @@ impl Snapshot {
         at_most("pods", count(|lease| lease.pods.len()), limits::NODE_PODS)?;
         at_most("guests", count(|lease| lease.closed.len()), limits::NODE_GUESTS)?;
         at_most("Services", count(|lease| lease.services.len()), limits::NODE_SERVICES)?;
+        at_most("askers", count(|lease| lease.askers.len()), limits::NODE_ASKERS)?;
         let ranges: BTreeSet<_> = self.ranges.iter().collect();
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
         at_most("other pods", self.others.len(), limits::NODE_OTHERS)?;
@@ -211,10 +235,21 @@ impl NodeWay {
         let is_port = |port| (1..=u32::from(u16::MAX)).contains(&port);
         ensure(is_port(self.port) && is_port(self.gate), "no such port")?;
         ensure(self.mtu >= LEAST_MTU, "a network that carries nothing")?;
+        self.names.as_ref().map_or(Ok(()), |names| names.validate(self))?;
         let Some(pool) = self.pool_v6 else { return Ok(()) };
         let is_behind = pool.addr().is_ipv6() && pool.prefix_len() == SECOND_PREFIX;
         ensure(is_behind && self.pool.addr().is_ipv4(), "a second pool that is none")?;
         ensure(self.mtu >= LEAST_MTU_V6, "a network that carries no IPv6")
+    }
+}
+
+impl NodeNames {
+    fn validate(&self, way: &NodeWay) -> Result<(), CodecError> {
+        ensure(way.pool.contains(&self.address), "a name server not of the pool")?;
+        let nodes = [way.address, way.gateway];
+        ensure(!nodes.contains(&self.address), "a name server with the address of a node")?;
+        ensure(is_domain(&self.domain), "no domain")?;
+        at_most("name servers", self.servers.len(), limits::NODE_SERVERS)
     }
 }
 
@@ -234,7 +269,11 @@ impl NodeLease {
         at_most("Services of a lease", self.services.len(), limits::LEASE_SERVICES)?;
         let services: BTreeSet<_> = self.services.iter().collect();
         ensure(services.len() == self.services.len(), "a Service comes twice")?;
-        ensure(!self.closed.is_empty() || self.services.is_empty(), "a Service for nobody")
+        ensure(!self.closed.is_empty() || self.services.is_empty(), "a Service for nobody")?;
+        let askers: BTreeSet<_> = self.askers.iter().collect();
+        ensure(askers.len() == self.askers.len(), "an asker comes twice")?;
+        let is_told = self.lease.is_some() && self.guests;
+        ensure(is_told || self.askers.is_empty(), "an asker for names of nobody")
     }
 }
 
@@ -247,6 +286,7 @@ wire_union!(ToNode {
     1 => Heard {},
     2 => Own {},
     3 => Refused { 1 => text },
+    4 => Names(names),
 });
 wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges, 5 => others });
 wire_map!(NodeWay {
@@ -260,7 +300,9 @@ wire_map!(NodeWay {
     8 => mtu,
     9 => pool_v6,
     10 => gate,
+    11 => names,
 });
+wire_map!(NodeNames { 1 => address, 2 => domain, 3 => servers });
 wire_map!(NodeLease {
     1 => left_ms,
     2 => ranges,
@@ -268,5 +310,7 @@ wire_map!(NodeLease {
     4 => guests,
     5 => closed,
     6 => services,
+    7 => lease,
+    8 => askers,
 });
 wire_map!(NodeGuest { 1 => uid, 2 => pod });

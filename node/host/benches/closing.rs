@@ -78,6 +78,7 @@ fn measure(folder: &std::path::Path) -> Result<Times, HostError> {
         reached: (0..4_u8).filter_map(|n| format!("10.201.{n}.0/24").parse().ok()).collect(),
         node: [IpAddr::from([192, 0, 2, 1])].into(),
         gate: 7_479,
+        names: None,
     };
     let mut known = Namespaces::default();
     // Those that were there before are entered once.

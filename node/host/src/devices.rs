@@ -34,8 +34,7 @@ pub(crate) fn link(device: &Link, mtu: u32, wanted: &Wanted) -> Vec<Step> {
     let mut steps: Vec<Step> = sized.into_iter().collect();
     steps.extend(DeviceSetting::ALL.into_iter().filter(is_wrong).map(set));
     steps.extend((!device.up).then_some(Step::SetUp { device: index }));
-    let addresses = wanted.places().map(|place| IpNet::from(place.node));
-    let missing = addresses.filter(|address| !device.addresses.contains(address));
+    let missing = wanted.own().filter(|address| !device.addresses.contains(address));
     steps.extend(missing.map(|address| Step::AddAddress { device: index, address }));
     steps
 }

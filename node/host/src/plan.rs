@@ -7,8 +7,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
-
 use crate::devices::{
     link, missing_entries, own_addresses, stale_addresses, stale_entries, with_overlay,
 };
@@ -55,7 +53,7 @@ pub fn plan(found: &Found, wanted: &Wanted) -> Result<Vec<Step>, WantedError> {
     let stale = found.rules.difference(&rules);
     let ours = stale.filter(|rule| rule.protocol == wanted.marks.protocol);
     steps.extend(ours.cloned().map(Step::RemoveRule));
-    let own = wanted.places().map(|place| IpNet::from(place.node)).collect();
+    let own = wanted.own().collect();
     if let Some(device) = &found.device {
         let nothing = BTreeSet::new();
         let is_way = matches!(wanted.way, Way::Device { .. });

@@ -21,6 +21,9 @@ pub struct Closed {
     /// The one TCP port of the node that it may call: that of whoever has closed it, as long as it
     /// has not heard so. Zero: none.
     pub gate: u16,
+    /// The one address of the node at which it may ask for names, by UDP and TCP at port 53, and do
+    /// nothing else; none: nowhere.
+    pub names: Option<IpAddr>,
 }
 
 impl Closed {

@@ -65,6 +65,9 @@ pub struct Wanted {
     pub node: IpAddr,
     /// The same of the other family, in a cluster that has both.
     pub second: Option<Place>,
+    /// The address of the pool at which guests ask for names, on this node as on each other; none:
+    /// nowhere.
+    pub names: Option<IpAddr>,
     /// What of other clusters is reached, within the pools.
     pub ranges: BTreeSet<IpNet>,
     /// Those of them that are reached by mapped pods alone: the homes of guests that run here.
@@ -124,6 +127,7 @@ impl Wanted {
         let family = Family::of_net(self.pool);
         let is_first = |address: &IpAddr| Family::of(*address) == family;
         let mut first = Self { second: None, ..self.clone() };
+        first.names = first.names.filter(is_first);
         first.ranges.retain(|range| Family::of_net(*range) == family);
         first.homes.retain(|home| Family::of_net(*home) == family);
         first.pods.retain(is_first);
@@ -139,6 +143,11 @@ impl Wanted {
     /// What this node has of each family that it has.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
         [Place { pool: self.pool, node: self.node }].into_iter().chain(self.second)
+    }
+
+    /// The addresses that its device of the way has.
+    pub(crate) fn own(&self) -> impl Iterator<Item = IpNet> + use<> {
+        self.places().map(|place| place.node).chain(self.names).map(IpNet::from)
     }
 
     /// What this node has of a family.
@@ -166,6 +175,9 @@ impl Wanted {
             if !pool.contains(&node) {
                 return Err(WantedError::Outside { address: node.into(), pool });
             }
+        }
+        if let Some(names) = self.names.filter(|names| !self.pool.contains(names)) {
+            return Err(WantedError::Outside { address: names.into(), pool: self.pool });
         }
         let pool = |net: IpNet| {
             let place = self.place(Family::of_net(net)).ok_or(WantedError::Family(net))?;

@@ -35,6 +35,8 @@ pub struct HomeLeaseConfig {
     /// Whom tokens may be for that leave home with pods, where the namespace gives none for home's
     /// API server.
     pub audiences: BTreeSet<String>,
+    /// What this cluster calls itself, where guests may find its names.
+    pub domain: Option<String>,
 }
 
 /// One lease as home's cluster sees it: a virtual node and its kubelet API.
@@ -71,12 +73,12 @@ impl HomeLease {
         peer: Arc<dyn PeerStreams>,
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
-            let HomeLeaseConfig { mut node, listen, approve_serving, audiences } = config;
+            let HomeLeaseConfig { mut node, listen, approve_serving, audiences, domain } = config;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
             let (host_ip, provider) = (address, node.provider);
-            let home = HomeConfig { node: name.clone(), provider, host_ip, audiences };
+            let home = HomeConfig { node: name.clone(), provider, host_ip, audiences, domain };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
                 name: name.clone(),

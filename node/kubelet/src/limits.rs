@@ -12,6 +12,9 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// 40 KiB.
 pub const LIST_PAGE: u32 = 100;
 
+/// Changes of names of a lease that come within this time are told together: each is all of them.
+pub const NAMES_GATHER: Duration = Duration::from_millis(250);
+
 /// Connections that one kubelet listener serves at once, of those that were allowed something,
 pub const CONNECTIONS: usize = 512;
 /// among them of one user, and

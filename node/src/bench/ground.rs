@@ -151,6 +151,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
         pool,
         node: gateway,
         second: None,
+        names: None,
         ranges: BTreeSet::from([others(end)]),
         homes: BTreeSet::new(),
         pods: BTreeSet::new(),

@@ -24,11 +24,11 @@ use crate::admin::{
 };
 use crate::driver;
 use crate::kubernetes::Kubernetes;
-use crate::kubernetes::real::Real;
+use crate::kubernetes::real::{Real, cluster_domain, name_servers};
 use crate::kubernetes::simulated::Simulated;
 use crate::resources::Defaults;
 use crate::telemetry::{self, Metrics};
-use crate::tunnel::{GatewaySettings, NodesSettings};
+use crate::tunnel::{GatewaySettings, NamesSettings, NodesSettings};
 
 /// Where peers connect unless the owner says otherwise.
 pub(crate) const PORT: u16 = 7474;
@@ -217,7 +217,13 @@ fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
         has_gate: nodes.image.is_some(),
     };
     let (port, addresses) = (port.get(), addresses.clone());
-    let settings = GatewaySettings { port, addresses, pool: *pool, pool_v6: *pool_v6, nodes };
+    let kubernetes = &settings.kubernetes;
+    let names = NamesSettings {
+        domain: cluster_domain(kubernetes),
+        servers: name_servers(&kubernetes.guests),
+    };
+    let (pool, pool_v6) = (*pool, *pool_v6);
+    let settings = GatewaySettings { port, addresses, pool, pool_v6, nodes, names };
     (*enabled == Switch::On && !is_simulated).then_some(settings)
 }
 

@@ -13,11 +13,12 @@ use mercato_offload::guest;
 use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
+use tokio::sync::watch;
 
 use super::outbound::Outbound;
 use super::tunnels::LeaseTunnels;
 use super::{Driver, Streams, news, wire};
-use crate::kubernetes::{LeaseHandle, TellServices, Telling, Work};
+use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling, Work};
 use crate::telemetry::{Queue, Way};
 
 impl Driver {
@@ -155,8 +156,10 @@ impl Driver {
         let handle = self.handle.clone();
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
-        let services = self.tell_services(contract);
-        let lease = LeaseHandle::start(&**cluster, desire, Telling { report, services }, peer);
+        let (services, names) = (self.tell_services(contract), self.tell_names(contract));
+        let (name_server, has_tunnels) = (self.name_server(), self.tunnels.is_some());
+        let telling = Telling { report, services, names, name_server, has_tunnels };
+        let lease = LeaseHandle::start(&**cluster, desire, telling, peer);
         match &self.tunnels {
             Some(tunnels) => tunnels.lease(&said, lease.node_cell()),
             None => lease.set_tunnel(TunnelWord::Off { reason: NO_GATEWAY.to_owned() }),
@@ -185,6 +188,21 @@ impl Driver {
                 tunnels.services(contract, addresses);
             }
         })
+    }
+
+    /// Takes the names that a lease's guests have at home, wherever somebody tells them.
+    fn tell_names(&self, contract: ContractId) -> TellNames {
+        let tunnels = self.tunnels.clone();
+        Arc::new(move |names| {
+            if let Some(tunnels) = &tunnels {
+                tunnels.names(contract, names);
+            }
+        })
+    }
+
+    fn name_server(&self) -> watch::Receiver<NameServerAt> {
+        let nowhere = || watch::channel(NameServerAt::Nowhere).1;
+        self.tunnels.as_ref().map_or_else(nowhere, |tunnels| tunnels.name_server())
     }
 
     /// Tells the tunnels' task something, if there is one.

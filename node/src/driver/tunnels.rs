@@ -9,7 +9,11 @@ use mercato_net::TunnelResponder;
 use mercato_offload::address::GuestAddress;
 use mercato_offload::key::PodId;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::tunnel::Ask;
+use tokio::sync::watch;
+
+use crate::kubernetes::NameServerAt;
 
 /// Whoever keeps the tunnels of leases.
 pub(crate) trait LeaseTunnels: Send + Sync {
@@ -31,6 +35,12 @@ pub(crate) trait LeaseTunnels: Send + Sync {
     /// Provider: this cluster has given these addresses to Services of the lease's guest namespaces,
     /// and no others.
     fn services(&self, contract: ContractId, addresses: BTreeSet<IpAddr>);
+
+    /// Provider: the lease's guests have these names at home, and no others.
+    fn names(&self, contract: ContractId, names: Arc<LeaseNames>);
+
+    /// Provider: where guests are told names.
+    fn name_server(&self) -> watch::Receiver<NameServerAt>;
 
     /// By which addresses this cluster's own pods are known.
     fn own(&self, own: OwnRanges);

@@ -22,6 +22,7 @@ use mercato_kubelet::{Bodies, Cluster};
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::stream::{Request, Usage};
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
@@ -138,12 +139,33 @@ pub(crate) type Report = Arc<dyn Fn(Input) -> BoxFuture<'static, ()> + Send + Sy
 /// Takes all the addresses that Services of a lease's guest namespaces have now.
 pub(crate) type TellServices = Arc<dyn Fn(BTreeSet<IpAddr>) + Send + Sync>;
 
-/// Whom a lease's task tells what it finds.
+/// Takes all names that the guests of a lease have at home.
+pub(crate) type TellNames = Arc<dyn Fn(Arc<LeaseNames>) + Send + Sync>;
+
+/// Where guests are told home's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NameServerAt {
+    /// That is not known yet, and is soon.
+    #[default]
+    NotYet,
+    /// Nowhere in this cluster, or not on each of its nodes.
+    Nowhere,
+    /// On each node, there.
+    There(IpAddr),
+}
+
+/// Whom a lease's task tells what it finds, and what it is told.
 pub(crate) struct Telling {
     /// Takes what the agent is told.
     pub(crate) report: Report,
     /// Takes what whoever closes guests is told.
     pub(crate) services: TellServices,
+    /// Takes what guests are told of names.
+    pub(crate) names: TellNames,
+    /// Where they are.
+    pub(crate) name_server: watch::Receiver<NameServerAt>,
+    /// Whether there are tunnels at all.
+    pub(crate) has_tunnels: bool,
 }
 
 /// What a lease's task is given.
@@ -159,6 +181,12 @@ pub(crate) struct LeaseTask {
     pub(crate) report: Report,
     /// Provider: takes which addresses its Services have.
     pub(crate) services: TellServices,
+    /// Provider: takes the names of its guests.
+    pub(crate) names: TellNames,
+    /// Provider: where guests are told names.
+    pub(crate) name_server: watch::Receiver<NameServerAt>,
+    /// Whether there are tunnels at all.
+    pub(crate) has_tunnels: bool,
     /// Consumer: opens streams at the provider.
     pub(crate) peer: Arc<dyn PeerStreams>,
     /// The bytes of what crosses.
@@ -203,7 +231,7 @@ impl LeaseHandle {
         telling: Telling,
         peer: Arc<dyn PeerStreams>,
     ) -> Self {
-        let Telling { report, services } = telling;
+        let Telling { report, services, names, name_server, has_tunnels } = telling;
         let (contract, bodies) = (desire.contract.id, Bodies::default());
         let (desire, wanted) = watch::channel(desire);
         let (tunnel, word) = watch::channel(TunnelWord::default());
@@ -216,6 +244,9 @@ impl LeaseHandle {
             work: queue,
             report,
             services,
+            names,
+            name_server,
+            has_tunnels,
             peer,
             bodies: bodies.clone(),
             node: node.clone(),

@@ -69,6 +69,11 @@ impl End {
         }
     }
 
+    /// Whether the machine has what is wanted.
+    pub(super) fn has_machine(&self) -> bool {
+        self.machine.is_some()
+    }
+
     pub(super) fn marks(&self) -> &Marks {
         &self.marks
     }
@@ -185,6 +190,7 @@ impl End {
             pool: common.pool,
             node,
             second,
+            names: common.names.as_ref().map(|names| names.address),
             ranges,
             homes,
             pods: nodes.here(&locals, pods),

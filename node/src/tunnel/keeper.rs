@@ -3,6 +3,7 @@
 mod gateway;
 mod guests;
 mod isolation;
+mod names;
 mod nodes;
 mod second;
 mod step;
@@ -25,6 +26,7 @@ use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
 use self::guests::OwnGuests;
+use self::names::OwnNames;
 use super::door::Door;
 use super::end::End;
 use super::event::Event;
@@ -66,6 +68,7 @@ pub(crate) struct Keeper {
     begun: Instant,
     door: Door,
     own_guests: OwnGuests,
+    own_names: OwnNames,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -184,6 +187,7 @@ impl Before {
             begun: Instant::now(),
             door,
             own_guests: OwnGuests::default(),
+            own_names: OwnNames::default(),
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,

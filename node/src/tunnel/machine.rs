@@ -34,6 +34,17 @@ pub(crate) struct GatewaySettings {
     pub(crate) pool_v6: Option<Ipv6Net>,
     /// The way between the nodes of this cluster.
     pub(crate) nodes: NodesSettings,
+    /// What guests are told of names.
+    pub(crate) names: NamesSettings,
+}
+
+/// What the owner says of names that guests are told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NamesSettings {
+    /// What this cluster calls itself.
+    pub(crate) domain: String,
+    /// Whom to ask what is not known here.
+    pub(crate) servers: Vec<IpAddr>,
 }
 
 /// What the owner says of the way between nodes.

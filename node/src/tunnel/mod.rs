@@ -24,4 +24,4 @@ mod table;
 mod words;
 
 pub(crate) use keeper::{Before, Parts, start};
-pub(crate) use machine::{GatewaySettings, NodesSettings};
+pub(crate) use machine::{GatewaySettings, NamesSettings, NodesSettings};

@@ -113,6 +113,7 @@ mod tests {
             node: node.to_owned(),
             address,
             second: None,
+            contract: None,
             guest: None,
         }
     }

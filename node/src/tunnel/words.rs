@@ -13,13 +13,15 @@ use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::key::{PodId, Uid};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::limits::LEASE_SERVICES;
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::terms::NetworkIsolation;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use mercato_session::Group;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::table::group;
 use crate::driver::LeaseTunnels;
+use crate::kubernetes::NameServerAt;
 use crate::limits;
 
 /// The way to the gateway's task. Clones are the same.
@@ -28,6 +30,7 @@ pub(crate) struct TunnelHandle {
     said: Arc<Mutex<Said>>,
     changed: Arc<Notify>,
     asked: mpsc::Sender<Asked>,
+    name_server: watch::Receiver<NameServerAt>,
 }
 
 /// All that was said, as it is now.
@@ -37,6 +40,8 @@ pub(super) struct Said {
     pub(super) pods: BTreeMap<ContractId, BTreeMap<Uid, SaidPod>>,
     /// Provider: the addresses here of Services of guest namespaces.
     services: BTreeMap<ContractId, Arc<Vec<IpAddr>>>,
+    /// Provider: the names that guests have at home.
+    pub(super) names: BTreeMap<ContractId, Arc<LeaseNames>>,
     pub(super) own: OwnRanges,
     pub(super) peers: BTreeMap<ClusterId, SaidPeer>,
     /// How often anything was said.
@@ -89,8 +94,10 @@ pub(super) struct Asked {
 impl TunnelHandle {
     pub(super) fn new() -> (Self, Heard) {
         let (asked, asks) = mpsc::channel(limits::TUNNEL_ASKS);
-        let this = Self { said: Arc::default(), changed: Arc::default(), asked };
-        let heard = Heard { said: this.said.clone(), changed: this.changed.clone(), asks };
+        let (tell_server, name_server) = watch::channel(NameServerAt::NotYet);
+        let this = Self { said: Arc::default(), changed: Arc::default(), asked, name_server };
+        let (said, changed) = (this.said.clone(), this.changed.clone());
+        let heard = Heard { said, changed, asks, name_server: tell_server };
         (this, heard)
     }
 
@@ -171,6 +178,14 @@ impl LeaseTunnels for TunnelHandle {
         });
     }
 
+    fn names(&self, contract: ContractId, names: Arc<LeaseNames>) {
+        self.say(|said, _| drop(said.names.insert(contract, names)));
+    }
+
+    fn name_server(&self) -> watch::Receiver<NameServerAt> {
+        self.name_server.clone()
+    }
+
     fn own(&self, own: OwnRanges) {
         self.say(|said, _| said.own = own);
     }
@@ -199,6 +214,8 @@ pub(super) struct Heard {
     said: Arc<Mutex<Said>>,
     changed: Arc<Notify>,
     pub(super) asks: mpsc::Receiver<Asked>,
+    /// Takes where guests are told names.
+    pub(super) name_server: watch::Sender<NameServerAt>,
 }
 
 impl Heard {
@@ -219,6 +236,7 @@ impl Said {
         self.leases.remove(contract);
         self.pods.remove(contract);
         self.services.remove(contract);
+        self.names.remove(contract);
     }
 
     /// The Services that the closed guests of a lease reach, by their addresses here, as many as a

@@ -7,6 +7,7 @@
 //! (`node/src/tunnel/`); how a session uses it to `node/tunnel/session/`.
 
 mod gateways;
+mod name_server;
 mod pair_secret;
 mod second;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use gateways::{Gateway, Gateways};
+pub use name_server::name_server;
 pub use pair_secret::PairSecret;
 pub use second::{SECOND_POOL, SECOND_PREFIX, second, second_range};
 

@@ -26,6 +26,7 @@ pub(crate) const TABLE: &[Row] = &[
     Row::new(3, "discovery/sources"),
     Row::new(3, "node/host"),
     Row::new(3, "node/kubelet"),
+    Row::new(3, "node/names"),
     Row::new(3, "node/net"),
     Row::new(3, "node/tunnel"),
     Row { own_name: Some("mercato"), ..Row::new(4, "node") },

@@ -2,6 +2,7 @@
 //! called by its own address on each side, and pods of both answer.
 #![allow(clippy::disallowed_methods, reason = "connections take time")]
 
+mod names;
 mod shop;
 
 use std::process::ExitCode;
@@ -43,6 +44,8 @@ async fn services(stage: &Stage) -> Result<()> {
 
     let shop = Shop::open(rome, turin).await.context("pods in both clusters")?;
     timer.step("pods run in both clusters");
+    shop.has_names().await.context("names of home")?;
+    timer.step("guests have found names of home, and none of others");
     shop.is_called_from_both().await.context("called from both clusters")?;
     timer.step("all pods have answered 1,000 requests of each cluster");
     shop.is_called_through_home().await.context("from outside of home")?;

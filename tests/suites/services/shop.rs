@@ -10,6 +10,8 @@ use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 
+use super::names::Asker;
+
 /// Offloaded, with the Service in it,
 pub(crate) const NAMESPACE: &str = "shop";
 /// and what stands for it over there.
@@ -27,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long guests may take to answer once a link is back, from the first request on.
 const BACK: Duration = Duration::from_secs(12);
 /// The same of a change of endpoints: far more than it takes.
-const SOON: Duration = Duration::from_secs(15);
+pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 /// The Services, with their pods and callers.
 pub(crate) struct Shop<'a> {
@@ -68,6 +70,53 @@ impl<'a> Shop<'a> {
             user.address_of(name).await?;
         }
         Ok(this)
+    }
+
+    /// A guest finds the names that its namespace has at home, and no others.
+    pub(crate) async fn has_names(&self) -> Result<()> {
+        self.has_endpoints("members", 4).await?;
+        self.apply(
+            "outside",
+            json!({ "type": "ExternalName", "externalName": "web.shop.svc.cluster.local" }),
+        )
+        .await?;
+        let guest = Asker { user: self.user, pod: CALLERS[1] };
+        let resolver = ["exec", CALLERS[1], "--", "cat", "/etc/resolv.conf"];
+        let resolver = self.user.kubectl(&resolver).await?;
+        let search = "search shop.svc.cluster.local svc.cluster.local cluster.local";
+        ensure!(resolver.contains(search), "it has {resolver}");
+        let address = self.address(self.provider, GUESTS).await?;
+        // Without a dot: busybox looks up others as they are.
+        for name in ["web", "web.shop.svc.cluster.local.", "outside"] {
+            guest.finds(name, &[&address]).await?;
+        }
+        for name in ["web", "web.shop"] {
+            let answers = self.called(CALLERS[1], &format!("{name} 80"), 4).await?;
+            ensure!(!answers.contains_key("lost"), "by the name {name}: {answers:?}");
+        }
+        let there = self.all_of(self.provider, GUESTS, "endpointslices").await?;
+        let slices = there["items"].as_array().context("a list")?.iter();
+        let of_members = slices
+            .filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "members");
+        let endpoints = of_members.flat_map(|slice| slice["endpoints"].as_array()).flatten();
+        let members: Vec<&str> =
+            endpoints.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect();
+        guest.finds("members", &members).await?;
+        let named = members.first().context("no endpoint")?;
+        let host = format!("{}.members.shop.svc.cluster.local", named.replace('.', "-"));
+        guest.finds(&host, &[named]).await?;
+        let places = guest.places("_http._tcp.members.shop.svc.cluster.local.").await?;
+        ensure!(places.contains(&format!("8080 {host}")), "its places are {places}");
+        for foreign in [
+            "kubernetes.default.svc.cluster.local.",
+            "kube-dns.kube-system.svc.cluster.local.",
+            "web.shop-rome.svc.cluster.local.",
+            "none.shop.svc.cluster.local.",
+        ] {
+            guest.finds_none(foreign).await?;
+        }
+        self.user.kubectl(&["delete", "service", "outside"]).await?;
+        Ok(())
     }
 
     /// By the Service's address on its own side each caller has answers of all pods.
@@ -253,6 +302,11 @@ impl<'a> Shop<'a> {
     async fn address(&self, cluster: &Cluster, namespace: &str) -> Result<String> {
         let service = self.get(cluster, namespace, "service", "web").await?;
         Ok(service["spec"]["clusterIP"].as_str().context("no address")?.to_owned())
+    }
+
+    async fn all_of(&self, cluster: &Cluster, namespace: &str, kind: &str) -> Result<Value> {
+        let said = cluster.kubectl(&["-n", namespace, "get", kind, "-o", "json"]).await?.ok()?;
+        Ok(serde_json::from_str(&said)?)
     }
 
     async fn get(

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
+use mercato_protocol::tunnel::name_server;
 
 use crate::record::{Change, RangeOwner, Record, RecordKey};
 
@@ -64,8 +65,11 @@ impl Ranges {
         let others = self.given.iter().filter(|(other, _)| **other != owner);
         let others: Vec<&IpNet> = others.map(|(_, range)| range).collect();
         let overlaps = |one: &IpNet, other: &IpNet| one.contains(other) || other.contains(one);
+        let reserved = name_server(pool);
         let is_free = |range: &IpNet| {
-            pool.contains(range) && !others.iter().any(|other| overlaps(range, other))
+            pool.contains(range)
+                && !reserved.is_some_and(|reserved| range.contains(&reserved))
+                && !others.iter().any(|other| overlaps(range, other))
         };
         let wish = wish.filter(|wish| wish.prefix_len() == length && is_free(wish));
         wish.or_else(|| {
@@ -191,6 +195,19 @@ mod tests {
         assert!(other != range("10.201.7.0/24") && range("10.200.0.0/13").contains(&other));
         let (owner, wished) = wish(3, "192.168.7.0/24");
         assert!(range("10.200.0.0/13").contains(&book.give(owner, 8, wished).unwrap().range));
+    }
+
+    #[test]
+    fn the_address_of_the_name_server_is_nobodys() {
+        let mut book = book("10.200.0.0/16");
+        let (owner, wished) = (peer(1, "10.200.255.0/24"), Some(range("10.200.255.0/24")));
+        assert_ne!(book.give(owner, 8, wished).unwrap().range, range("10.200.255.0/24"));
+        for n in 0..254 {
+            let owner = RangeOwner::Own(range(&format!("10.1.{n}.0/24")));
+            let given = book.give(owner, 8, None).unwrap().range;
+            assert!(!given.contains(&name_server(range("10.200.0.0/16")).unwrap()), "{given}");
+        }
+        assert!(book.give(peer(2, "10.1.0.0/24"), 8, None).is_none(), "no other one is left");
     }
 
     #[test]

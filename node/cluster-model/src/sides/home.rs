@@ -246,6 +246,7 @@ impl HomeSide {
             provider: &self.provider,
             host_ip: None,
             audiences: &BTreeSet::new(),
+            domain: None,
         };
         Some(match Departure::of(pod, leave, node) {
             Departure::Undecided => (None, false),

@@ -42,13 +42,15 @@ const ETHERNET_AND_IPV4: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
 const ARP_SENDER_MAC: Expression = Expression::Header { offset: 8, bytes: 6 };
 const ARP_SENDER: Expression = Expression::Header { offset: 14, bytes: 4 };
 
+/// The port of name servers (RFC 1035, section 4.2).
+const NAMES: u16 = 53;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 /// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
 const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
-const TCP_DESTINATION: Expression = Expression::Transport { offset: 2, bytes: 2 };
+const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
 const SYN_AND_ACK: u8 = 0x12;
 const SYN: u8 = 0x02;
 const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
@@ -191,6 +193,34 @@ impl Scope<'_> {
         }
     }
 
+    /// Of this protocol, and whole: nothing is put together of it where it arrives.
+    fn whole(&self, protocol: u8) -> Vec<Expression> {
+        match self.family {
+            Family::V4 => {
+                // More to come, or where this part belongs (RFC 791, section 3.1).
+                let parts = Expression::Header { offset: 6, bytes: 2 };
+                let mask = Expression::Mask(vec![0x3f, 0xff]);
+                let whole = [parts, mask, Expression::Is(vec![0, 0])];
+                is_protocol(protocol).into_iter().chain(whole).collect()
+            }
+            Family::V6 => {
+                lacks_more_headers(protocol).into_iter().chain(is_protocol(protocol)).collect()
+            }
+        }
+    }
+
+    /// To where names are asked for. The address is the node's: so this comes before all else of it.
+    fn to_names(&self) -> Vec<PacketRule> {
+        let names = self.wanted.names.filter(|names| Family::of(*names) == self.family);
+        let one = |names: IpAddr, protocol: u8| {
+            let there = [destination(self.family), Expression::Is(address(names))];
+            let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+            let words = self.whole(protocol).into_iter().chain(there).chain(port);
+            rule("to ask for names", words, Verdict::Accept)
+        };
+        names.into_iter().flat_map(|names| [UDP, TCP].map(|it| one(names, it))).collect()
+    }
+
     fn goto(&self, what: &str) -> Verdict {
         Verdict::Goto(self.name(what))
     }
@@ -289,7 +319,7 @@ fn to_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
 /// The node comes first: a range may have its addresses in it.
 fn to(scope: &Scope<'_>) -> Vec<PacketRule> {
     let to = destination(scope.family);
-    let mut rules = Vec::new();
+    let mut rules = scope.to_names();
     if scope.has_node() {
         rules.push(rule("to the node", scope.is_in(to.clone(), "node"), scope.goto("to_node")));
     }
@@ -300,27 +330,14 @@ fn to(scope: &Scope<'_>) -> Vec<PacketRule> {
 
 /// Answers, by what they are, whole: nothing is put together of them there.
 fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let whole = |protocol: u8| -> Vec<Expression> {
-        match scope.family {
-            Family::V4 => {
-                // More to come, or where this part belongs (RFC 791, section 3.1).
-                let parts = Expression::Header { offset: 6, bytes: 2 };
-                let mask = Expression::Mask(vec![0x3f, 0xff]);
-                let whole = [parts, mask, Expression::Is(vec![0, 0])];
-                is_protocol(protocol).into_iter().chain(whole).collect()
-            }
-            Family::V6 => {
-                lacks_more_headers(protocol).into_iter().chain(is_protocol(protocol)).collect()
-            }
-        }
-    };
+    let whole = |protocol| scope.whole(protocol);
     let bits = Expression::Mask(vec![SYN_AND_ACK]);
     let goes_on = [TCP_FLAGS, bits, Expression::IsNot(vec![SYN])];
     let tcp = whole(TCP).into_iter().chain(goes_on);
     let mut rules = vec![rule("connections that the node began", tcp, Verdict::Accept)];
     if scope.wanted.gate != 0 {
         let port = Expression::Is(scope.wanted.gate.to_be_bytes().to_vec());
-        let to_gate = whole(TCP).into_iter().chain([TCP_DESTINATION, port]);
+        let to_gate = whole(TCP).into_iter().chain([DESTINATION_PORT, port]);
         rules.push(rule("to whoever has closed it in", to_gate, Verdict::Accept));
     }
     let kinds = match scope.family {

@@ -115,7 +115,7 @@ fn without_place(wanted: &Wanted, family: Family) -> BTreeMap<&'static str, Vec<
     let leaving = devices.map(|device| drop_of(&comment, by(device))).to_vec();
     let mut forward = guests::from(family, None);
     forward.push(guests::to(family));
-    let input = guests::input(family);
+    let input = guests::input(family, wanted.names);
     [(ARRIVING, arriving), (INPUT, input), (FORWARD, forward), (LEAVING, leaving)].into()
 }
 
@@ -172,7 +172,7 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
         let accepted = "answers to the node, and errors about what it sent";
         [rule(accepted, answers, Verdict::Accept), drop_of(comment, from(device))]
     });
-    guests::input(scope.family).into_iter().chain(of_pool).collect()
+    guests::input(scope.family, scope.wanted.names).into_iter().chain(of_pool).collect()
 }
 
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::expression::{
-    Expression, Verdict, destination, is_established_or_related, is_protocol, is_reply,
+    Expression, Verdict, address, destination, is_established_or_related, is_protocol, is_reply,
     leads_nowhere_back, not_by, source,
 };
 use super::rule::{drop_of, rule};
@@ -20,6 +20,9 @@ pub(super) const FROM_GUEST: &str = "from_guest";
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+/// The port of name servers, and where the port stands that a packet goes to.
+const NAMES: u16 = 53;
+const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 /// Of ICMPv6, who has an address, and that somebody has it (RFC 4861, section 4.3 and 4.4).
@@ -52,9 +55,19 @@ pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
 
 /// Guests answer this node, whichever address it has. Over IPv6, who is there is asked and said in
 /// packets as well.
-pub(super) fn input(family: Family) -> Vec<PacketRule> {
+///
+/// They ask it for names at this one address, at the port of name servers.
+pub(super) fn input(family: Family, names: Option<IpAddr>) -> Vec<PacketRule> {
     let answers = of_guest(family).into_iter().chain(is_reply()).chain(is_established_or_related());
     let mut rules = vec![rule("answers of guests", answers, Verdict::Accept)];
+    if let Some(names) = names.filter(|names| Family::of(*names) == family) {
+        rules.extend([UDP, TCP].map(|protocol| {
+            let there = [destination(family), Expression::Is(address(names))];
+            let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+            let words = of_guest(family).into_iter().chain(is_protocol(protocol));
+            rule("guests ask for names", words.chain(there).chain(port), Verdict::Accept)
+        }));
+    }
     if family == Family::V6 {
         rules.extend(ABOUT_NEIGHBOURS.map(|kind| {
             let is = [ICMPV6_TYPE, Expression::Is(vec![kind])];

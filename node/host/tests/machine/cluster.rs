@@ -65,6 +65,7 @@ pub(crate) fn wanted() -> Wanted {
         pool: "10.200.0.0/13".parse().expect("a network"),
         node: NODE.into(),
         second: None,
+        names: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         homes: [].into(),
         pods: [MAPPED.into()].into(),

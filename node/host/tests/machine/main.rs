@@ -102,8 +102,9 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 29] {
+fn of_guests() -> [(&'static str, Test); 30] {
     [
+        ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         (
             "services_lead_guests_to_other_clusters_alone",

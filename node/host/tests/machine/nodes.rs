@@ -86,6 +86,7 @@ pub(crate) fn of_gateway() -> Wanted {
         pool: "10.200.0.0/13".parse().expect("a network"),
         node: GATEWAY.into(),
         second: None,
+        names: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         homes: [].into(),
         pods: [GATEWAYS_POD.into()].into(),

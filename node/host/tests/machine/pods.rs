@@ -72,6 +72,7 @@ pub(crate) fn wanted() -> Closed {
     let reached = ["10.201.4.0/24", "10.201.0.0/28", "fd00:c8:4::/64"];
     Closed {
         gate: 0,
+        names: None,
         own: [POD.into(), POD_V6.into()].into(),
         reached: reached.map(|range| range.parse().expect("a network")).into(),
         node: node.collect(),

@@ -12,10 +12,13 @@ use futures::{FutureExt, StreamExt};
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
 use serde_json::Value;
+use tokio::time::Instant;
 
+use super::names::{Named, names};
 use super::shared::Shared;
 use crate::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::life::Life;
+use crate::limits;
 use crate::names::CONTRACT;
 use crate::watch::{Change, Selection, changes};
 
@@ -29,7 +32,7 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
             seen.add(&shared, &mut streams, POD, None);
             loop {
                 let lives = living.borrow_and_update().clone();
-                seen.0.retain(|_, known| known.life.as_ref().is_none_or(|of| lives.contains(of)));
+                seen.all.retain(|_, known| known.life.as_ref().is_none_or(|of| lives.contains(of)));
                 for life in &lives {
                     seen.add(&shared, &mut streams, CONFIG_MAP, Some(life));
                     seen.add(&shared, &mut streams, SECRET, Some(life));
@@ -37,8 +40,10 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
                     seen.add(&shared, &mut streams, ENDPOINT_SLICE, Some(life));
                 }
                 seen.say_addresses(&shared);
+                seen.names_changed();
                 loop {
                     tokio::select! {
+                        () = seen.names_are_due() => seen.say_names(&shared),
                         Some((source, change)) = streams.next() => {
                             let is_service = source.0 == SERVICE;
                             let input = seen.take(source, change);
@@ -76,11 +81,17 @@ struct Read {
     observed: Observed,
     /// A Service's own, as long as it is there.
     addresses: BTreeSet<IpAddr>,
+    /// What it says of names.
+    named: Option<Named>,
 }
 
 /// What each watch has told.
 #[derive(Default)]
-struct Seen(BTreeMap<Source, Known>);
+struct Seen {
+    all: BTreeMap<Source, Known>,
+    /// When names are said that have changed.
+    names_due: Option<Instant>,
+}
 
 /// What a watch has told.
 struct Known {
@@ -99,10 +110,10 @@ impl Seen {
         life: Option<&Life>,
     ) {
         let source = (kind, life.map(|life| life.namespace().to_owned()));
-        if self.0.contains_key(&source) {
+        if self.all.contains_key(&source) {
             return;
         }
-        self.0.insert(source.clone(), Known { life: life.cloned(), all: None });
+        self.all.insert(source.clone(), Known { life: life.cloned(), all: None });
         let labels = format!("{CONTRACT}={}", shared.context().contract);
         let which = life.map(Selection::within).unwrap_or_default().labels(labels);
         let reader = shared.clone();
@@ -114,28 +125,76 @@ impl Seen {
     /// Whatever is told of one object is passed on; a list only as part of the
     /// whole, once every watch has had its first.
     fn take(&mut self, source: Source, change: Change<Option<Read>>) -> Option<Input> {
-        let known = &mut self.0.get_mut(&source)?.all;
-        match change {
+        let known = &mut self.all.get_mut(&source)?.all;
+        let mut is_named = true;
+        let input = match change {
             Change::Synced(all) => {
                 let all = all.into_iter().flatten();
                 *known = Some(all.map(|one| (one.observed.item.clone(), one)).collect());
                 let whole: Option<Vec<_>> =
-                    self.0.values().map(|known| known.all.as_ref()).collect();
-                let whole = whole?.into_iter().flat_map(BTreeMap::values);
-                Some(Input::Synced(whole.map(|one| one.observed.clone()).collect()))
+                    self.all.values().map(|known| known.all.as_ref()).collect();
+                whole.map(|whole| {
+                    let whole = whole.into_iter().flat_map(BTreeMap::values);
+                    Input::Synced(whole.map(|one| one.observed.clone()).collect())
+                })
             }
             Change::Changed(one) => {
                 let one = one?;
                 let item = one.observed.item.clone();
-                known.get_or_insert_default().insert(item, one.clone());
+                let named = one.named.clone();
+                let before = known.get_or_insert_default().insert(item, one.clone());
+                is_named = before.and_then(|before| before.named) != named;
                 Some(Input::Observed(one.observed))
             }
             Change::Deleted(one) => {
                 let item = one?.observed.item;
-                known.get_or_insert_default().remove(&item);
+                let before = known.get_or_insert_default().remove(&item);
+                is_named = before.is_some_and(|before| before.named.is_some());
                 Some(Input::Gone(item))
             }
+        };
+        if is_named {
+            self.names_changed();
         }
+        input
+    }
+
+    /// They are said in a moment, with what changes until then.
+    fn names_changed(&mut self) {
+        self.names_due.get_or_insert_with(|| Instant::now() + limits::NAMES_GATHER);
+    }
+
+    /// Waits for that moment.
+    fn names_are_due(&self) -> impl Future<Output = ()> + use<> {
+        let due = self.names_due;
+        async move {
+            match due {
+                Some(due) => tokio::time::sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Nothing is said before all are listed: what is missing from a part is not gone.
+    fn say_names(&mut self, shared: &Shared) {
+        self.names_due = None;
+        let all: Option<Vec<_>> = self.all.values().map(|known| known.all.as_ref()).collect();
+        let Some(all) = all else { return };
+        let context = shared.context();
+        let named = all.into_iter().flatten().filter_map(|(item, one)| {
+            let home = match item {
+                Item::Pod(pod) => &pod.namespace,
+                Item::Object(key) => &key.namespace,
+            };
+            Some((home.as_str(), one.named.as_ref()?))
+        });
+        let forwards = context.gate.is_none();
+        let now = names(context.contract, forwards, context.namespaces.keys(), named);
+        shared.names.send_if_modified(|before| {
+            let is_new = before.as_deref() != Some(&now);
+            *before = Some(Arc::new(now));
+            is_new
+        });
     }
 
     /// Before the session hears of it: an address that is given up may be another's soon.
@@ -149,7 +208,7 @@ impl Seen {
     }
 
     fn addresses(&self) -> BTreeSet<IpAddr> {
-        let all = self.0.values().filter_map(|known| known.all.as_ref());
+        let all = self.all.values().filter_map(|known| known.all.as_ref());
         all.flat_map(BTreeMap::values).flat_map(|one| &one.addresses).copied().collect()
     }
 }
@@ -159,13 +218,14 @@ impl Read {
     /// is being deleted. Whoever is in a tunnel has an address of IPv4 for certain.
     fn of(observed: Observed, object: &Value) -> Self {
         let (spec, mut addresses) = (&object["spec"], BTreeSet::new());
-        let Item::Object(key) = &observed.item else { return Self { observed, addresses } };
+        let named = Named::read(&observed.item, object);
+        let Item::Object(key) = &observed.item else { return Self { observed, addresses, named } };
         if key.kind == ObjectKind::Service && object["metadata"]["deletionTimestamp"].is_null() {
             let all = spec["clusterIPs"].as_array().into_iter().flatten();
             let parsed = all.filter_map(|address| address.as_str()?.parse().ok());
             addresses.extend(parsed.filter(IpAddr::is_ipv4));
         }
-        Self { observed, addresses }
+        Self { observed, addresses, named }
     }
 }
 
@@ -194,10 +254,14 @@ mod tests {
         Some(Read::of(Observed { item, digest: Digest::of(b""), pod: None }, &object))
     }
 
+    fn seen_of(all: BTreeMap<Source, Known>) -> Seen {
+        Seen { all, names_due: None }
+    }
+
     #[test]
     fn services_have_addresses_as_long_as_they_are_there() {
         let source = (SERVICE, Some("shop-rome".to_owned()));
-        let mut seen = Seen([(source.clone(), Known { life: None, all: None })].into());
+        let mut seen = seen_of([(source.clone(), Known { life: None, all: None })].into());
         let mut after = |change| {
             seen.take(source.clone(), change);
             seen.addresses().into_iter().map(|it| it.to_string()).collect::<Vec<_>>()
@@ -227,7 +291,7 @@ mod tests {
         let (pods, maps) = ((POD, None), (CONFIG_MAP, Some("shop-rome".to_owned())));
         let unlisted = || Known { life: None, all: None };
         let of = [(pods.clone(), unlisted()), (maps.clone(), unlisted())];
-        let mut seen = Seen(BTreeMap::from(of));
+        let mut seen = seen_of(of.into());
         assert_eq!(seen.take(pods.clone(), Change::Synced(vec![])), None);
         let whole = seen.take(maps.clone(), Change::Synced(vec![Some(read("a")), None]));
         assert_eq!(whole, Some(Input::Synced(vec![observed("a")])));
@@ -235,7 +299,7 @@ mod tests {
         assert_eq!(gone, Some(Input::Gone(observed("a").item)));
         assert_eq!(seen.take(pods, Change::Synced(vec![])), Some(Input::Synced(vec![])));
         // A further namespace: nothing is the whole again until it is listed.
-        seen.0.insert((SECRET, Some("other".into())), unlisted());
+        seen.all.insert((SECRET, Some("other".into())), unlisted());
         assert_eq!(seen.take(maps, Change::Synced(vec![])), None);
         // One that is left: nothing of it is the lease's any more.
         let left = (CONFIG_MAP, Some("left".into()));

@@ -6,6 +6,7 @@
 mod events;
 mod follow;
 mod guests;
+mod names;
 mod pod;
 mod shared;
 mod write;
@@ -22,6 +23,7 @@ use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::Route;
 use mercato_offload::placement::IfAbsent;
 use mercato_protocol::id::Digest;
+use mercato_protocol::names::LeaseNames;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -70,6 +72,7 @@ impl GuestSide {
             capacity,
             guests,
             addresses: watch::Sender::default(),
+            names: watch::Sender::default(),
             failing: Mutex::default(),
             turns,
             stop,
@@ -93,6 +96,12 @@ impl GuestSide {
     /// the marks of the contract; each change from now on.
     pub fn service_addresses(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
         self.shared.addresses.subscribe()
+    }
+
+    /// The names that guests have at home, as the guest objects say them; none, before all are known.
+    /// Changes of a moment come together.
+    pub fn names(&self) -> watch::Receiver<Option<Arc<LeaseNames>>> {
+        self.shared.names.subscribe()
     }
 
     /// Makes the guest object of this body, which came by this route, or updates it.

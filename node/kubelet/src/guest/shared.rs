@@ -9,6 +9,7 @@ use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::Item;
 use mercato_offload::placement::Capacity;
 use mercato_protocol::limits::STATUS_BYTES;
+use mercato_protocol::names::LeaseNames;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) guests: Guests,
     /// Those that Services of the guest namespaces have now.
     pub(super) addresses: watch::Sender<BTreeSet<IpAddr>>,
+    /// The names that guests have at home; none, before all are known.
+    pub(super) names: watch::Sender<Option<Arc<LeaseNames>>>,
     /// Why items could not be written; each entry goes with its item.
     pub(super) failing: Mutex<BTreeMap<Item, Repeated>>,
     /// One lease does not take all the requests of a cluster, nor their memory.

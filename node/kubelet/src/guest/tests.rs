@@ -35,6 +35,7 @@ pub(super) fn context() -> GuestContext {
         node_selector: BTreeMap::new(),
         dns_policy: "Default".into(),
         dns_config: None,
+        name_server: None,
         user_namespaces: false,
         longest_grace_s: 30,
         gate: None,

@@ -30,6 +30,8 @@ pub struct HomeConfig {
     pub host_ip: IpAddr,
     /// Whom tokens may be for that leave home with pods.
     pub audiences: BTreeSet<String>,
+    /// What this cluster calls itself, where guests may find its names.
+    pub domain: Option<String>,
 }
 
 /// What the tasks of home's side of one lease have in common.
@@ -59,8 +61,9 @@ impl Shared {
     pub(super) fn departure(&self, pod: &Value, opted_in: &Known) -> Departure {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(namespace));
-        let HomeConfig { node, provider, host_ip, audiences } = &self.config;
-        let node = BoundNode { name: node, provider, host_ip: Some(*host_ip), audiences };
+        let HomeConfig { node, provider, host_ip, audiences, domain } = &self.config;
+        let (host_ip, domain) = (Some(*host_ip), domain.as_deref());
+        let node = BoundNode { name: node, provider, host_ip, audiences, domain };
         Departure::of(pod, leave, node)
     }
 

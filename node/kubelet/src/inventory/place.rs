@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use futures::stream::BoxStream;
 use mercato_offload::forge::gate::{Passage, passage};
 use mercato_offload::forge::labels::CONTRACT;
+use mercato_protocol::id::ContractId;
 use serde_json::Value;
 
 use super::TAKES;
@@ -26,6 +27,8 @@ pub struct PodPlace {
     pub address: Option<IpAddr>,
     /// The one of the other family, in a cluster that has both.
     pub second: Option<IpAddr>,
+    /// The contract that it is a guest of, as its label says it.
+    pub contract: Option<ContractId>,
     /// What is known of a guest that has a gate.
     pub guest: Option<GuestPlace>,
 }
@@ -76,6 +79,7 @@ impl PodPlace {
             node,
             address,
             second,
+            contract: pod["metadata"]["labels"][CONTRACT].as_str().and_then(|it| it.parse().ok()),
             guest: GuestPlace::read(pod),
         })
     }
@@ -112,7 +116,7 @@ mod tests {
     fn place(node: &str, address: &str) -> PodPlace {
         let address = address.parse().ok();
         let (namespace, node) = ("shop".into(), node.into());
-        PodPlace { namespace, node, address, second: None, guest: None }
+        PodPlace { namespace, node, address, second: None, contract: None, guest: None }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use super::HomeContext;
 use super::refs::{each, retain_tokens, visit_containers};
+use super::{HomeContext, names};
 
 /// A pod as it is sent: without status and book-keeping, with home's service variables and
 /// the address of its virtual node, and without the tokens that stay at home.
@@ -25,6 +25,9 @@ pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
         add_service_env(container, &ctx.service_env, links);
     });
     retain_tokens(spec, &ctx.tokens);
+    if let Some(domain) = &ctx.domain {
+        names::say_domain(&mut pod, domain);
+    }
     pod
 }
 

@@ -68,6 +68,12 @@ pub const HOPS_LEFT: &str = "mercato.dev/hops-left";
 /// Annotation: the digest of what was sent.
 pub const DIGEST: &str = "mercato.dev/digest";
 
+/// Annotation of a pod: what home calls its cluster, as names in it end (`cluster.local`).
+pub const CLUSTER_DOMAIN: &str = "mercato.dev/cluster-domain";
+
+/// Annotation of a Service: the name that it stands for at home (`ExternalName`).
+pub const EXTERNAL_NAME: &str = "mercato.dev/external-name";
+
 /// Annotation of a pod: its `metadata.generation` at home when it was sent.
 pub const HOME_GENERATION: &str = "mercato.dev/home-generation";
 

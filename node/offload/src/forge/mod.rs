@@ -5,6 +5,7 @@
 //! against the current Kubernetes schema.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::terms::PodSecurity;
@@ -42,6 +43,7 @@ mod guest_status;
 mod keys;
 pub mod labels;
 mod metadata;
+mod names;
 mod object;
 mod observe;
 mod pod;
@@ -68,6 +70,8 @@ pub struct HomeContext {
     pub tokens: Tokens,
     /// The address of the virtual node: what a pod reads as its host's.
     pub host_ip: Option<String>,
+    /// What home calls its cluster, where guests may find its names; none: they do not.
+    pub domain: Option<String>,
 }
 
 /// What the provider imposes on the guests of a lease.
@@ -89,6 +93,9 @@ pub struct GuestContext {
     pub dns_policy: String,
     /// Written to `spec.dnsConfig`, in place of home's.
     pub dns_config: Option<Value>,
+    /// Where guests find home's names, whose home says what it calls its cluster: in place of these
+    /// two. None: nowhere.
+    pub name_server: Option<IpAddr>,
     /// Whether `hostUsers: false` is set also where a pod does not ask for it: where the
     /// provider's nodes can.
     pub user_namespaces: bool,

@@ -6,12 +6,12 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value, json};
 
-use super::labels::{GATE, LEFT_OUT};
+use super::labels::{CLUSTER_DOMAIN, GATE, LEFT_OUT};
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::rule::refusal;
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
-use super::{GuestContext, Refusal, fields, gate, grace, guest_name, metadata, scheduling};
+use super::{GuestContext, Refusal, fields, gate, grace, guest_name, metadata, names, scheduling};
 use crate::key::{Item, PodId};
 use crate::message::Route;
 
@@ -27,7 +27,8 @@ pub fn forge_pod(
     route: &Route,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
-    let (home, left_out) = allowed(home, ctx.pod_security);
+    let (mut home, left_out) = allowed(home, ctx.pod_security);
+    let domain = names::take_domain(&mut home);
     let home = &home;
     let mut pod = POD.filter(home, ctx.pod_security)?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
@@ -56,8 +57,13 @@ pub fn forge_pod(
     let fields = fields::turn(spec, home, ctx);
     let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
     further.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
+    further.extend(domain.iter().map(|domain| (CLUSTER_DOMAIN.to_owned(), json!(domain))));
     grace::shorten(spec, ctx.longest_grace_s);
     impose(spec, home, ctx);
+    if let (Some(domain), Some(server)) = (domain, ctx.name_server) {
+        spec["dnsPolicy"] = json!("None");
+        spec["dnsConfig"] = names::dns_config(home, &id.namespace, &domain, server);
+    }
     if let Some(gate) = &ctx.gate {
         further.insert(GATE.to_owned(), json!(gate::put_first(spec, gate)?));
     }

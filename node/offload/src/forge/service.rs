@@ -6,11 +6,12 @@
 use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
+use mercato_protocol::names::{is_domain, is_label};
 use serde_json::{Map, Value, json};
 
 use super::rule::{Fields, refusal};
 use super::schema_service::{ENDPOINT_SLICE, SERVICE};
-use super::{GuestContext, Refusal, labels, metadata};
+use super::{GuestContext, Refusal, labels, metadata, names};
 use crate::address::MappedRange;
 use crate::key::Item;
 use crate::limits;
@@ -22,12 +23,19 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label of a slice, likewise: who keeps it. Kubernetes' own controllers leave others' alone.
 const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// The service as it is sent; none if it is only a name (`ExternalName`), or of protocols that no
-/// tunnel carries.
+/// The service as it is sent: one that is only a name (`ExternalName`) as one without an address. None
+/// if it is of protocols that no tunnel carries.
 pub fn export_service(service: &Value) -> Option<Value> {
     let (metadata, spec) = (&service["metadata"], &service["spec"]);
     if spec["type"] == "ExternalName" {
-        return None;
+        let name = spec["externalName"].as_str()?;
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let mut marks = picked(metadata, &["namespace", "name"]);
+        marks["annotations"] = json!({ labels::EXTERNAL_NAME: name });
+        return is_domain(name).then(|| {
+            json!({ "apiVersion": "v1", "kind": "Service", "metadata": marks,
+                "spec": { "clusterIP": "None" } })
+        });
     }
     let ports = spec["ports"].as_array().into_iter().flatten().filter(|port| is_carried(port));
     let ports: Vec<Value> =
@@ -117,7 +125,10 @@ pub(super) fn forge_service(
     spec.insert("type".into(), json!("ClusterIP"));
     spec.insert("ipFamilyPolicy".into(), json!("SingleStack"));
     spec.insert("ipFamilies".into(), json!(["IPv4"]));
-    let marks = metadata::metadata(item, &Value::Null, digest, route, Map::new(), ctx)?;
+    let external = names::external(home);
+    let further = external.map(|name| (labels::EXTERNAL_NAME.to_owned(), json!(name)));
+    let further = further.into_iter().collect();
+    let marks = metadata::metadata(item, &Value::Null, digest, route, further, ctx)?;
     finished(service, marks)
 }
 
@@ -130,7 +141,7 @@ pub(super) fn forge_slice(
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
     let service = home["metadata"]["labels"][SERVICE_NAME].as_str();
-    let service = service.filter(|name| is_name(name)).ok_or_else(|| {
+    let service = service.filter(|name| is_label(name)).ok_or_else(|| {
         refusal(&format!("metadata.labels[{SERVICE_NAME}]"), "is no name of a Service")
     })?;
     let mut slice = filtered(&ENDPOINT_SLICE, home, ctx)?;
@@ -160,12 +171,6 @@ fn local(addresses: &Value, path: &str, ctx: &GuestContext) -> Result<IpAddr, Re
     let inner: IpAddr = one.ok_or_else(|| refusal(path, "is not one address"))?;
     let local = ctx.ranges.iter().find_map(|range| range.local_of(inner));
     local.ok_or_else(|| refusal(path, format!("{inner} is in no range of this lease")))
-}
-
-/// As the API server would have it of the names of Services: a label of DNS.
-fn is_name(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.len() <= 63 && text.bytes().all(plain)
 }
 
 fn filtered(fields: &Fields, home: &Value, ctx: &GuestContext) -> Result<Value, Refusal> {

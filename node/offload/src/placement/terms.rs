@@ -36,6 +36,8 @@ pub struct ProviderTerms<'a> {
     pub gate: Gate,
     /// By which addresses guests of the lease know home's pods and each other.
     pub ranges: Vec<MappedRange>,
+    /// Where guests find home's names; none: nowhere.
+    pub name_server: Option<IpAddr>,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces: guest namespaces by home
@@ -45,7 +47,8 @@ pub fn guest_context(
     namespaces: BTreeMap<String, String>,
     provider: ProviderTerms<'_>,
 ) -> GuestContext {
-    let ProviderTerms { priority_class, name_servers, user_namespaces, gate, ranges } = provider;
+    let ProviderTerms { priority_class, name_servers, user_namespaces, gate, .. } = provider;
+    let ProviderTerms { ranges, name_server, .. } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -63,6 +66,7 @@ pub fn guest_context(
         // The cluster's own search domains would answer home's names with its own services.
         dns_policy: if name_servers.is_empty() { "Default" } else { "None" }.to_owned(),
         dns_config: (!name_servers.is_empty()).then(|| json!({ "nameservers": name_servers })),
+        name_server,
         user_namespaces,
         longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
         gate: (terms.network_isolation == NetworkIsolation::Required).then_some(gate),
@@ -112,6 +116,7 @@ pub(super) mod tests {
             node_selector: BTreeMap::new(),
             dns_policy: "Default".into(),
             dns_config: None,
+            name_server: None,
             user_namespaces: false,
             longest_grace_s: 30,
             gate: None,

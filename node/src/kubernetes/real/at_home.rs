@@ -89,6 +89,7 @@ impl AtHome {
                 listen: SocketAddr::new(*address, port),
                 approve_serving: self.shared.approve_serving,
                 audiences: self.shared.audiences.clone(),
+                domain: self.task.has_tunnels.then(|| self.shared.domain.clone()),
             };
             let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());

@@ -1,11 +1,13 @@
 //! A lease at the provider: its guest namespaces, with what is in them, from the first
 //! desire until nothing is left. What the guests are is the session's to say.
 
+mod names;
 mod namespace;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
+use self::names::Patience;
 use self::namespace::{Bounds, Namespace, State, item, make};
 use super::{retry::Backoff, shared::Shared};
 use crate::kubernetes::{LeaseTask, Work};
@@ -42,6 +45,8 @@ struct AtProvider {
     bounds: Bounds,
     /// Work in namespaces that are being made; bounded as the queue is.
     waiting: Vec<GuestWork>,
+    /// With pods, until it is known where they are told names.
+    patience: Patience,
 }
 
 /// Made for a lease as its guest namespaces are, and named unlike any.
@@ -50,7 +55,7 @@ const PRIORITY: &str = "a priority class";
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
     let mut end = task.desire.clone();
-    let bounds = Bounds::of(&task.desire.borrow());
+    let bounds = Bounds::of(&task.desire.borrow(), names::server(&task));
     let mut this = AtProvider {
         shared,
         task,
@@ -62,6 +67,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         goers: JoinSet::new(),
         bounds,
         waiting: Vec::new(),
+        patience: Patience::begin(),
     };
     async move {
         let (sold, contract) = (this.shared.sold.clone(), this.task.contract);
@@ -108,8 +114,12 @@ impl AtProvider {
         };
         let services =
             services::tell(side.service_addresses(), self.task.services.clone(), contract);
+        let names = names::tell(side.names(), self.task.names.clone());
         // They go on together, so that none can keep another waiting.
-        tokio::select! { () = telling => {} () = services => {} () = self.perform_all(&side) => {} }
+        tokio::select! {
+            () = telling => {} () = services => {} () = names => {}
+            () = self.perform_all(&side) => {}
+        }
     }
 
     async fn perform_all(&mut self, side: &GuestSide) {
@@ -127,6 +137,12 @@ impl AtProvider {
                     }
                 }
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
+                () = self.patience.is_over(&mut self.task.name_server) => {
+                    side.set_context(self.context());
+                    for work in std::mem::take(&mut self.waiting) {
+                        self.perform(side, work).await;
+                    }
+                }
                 Some(seen) = namespaces.next() => {
                     self.make_again(&seen);
                     self.leave_strays(&seen);
@@ -164,8 +180,9 @@ impl AtProvider {
         let Shared { cluster, account, name_servers, gate, .. } = &*self.shared;
         let isolation = desire.contract.terms.network_isolation;
         let gate_port = (isolation == terms::NetworkIsolation::Required).then_some(gate.port);
-        let ranges = Bounds::of(desire).ranges;
-        let wanted = GuestNamespace::of(&desire.contract, home, name, name_servers);
+        let Bounds { ranges, name_server, .. } = Bounds::of(desire, names::server(&self.task));
+        let name_servers: Vec<IpAddr> = name_servers.iter().copied().chain(name_server).collect();
+        let wanted = GuestNamespace::of(&desire.contract, home, name, &name_servers);
         let wanted = GuestNamespace { ranges, gate_port, ..wanted };
         let (cluster, account) = (cluster.clone(), account.clone());
         self.leaving.remove(name).iter().for_each(AbortHandle::abort);
@@ -193,6 +210,8 @@ impl AtProvider {
         let state = self.namespaces.get(item(&work).namespace()).map(|known| &known.state);
         match state {
             Some(State::BeingMade) => self.waiting.push(work),
+            // A pod has its name server for life.
+            _ if self.patience.holds(&work, &self.task) => self.waiting.push(work),
             Some(State::Refused(why)) => {
                 let refusal = Refusal { path: "metadata.namespace".into(), reason: why.clone() };
                 let refused =
@@ -260,7 +279,7 @@ impl AtProvider {
     /// another name, or goes, or the bounds are others.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
-        let bounds = Bounds::of(&desire);
+        let bounds = Bounds::of(&desire, names::server(&self.task));
         let is_other = bounds != self.bounds;
         self.bounds = bounds;
         let mut moved = is_other;
@@ -361,6 +380,7 @@ impl AtProvider {
             user_namespaces: self.user_namespaces,
             gate: self.shared.gate.clone(),
             ranges: desire.ranges.clone(),
+            name_server: names::server(&self.task),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
     }

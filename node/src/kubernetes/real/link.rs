@@ -22,9 +22,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::examine::called_like_ours;
-use super::name_servers;
 use super::retry::Backoff;
 use super::shared::Shared;
+use super::{cluster_domain, name_servers};
 use crate::limits;
 use crate::telemetry::{Metrics, Requests};
 
@@ -193,6 +193,7 @@ async fn connect(
         approve_serving,
         audiences: settings.token_audiences.clone(),
         name_servers: name_servers::of_guests(&settings.guests),
+        domain: cluster_domain::of_cluster(settings),
         user_namespaces: settings.guests.user_namespaces,
         gate: gate.clone(),
         scope,

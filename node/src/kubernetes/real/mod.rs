@@ -6,6 +6,7 @@
 
 mod at_home;
 mod at_provider;
+mod cluster_domain;
 mod examine;
 mod link;
 mod name_servers;
@@ -31,6 +32,9 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
+
+pub(crate) use cluster_domain::of_cluster as cluster_domain;
+pub(crate) use name_servers::of_guests as name_servers;
 
 use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
 use crate::admin::{Attention, AttentionKind, Offload};

@@ -15,7 +15,7 @@ const FILES: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"
 
 /// Those that the owner names, or else those that the daemon itself uses: it runs in the
 /// cluster or beside it. None if there are none that a pod could reach.
-pub(super) fn of_guests(settings: &settings::Guests) -> Vec<IpAddr> {
+pub(crate) fn of_guests(settings: &settings::Guests) -> Vec<IpAddr> {
     if !settings.name_servers.is_empty() {
         return settings.name_servers.clone();
     }

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub(super) approve_serving: bool,
     /// Whom tokens may be for that leave home with pods.
     pub(super) audiences: BTreeSet<String>,
+    /// What this cluster calls itself.
+    pub(super) domain: String,
     /// The name servers of guests.
     pub(super) name_servers: Vec<IpAddr>,
     /// Which guests have users of their own.

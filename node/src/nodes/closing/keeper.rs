@@ -101,7 +101,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let rule = rules.guests.get(&uid).filter(|_| !rules.others.contains(&from));
         let said = match rule {
             None => Answer::Wait,
-            Some(rule) => match self.close_anew(&uid, from, rule, rules.port) {
+            Some(rule) => match self.close_anew(&uid, from, rule, &rules) {
                 Ok(true) => {
                     self.unclosed.remove(&uid);
                     Answer::Open
@@ -128,7 +128,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         uid: &GuestUid,
         pod: IpAddr,
         rule: &GuestRule,
-        port: u16,
+        rules: &ClosingRules,
     ) -> Result<bool, HostError> {
         if self.held.len() >= limits::CLOSED && !self.held.contains_key(&pod) {
             self.look();
@@ -149,7 +149,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
         let node = block_in_place(|| sandboxes.addresses())?;
         let held = Held { uid: Some(uid.clone()), sandbox, own, asks };
-        let wanted = held.wanted(Some(rule), node, port);
+        let wanted = held.wanted(Some(rule), node, rules);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
             self.held.insert(pod, held);
@@ -207,7 +207,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             let rule = held.uid.as_ref().and_then(|uid| rules.guests.get(uid));
             // Of one that is not known it is not known either whether its gate has heard.
             held.asks = held.uid.is_none() || rule.is_some_and(|rule| rule.pod != Some(*pod));
-            let wanted = held.wanted(rule, node.clone(), rules.port);
+            let wanted = held.wanted(rule, node.clone(), rules);
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
                 Err(HostError::SandboxGone { .. }) => {
@@ -221,7 +221,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             }
         });
         for (uid, pod, rule) in new {
-            if let Err(error) = self.close_anew(uid, pod, rule, rules.port) {
+            if let Err(error) = self.close_anew(uid, pod, rule, rules) {
                 failed = Some(error);
             }
         }
@@ -272,8 +272,15 @@ fn if_gone(error: HostError) -> Result<(), HostError> {
 }
 
 impl Held {
-    fn wanted(&self, rule: Option<&GuestRule>, node: BTreeSet<IpAddr>, port: u16) -> Closed {
+    fn wanted(
+        &self,
+        rule: Option<&GuestRule>,
+        node: BTreeSet<IpAddr>,
+        rules: &ClosingRules,
+    ) -> Closed {
         let reached = rule.map(|rule| (*rule.reached).clone()).unwrap_or_default();
-        Closed { own: self.own.clone(), reached, node, gate: if self.asks { port } else { 0 } }
+        let gate = if self.asks { rules.port } else { 0 };
+        let names = rules.names.filter(|_| rule.is_some());
+        Closed { own: self.own.clone(), reached, node, gate, names }
     }
 }

@@ -12,6 +12,8 @@ use mercato_protocol::gate::GuestUid;
 pub(crate) struct ClosingRules {
     /// The TCP port at which gates ask; zero: nobody answers them.
     pub(crate) port: u16,
+    /// Where guests ask for names; none: nowhere.
+    pub(crate) names: Option<IpAddr>,
     pub(crate) guests: BTreeMap<GuestUid, GuestRule>,
     /// The addresses of the pods of this node that are no such guests.
     pub(crate) others: Arc<BTreeSet<IpAddr>>,

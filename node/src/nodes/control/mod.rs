@@ -21,14 +21,14 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use self::words::refused;
+use self::words::{Told, refused};
 use super::strangers::{Place, Strangers};
 use super::wire;
 use crate::driver::clock::wall_ms;
 use crate::limits;
 
 pub(crate) use certificate::Certificate;
-pub(crate) use words::{NodeEvent, NodeState, Order, Wish, WishLease};
+pub(crate) use words::{NodeEvent, NodeState, Order, Wish, WishLease, WishNames};
 
 /// Says of which node a token is, or why it is of none.
 pub(crate) type Review =
@@ -190,21 +190,23 @@ async fn converse(
             heard.notify_one();
         }
     };
+    let mut told = Told::default();
     let says = async {
         loop {
-            let word = tokio::select! {
+            let words = tokio::select! {
                 changed = order.changed() => match changed {
-                    Ok(()) => order.borrow_and_update().said(wall_ms()),
+                    Ok(()) => told.words(&order.borrow_and_update(), wall_ms()),
                     Err(_) => return Ok(()),
                 },
-                () = heard.notified() => Some(ToNode::Heard),
+                () = heard.notified() => vec![ToNode::Heard],
             };
-            let Some(word) = word else { continue };
-            let is_last = matches!(word, ToNode::Refused { .. });
-            let written = timeout(limits::NODE_SILENCE, wire::write(&mut to, &word)).await;
-            written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            if is_last {
-                return Ok(());
+            for word in words {
+                let is_last = matches!(word, ToNode::Refused { .. });
+                let written = timeout(limits::NODE_SILENCE, wire::write(&mut to, &word)).await;
+                written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+                if is_last {
+                    return Ok(());
+                }
             }
         }
     };

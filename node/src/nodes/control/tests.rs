@@ -76,12 +76,10 @@ async fn a_node_is_told_and_heard_until_one_of_the_two_ends() {
     let NodeEvent::State { state: said, .. } = daemon.event().await else { panic!() };
     assert_eq!((said.version, said.mtu), (0, 1_500));
     assert_eq!(wire::read::<ToNode>(&mut node).await.unwrap(), ToNode::Heard);
-    orders.send_replace(Order::Have(Arc::new(Wish {
-        version: 7,
-        way: None,
-        leases: vec![],
-        others: vec![],
-    })));
+    orders.send_replace(Order::Have(
+        Arc::new(Wish { version: 7, way: None, leases: vec![], others: vec![] }),
+        WishNames::default(),
+    ));
     let ToNode::Snapshot(snapshot) = wire::read(&mut node).await.unwrap() else { panic!() };
     assert_eq!(snapshot.version, 7);
     orders.send_replace(Order::Own);

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use mercato_protocol::id::ContractId;
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::{NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
 use tokio::sync::watch;
 
@@ -46,13 +48,16 @@ pub(crate) struct NodeState {
 pub(crate) enum Order {
     /// Nothing is said to it yet.
     Wait,
-    /// To have all of this, and nothing else.
-    Have(Arc<Wish>),
+    /// To have all of this, and nothing else; with these names of leases.
+    Have(Arc<Wish>, WishNames),
     /// To leave its machine alone.
     Own,
     /// To go, and why it has to.
     Refuse(String),
 }
+
+/// The names of the leases whose guests ask a node.
+pub(crate) type WishNames = Arc<BTreeMap<ContractId, Arc<LeaseNames>>>;
 
 /// All that a node should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,17 +83,43 @@ pub(crate) struct WishLease {
     pub(crate) closed: Vec<NodeGuest>,
     /// The addresses here of the lease's Services, which they reach.
     pub(crate) services: Arc<Vec<IpAddr>>,
+    /// Which lease it is, where its guests are told names,
+    pub(crate) lease: Option<ContractId>,
+    /// and those on the node that are.
+    pub(crate) askers: Vec<IpAddr>,
 }
 
-impl Order {
-    /// As it is said at this time; none: nothing is said yet.
-    pub(super) fn said(&self, wall_ms: u64) -> Option<ToNode> {
-        match self {
-            Self::Wait => None,
-            Self::Own => Some(ToNode::Own),
-            Self::Refuse(text) => Some(refused(text)),
-            Self::Have(wish) => Some(ToNode::Snapshot(wish.at(wall_ms))),
+/// What was said last on a connection, so that nothing is said twice.
+#[derive(Default)]
+pub(super) struct Told {
+    version: Option<u64>,
+    names: BTreeMap<ContractId, Arc<LeaseNames>>,
+}
+
+impl Told {
+    /// What is to be said of an order, at this time, in this order.
+    pub(super) fn words(&mut self, order: &Order, wall_ms: u64) -> Vec<ToNode> {
+        let (wish, names) = match order {
+            Order::Wait => return Vec::new(),
+            Order::Own => return vec![ToNode::Own],
+            Order::Refuse(text) => return vec![refused(text)],
+            Order::Have(wish, names) => (wish, names),
+        };
+        let is_new = self.version.replace(wish.version) != Some(wish.version);
+        let mut words = Vec::new();
+        if is_new {
+            words.push(ToNode::Snapshot(wish.at(wall_ms)));
         }
+        // The node forgets the names of a lease that a snapshot does not have.
+        let has = |id: &ContractId| wish.leases.iter().any(|it| it.lease.as_ref() == Some(id));
+        self.names.retain(|id, _| has(id));
+        for (id, said) in names.iter().filter(|(id, _)| has(id)) {
+            if self.names.get(id) != Some(said) {
+                self.names.insert(*id, said.clone());
+                words.push(ToNode::Names((**said).clone()));
+            }
+        }
+        words
     }
 }
 
@@ -111,6 +142,8 @@ impl Wish {
             guests: lease.guests,
             closed: lease.closed.clone(),
             services: lease.services.to_vec(),
+            lease: lease.lease,
+            askers: lease.askers.clone(),
         };
         let leases = left.map(lease).collect();
         let others = if way.is_some() { self.others.clone() } else { Vec::new() };
@@ -142,6 +175,7 @@ mod tests {
             mtu: 1_420,
             pool_v6: None,
             gate: 7_479,
+            names: None,
         };
         let range = |text: &str| -> IpNet { text.parse().unwrap() };
         let [first, second] = ["10.201.3.0/25", "10.201.4.0/25"].map(range);
@@ -152,6 +186,8 @@ mod tests {
             guests: false,
             closed: vec![],
             services: Arc::default(),
+            lease: None,
+            askers: vec![],
         };
         let leases =
             vec![lease(1_000, &[first]), lease(5_000, &[second]), lease(6_000, &[first, second])];
@@ -161,6 +197,6 @@ mod tests {
             said.leases.iter().map(|lease| (lease.left_ms, &lease.ranges[..])).collect();
         assert_eq!(left, [(3_000, &[0][..]), (4_000, &[1, 0])]);
         assert_eq!(said.ranges, [second, first], "each is said once");
-        assert_eq!(Order::Wait.said(0), None);
+        assert_eq!(Told::default().words(&Order::Wait, 0), []);
     }
 }

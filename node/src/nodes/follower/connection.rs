@@ -21,6 +21,7 @@ use tokio_rustls::client::TlsStream;
 use super::super::{pin, wire};
 use super::force::Heard;
 use super::machine::Machine;
+use super::names::{self, Zones};
 use super::places::{Control, Places, PlacesError};
 use super::standing::Standing;
 use crate::limits;
@@ -56,7 +57,7 @@ pub(super) struct Follower<M> {
     places: Places,
     pace: Pace,
     machine: Arc<M>,
-    heard: watch::Sender<Option<Heard>>,
+    hear: Hear,
     standing: watch::Receiver<Option<Standing>>,
     /// Of the connection that is open, or was the last one that was tried.
     connection: u64,
@@ -65,6 +66,14 @@ pub(super) struct Follower<M> {
     /// Where the daemon was that led this node last.
     address: Option<SocketAddr>,
     failing: Repeated,
+}
+
+/// Takes what the daemon says.
+pub(super) struct Hear {
+    /// What this node is to have,
+    pub(super) heard: watch::Sender<Option<Heard>>,
+    /// and the names of its leases.
+    pub(super) named: watch::Sender<Zones>,
 }
 
 /// A connection to the daemon, with what is to be said on it.
@@ -119,12 +128,12 @@ impl<M: Machine> Follower<M> {
         places: Places,
         pace: Pace,
         machine: Arc<M>,
-        heard: watch::Sender<Option<Heard>>,
+        hear: Hear,
         standing: watch::Receiver<Option<Standing>>,
     ) -> Self {
         let (connection, is_led, address) = (0, false, None);
         let failing = Repeated::default();
-        Self { places, pace, machine, heard, standing, connection, is_led, address, failing }
+        Self { places, pace, machine, hear, standing, connection, is_led, address, failing }
     }
 
     /// Does so for as long as somebody keeps the machine.
@@ -210,6 +219,7 @@ impl<M: Machine> Follower<M> {
                 }
                 ToNode::Own => self.tell(None),
                 ToNode::Heard => {}
+                ToNode::Names(said) => names::take(&self.hear.named, &said),
                 ToNode::Refused { text } => return Why::Refused(shown(&text).into_owned()),
             }
             if !self.is_led {
@@ -224,7 +234,8 @@ impl<M: Machine> Follower<M> {
 
     fn tell(&self, snapshot: Option<Snapshot>) {
         let (connection, at_ms) = (self.connection, self.machine.now_ms());
-        self.heard.send_replace(Some(Heard { connection, at_ms, snapshot }));
+        names::retain(&self.hear.named, snapshot.as_ref());
+        self.hear.heard.send_replace(Some(Heard { connection, at_ms, snapshot }));
     }
 }
 

@@ -175,7 +175,8 @@ impl Force {
         }
         // A larger one is no message.
         let port = u16::try_from(way.gate).unwrap_or_default();
-        Some(ClosingRules { port, guests, others: others.clone() })
+        let names = way.names.as_ref().map(|names| names.address);
+        Some(ClosingRules { port, names, guests, others: others.clone() })
     }
 
     /// What should be in force now.
@@ -227,6 +228,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         pool: way.pool,
         node: way.address,
         second: None,
+        names: way.names.as_ref().map(|names| names.address),
         ranges,
         homes,
         pods,

@@ -2,7 +2,8 @@
 //! the daemon is away.
 //!
 //! `places` has what the node is told of the daemon, `connection` speaks with it, `force` is what
-//! should be in force by what was heard and by the clock, `keeper` keeps the `machine` so. Nothing
+//! should be in force by what was heard and by the clock, `keeper` keeps the `machine` so, and `names`
+//! tells guests home's names. Nothing
 //! of this ends by itself. What is in force outlives the process: it goes with a snapshot that says
 //! so, or after a start at which nobody vouches for it.
 
@@ -11,6 +12,7 @@ mod force;
 mod keeper;
 mod look;
 mod machine;
+mod names;
 mod places;
 mod standing;
 #[cfg(test)]
@@ -22,7 +24,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use self::connection::{Follower, Pace};
+use self::connection::{Follower, Hear, Pace};
 use self::keeper::NodeKeeper;
 use self::machine::Host;
 
@@ -33,7 +35,10 @@ pub(crate) async fn follow(places: Places) {
     let machine = Arc::new(Host);
     let (hear, heard) = watch::channel(None);
     let (tell, told) = watch::channel(None);
-    let keeper = NodeKeeper::new(machine.clone(), heard, tell);
+    let (name, named) = watch::channel(names::Zones::new());
+    let keeper = NodeKeeper::new(machine.clone(), heard.clone(), tell);
+    let names = names::serve(machine.clone(), heard, named);
+    let hear = Hear { heard: hear, named: name };
     let follower = Follower::new(places, Pace::default(), machine, hear, told);
-    tokio::join!(keeper.keep(), follower.follow());
+    tokio::join!(keeper.keep(), names, follower.follow());
 }

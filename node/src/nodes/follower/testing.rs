@@ -91,6 +91,7 @@ pub(super) fn way() -> NodeWay {
         mtu: 1_420,
         pool_v6: None,
         gate: 7_479,
+        names: None,
     }
 }
 
@@ -103,6 +104,8 @@ pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
         guests: false,
         closed: vec![],
         services: vec![],
+        lease: None,
+        askers: vec![],
     }
 }
 

@@ -17,10 +17,13 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream as Accepted;
 
-use super::super::control::{self, Certificate, NodeEvent, Order, Review, Wish, WishLease};
+use super::super::control::{
+    self, Certificate, NodeEvent, Order, Review, Wish, WishLease, WishNames,
+};
 use super::super::wire;
-use super::connection::{Follower, Pace};
+use super::connection::{Follower, Hear, Pace};
 use super::keeper::NodeKeeper;
+use super::names::Zones;
 use super::places::Places;
 use super::testing::{Fake, lease, snapshot, wanted, way};
 use crate::driver::clock::wall_ms;
@@ -106,6 +109,8 @@ impl Stand {
         let machine = Arc::new(Fake::default());
         let (hear, heard) = watch::channel(None);
         let (tell, told) = watch::channel(None);
+        let (named, _) = watch::channel(Zones::new());
+        let hear = Hear { heard: hear, named };
         let keeper = NodeKeeper::new(machine.clone(), heard, tell);
         let follower = Follower::new(places, pace, machine.clone(), hear, told);
         let node = tokio::spawn(async move {
@@ -230,9 +235,11 @@ async fn a_node_and_a_daemon_understand_each_other() {
         guests: true,
         closed: vec![],
         services: Arc::default(),
+        lease: None,
+        askers: vec![],
     };
     let wish = Wish { version: 7, way: Some(way()), leases: vec![lease], others: vec![] };
-    orders.send_replace(Order::Have(Arc::new(wish)));
+    orders.send_replace(Order::Have(Arc::new(wish), WishNames::default()));
     let mut in_force = async |version: u64| loop {
         match events.recv().await.unwrap() {
             NodeEvent::State { state, .. } if state.version == version => return state,

@@ -19,7 +19,7 @@ use crate::limits;
 use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
-use crate::tunnel::nodes::{Dwellers, Nodes};
+use crate::tunnel::nodes::{Common, Dwellers, Nodes};
 use crate::tunnel::second::Second;
 use crate::tunnel::words::{Said, SaidLease};
 
@@ -58,7 +58,7 @@ pub(super) fn dwellers(pods: &[PodPlace], closes: bool) -> Dwellers {
 
 /// What the guests of this node may reach that are to be closed.
 pub(super) fn own_rules(
-    port: u16,
+    common: &Common,
     pods: &[PodPlace],
     nodes: &Nodes,
     second: &Second,
@@ -79,7 +79,8 @@ pub(super) fn own_rules(
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
-    ClosingRules { port, guests: rules, others: Arc::new(others) }
+    let names = common.names.as_ref().map(|names| names.address);
+    ClosingRules { port: common.gate, names, guests: rules, others: Arc::new(others) }
 }
 
 /// Whom guests of a lease reach: the ranges of their home, and the Services of their namespaces. These

@@ -1,19 +1,22 @@
 //! The other nodes of this cluster: they are listened for while there are some, told what they are
 //! to have, and shown.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use ipnet::IpNet;
 use mercato_broker::Side;
+use mercato_protocol::id::ContractId;
 use tokio::task::block_in_place;
 
 use super::guests::{closed_guests, dwellers, own_rules};
+use super::names;
 use super::{Keeper, Said};
 use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
-use crate::kubernetes::NodeMachine;
+use crate::kubernetes::{NameServerAt, NodeMachine};
 use crate::limits;
 use crate::nodes::control::{NodeEvent, WishLease};
 use crate::tunnel::end::Stand;
@@ -91,7 +94,25 @@ impl Keeper {
             port: settings.nodes.overlay_port,
             gate: settings.nodes.gate,
             mtu: limits::TUNNEL_MTU as u32,
+            names: names::of_nodes(&self.ground),
         })
+    }
+
+    /// Guests on this node are told names once it has what it needs for them.
+    pub(super) async fn mind_names(&mut self, said: &Said) {
+        let of_nodes = names::of_nodes(&self.ground).filter(|_| !said.leases.is_empty());
+        let of_nodes = of_nodes.as_ref();
+        let runs = of_nodes.filter(|_| self.end.has_machine());
+        self.own_names.mind(runs, &self.pods, &self.nodes, said).await;
+        let before = *self.heard.name_server.borrow();
+        let now = match (runs, self.end.trouble()) {
+            (None, None) if of_nodes.is_some() => NameServerAt::NotYet,
+            (None, _) if said.leases.is_empty() && self.ground.gateway().is_ok() => {
+                NameServerAt::NotYet
+            }
+            (runs, _) => self.own_names.word(runs, &self.nodes, before),
+        };
+        self.heard.name_server.send_if_modified(|said| std::mem::replace(said, now) != now);
     }
 
     /// What leases reach by the tunnel is reached by the machine, and by the other nodes.
@@ -109,12 +130,12 @@ impl Keeper {
         let [ranges, homes] =
             [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
         let dwellers = dwellers(&self.pods, closes);
-        let own = own_rules(common.gate, &self.pods, &self.nodes, &self.second, said, &dwellers);
+        let own = own_rules(&common, &self.pods, &self.nodes, &self.second, said, &dwellers);
         let guests = self.own_guests.close(own);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests });
         let leases = self.lease_wishes(said, &common);
-        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &dwellers);
+        self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &dwellers, &said.names);
     }
 
     /// What nodes are told of leases. One that has ended by the clock is said again, should that
@@ -122,10 +143,15 @@ impl Keeper {
     fn lease_wishes(&mut self, said: &Said, common: &Common) -> Vec<WishLease> {
         let now_ms = wall_ms();
         self.lease_ranges.retain(|id, _| said.leases.contains_key(id));
-        // Guests that are closed begin also where nothing is reached yet.
+        // Guests begin also where nothing is reached yet.
         let is_told = |lease: &&SaidLease| {
-            (lease.is_closed || !lease.ranges.is_empty()) && lease.until_ms > now_ms
+            let has_guests = lease.side == Side::Provider;
+            (has_guests || !lease.ranges.is_empty()) && lease.until_ms > now_ms
         };
+        let mut askers: BTreeMap<ContractId, Vec<IpAddr>> = BTreeMap::new();
+        for (_, address, id) in names::askers(&self.pods, said) {
+            askers.entry(id).or_default().push(address);
+        }
         let mut wishes = Vec::new();
         for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
             let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
@@ -142,6 +168,8 @@ impl Keeper {
                 guests: lease.side == Side::Provider,
                 closed,
                 services: said.services(id),
+                lease: (lease.side == Side::Provider).then_some(*id),
+                askers: askers.remove(id).unwrap_or_default(),
             });
         }
         wishes

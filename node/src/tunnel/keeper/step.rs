@@ -35,6 +35,7 @@ impl Keeper {
         self.mind_table(said);
         self.own_guests.mind(&self.ground, said, &self.tell);
         self.mind_machines(said);
+        self.mind_names(said).await;
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
             news.tell(&self.driver, &self.kubernetes).await;
         }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv6Net};
+use mercato_protocol::node::NodeNames;
 
 /// What all nodes have in common.
 pub(in crate::tunnel) struct Common {
@@ -16,6 +17,8 @@ pub(in crate::tunnel) struct Common {
     pub(in crate::tunnel) gate: u16,
     /// The largest packet on the way of all of them, in bytes, without the overlay's headers.
     pub(in crate::tunnel) mtu: u32,
+    /// Where guests are told names, if anywhere.
+    pub(in crate::tunnel) names: Option<NodeNames>,
 }
 
 impl Common {

@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv6Net};
 use mercato_protocol::node::NodeWay;
 use mercato_protocol::tunnel::{second, second_range};
 
-use crate::nodes::control::{NodeState, Order, Wish, WishLease};
+use crate::nodes::control::{NodeState, Order, Wish, WishLease, WishNames};
 
 /// One other node of this cluster.
 pub(super) struct Seat {
@@ -18,6 +18,8 @@ pub(super) struct Seat {
     pub(super) machine: IpAddr,
     /// What it is to have; none: it was never told anything.
     wish: Option<Arc<Wish>>,
+    /// The names of its leases.
+    pub(super) names: WishNames,
     /// By which wish it was first told of a pod or a range that is in the latest.
     since: BTreeMap<Part, u64>,
     /// The version that is in force there, of those that it has heard from this daemon.
@@ -43,6 +45,7 @@ impl Seat {
             address,
             machine,
             wish: None,
+            names: WishNames::default(),
             since: BTreeMap::new(),
             in_force: 0,
             connection: None,
@@ -109,7 +112,8 @@ impl Seat {
     }
 
     pub(super) fn order(&self) -> Order {
-        self.wish.clone().map_or(Order::Wait, Order::Have)
+        let names = || self.names.clone();
+        self.wish.clone().map_or(Order::Wait, |wish| Order::Have(wish, names()))
     }
 
     pub(super) fn has_pod(&self, pod: IpAddr) -> bool {

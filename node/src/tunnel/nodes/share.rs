@@ -104,6 +104,8 @@ mod tests {
             guests: true,
             closed: vec![],
             services: Arc::default(),
+            lease: None,
+            askers: vec![],
         }
     }
 

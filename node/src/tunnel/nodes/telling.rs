@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::NodeWay;
 
 use super::{Common, Dwellers, Nodes, PodNodes, Standing, say};
@@ -20,6 +22,7 @@ impl Nodes {
         leases: &[WishLease],
         pods: &PodNodes,
         dwellers: &Dwellers,
+        names: &BTreeMap<ContractId, Arc<LeaseNames>>,
     ) {
         let leases = &self.left_out.leave(leases)[..];
         let (mtu, local) = (self.mtu(common), self.local());
@@ -44,15 +47,19 @@ impl Nodes {
                 mtu,
                 pool_v6: common.second.map(IpNet::V6),
                 gate: common.gate.into(),
+                names: common.names.clone(),
             });
             // The gates of those that no message has room for do not open.
-            let mut room = limits::NODE_GUESTS;
+            let (mut room, mut asking) = (limits::NODE_GUESTS, limits::NODE_ASKERS);
             let mine = |(nth, lease): (usize, &WishLease)| {
                 let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
                 let closed: Vec<_> = here.take(room).cloned().collect();
                 room -= closed.len();
                 let has_none = closed.is_empty();
                 let services = if has_none { Arc::default() } else { lease.services.clone() };
+                let here = lease.askers.iter().filter(|pod| pods.get(*pod) == Some(name));
+                let askers: Vec<_> = here.take(asking).copied().collect();
+                asking -= askers.len();
                 WishLease {
                     until_ms: lease.until_ms,
                     ranges: lease.ranges.clone(),
@@ -60,9 +67,17 @@ impl Nodes {
                     guests: lease.guests,
                     services,
                     closed,
+                    lease: lease.lease.filter(|_| !askers.is_empty()),
+                    askers,
                 }
             };
-            let leases = leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
+            let leases: Vec<_> =
+                leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
+            let of_lease = |lease: &WishLease| {
+                let id = lease.lease?;
+                Some((id, names.get(&id)?.clone()))
+            };
+            seat.names = Arc::new(leases.iter().filter_map(of_lease).collect());
             let others = if way.is_some() { dwellers.others(name) } else { Vec::new() };
             if let Some(wish) = seat.wish(self.version + 1, way, leases, others) {
                 self.version = wish.version;
@@ -109,6 +124,23 @@ impl Nodes {
             open.extend(why.map(|why| (name.clone(), why)));
         }
         open
+    }
+
+    /// Whether each node that runs pods has heard what it is to have, and can; none: not known yet.
+    pub(in crate::tunnel) fn are_led(&self) -> Option<bool> {
+        match self.standing() {
+            Standing::Unknown => return None,
+            Standing::Alone => return Some(true),
+            Standing::Apart => return Some(false),
+            Standing::Among => {}
+        }
+        let mut ready = self.others().filter(|(_, machine)| machine.ready);
+        let is_away = |(name, _): (&String, _)| self.trouble(name).is_some();
+        match ready.any(is_away) {
+            false => Some(true),
+            true if self.gathers => None,
+            true => Some(false),
+        }
     }
 
     /// Whether a pod on the node of that name is on this one.

@@ -4,6 +4,8 @@ mod closed;
 
 use std::sync::Arc;
 
+use mercato_protocol::id::ContractId;
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::*;
@@ -16,6 +18,7 @@ const COMMON: Common = Common {
     port: 7_477,
     gate: 7_479,
     mtu: 1_420,
+    names: None,
 };
 const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
 const GATEWAY: &str = "10.203.7.0";
@@ -86,20 +89,26 @@ fn lease(pods: &[&str]) -> WishLease {
         guests: false,
         closed: vec![],
         services: Arc::default(),
+        lease: None,
+        askers: vec![],
     }
 }
 
 fn tell(nodes: &mut Nodes, leases: &[WishLease], pods: &PodNodes) {
-    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, pods, &Dwellers::default());
+    nodes.tell(&COMMON, Some(address(GATEWAY)), leases, pods, &Dwellers::default(), &none());
 }
 
 fn pods(all: &[(&str, &str)]) -> PodNodes {
     all.iter().map(|(pod, node)| (address(pod), (*node).to_owned())).collect()
 }
 
+fn none() -> BTreeMap<ContractId, Arc<LeaseNames>> {
+    BTreeMap::new()
+}
+
 fn wish(order: &watch::Receiver<Order>) -> Arc<Wish> {
     let order = order.borrow();
-    let Order::Have(wish) = &*order else { panic!("{order:?}") };
+    let Order::Have(wish, _) = &*order else { panic!("{order:?}") };
     wish.clone()
 }
 
@@ -183,7 +192,7 @@ fn a_node_that_has_no_ipv6_has_the_rest() {
     say(&mut nodes, wish(&order).version, false);
     assert_eq!((nodes.reach(&first), nodes.reach(&second)), (Some(true), None));
     let before = wish(&order).version;
-    nodes.tell(&both, Some(address(GATEWAY)), &leases, &at, &Dwellers::default());
+    nodes.tell(&both, Some(address(GATEWAY)), &leases, &at, &Dwellers::default(), &none());
     assert_eq!(wish(&order).way.as_ref().unwrap().pool_v6, Some(SECOND_POOL.into()));
     // What is in force is of the wish before.
     say(&mut nodes, before, true);

@@ -3,8 +3,14 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits;
-use mercato_protocol::node::{FromNode, NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::names::{
+    LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+};
+use mercato_protocol::node::{
+    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, Snapshot, ToNode,
+};
 
 use super::values::*;
 
@@ -22,7 +28,7 @@ pub(super) fn from_node() -> [FromNode; 2] {
 }
 
 /// As many leases as there may be, one of them with all the pods and ranges.
-pub(super) fn to_node() -> [ToNode; 4] {
+pub(super) fn to_node() -> [ToNode; 5] {
     let way = NodeWay {
         pool: "10.0.0.0/8".parse().unwrap(),
         address: [10, 0, 0, 1].into(),
@@ -34,6 +40,11 @@ pub(super) fn to_node() -> [ToNode; 4] {
         gate: u16::MAX.into(),
         mtu: u32::MAX,
         pool_v6: Some(IpNet::new(address(0), 96).unwrap().trunc()),
+        names: Some(NodeNames {
+            address: [10, 0, 0, 3].into(),
+            domain: domain(0),
+            servers: (0..limits::NODE_SERVERS).map(address).collect(),
+        }),
     };
     let each = limits::NODE_LEASE_RANGES / limits::NODE_LEASES;
     let last = |n: usize| u32::try_from(limits::NODE_RANGES - 1 - n).unwrap();
@@ -45,10 +56,13 @@ pub(super) fn to_node() -> [ToNode; 4] {
         guests: true,
         closed: vec![],
         services: vec![],
+        lease: Some(NegotiationId([5; 16])),
+        askers: vec![],
     };
     let mut leases = vec![lease; limits::NODE_LEASES];
     let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
     leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
+    leases[0].askers = (0..limits::NODE_ASKERS).map(address).collect();
     let guest = |n| NodeGuest { uid: format!("{n:064}").parse().unwrap(), pod: Some(address(n)) };
     leases[0].closed = (0..limits::NODE_GUESTS).map(guest).collect();
     // Each needs a guest: a few leases share them.
@@ -64,5 +78,42 @@ pub(super) fn to_node() -> [ToNode; 4] {
         ToNode::Heard,
         ToNode::Own,
         ToNode::Refused { text: text(0, limits::LINE_BYTES) },
+        ToNode::Names(names()),
     ]
+}
+
+/// A name of four labels.
+fn domain(n: usize) -> String {
+    let label = |length| format!("{n:0length$}");
+    [label(63), label(63), label(63), label(61)].join(".")
+}
+
+/// As many of each as there may be, with the longest names.
+fn names() -> LeaseNames {
+    let port = |n: usize| NamedPort { name: format!("{n:063}"), is_udp: true, port: 65_535 };
+    let services = |nth: usize| {
+        let each = limits::NAMES_SERVICES / limits::NAMES_NAMESPACES;
+        let service = |n| ServiceNames {
+            name: format!("{n:063}"),
+            external: Some(domain(n)),
+            ..ServiceNames::default()
+        };
+        (nth * each..(nth + 1) * each).map(service).collect()
+    };
+    let namespace = |n| NamespaceNames { home: format!("{n:063}"), services: services(n) };
+    let mut namespaces: Vec<_> = (0..limits::NAMES_NAMESPACES).map(namespace).collect();
+    let endpoint = |n| NamedEndpoint { address: address(n), hostname: format!("{n:063}") };
+    let slice = SliceNames {
+        ports: (0..limits::NAMES_PORTS - 1).map(port).collect(),
+        endpoints: (0..limits::NAMES_ENDPOINTS).map(endpoint).collect(),
+    };
+    let last = &mut namespaces[0].services[0];
+    (last.external, last.slices) = (None, vec![slice]);
+    LeaseNames {
+        lease: NegotiationId([5; 16]),
+        domains: (0..limits::NAMES_DOMAINS).map(domain).collect(),
+        is_part: true,
+        forwards: true,
+        namespaces,
+    }
 }

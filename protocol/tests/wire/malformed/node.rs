@@ -1,8 +1,10 @@
 //! What the daemon of a cluster and a node of it must not say to each other.
 
 use ipnet::IpNet;
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits;
-use mercato_protocol::node::{FromNode, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::names::{LeaseNames, ServiceNames};
+use mercato_protocol::node::{FromNode, NodeLease, NodeNames, NodeWay, Snapshot, ToNode};
 
 use super::{Case, unchecked};
 use crate::samples;
@@ -22,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
     let (leases, others, services) = (vec![], vec![], limits::LEASE_SERVICES);
     let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases, ranges, others });
     let refused = ToNode::Refused { text: "x".repeat(limits::LINE_BYTES + 1) };
+    let node = samples::node_way();
     let to = [
         ("too long a reason", unchecked(&refused), "TooLong"),
         ("no version", unchecked(&snapshot(0, Some(samples::node_way()), vec![])), "Invalid"),
@@ -48,6 +51,28 @@ pub(super) fn cases() -> Vec<Case> {
         ("a port of 17 bits", by(|way| way.port = 1 << 16), "Invalid"),
         ("no port of gates", by(|way| way.gate = 0), "Invalid"),
         ("a network that carries nothing", by(|way| way.mtu = 575), "Invalid"),
+        (
+            "a name server not of the pool",
+            named(|it| it.address = [192, 0, 2, 1].into()),
+            "Invalid",
+        ),
+        ("a name server that is the node", named(|it| it.address = node.address), "Invalid"),
+        ("no domain of the cluster", named(|it| it.domain.clear()), "Invalid"),
+        ("too many name servers", named(|it| it.servers = vec![node.machine; 4]), "TooLong"),
+        ("an asker twice", with(|lease| asking(lease, 2)), "Invalid"),
+        ("an asker of no lease", with(unasked), "Invalid"),
+        ("a domain of capitals", names(|it| it.domains = vec!["Cluster.local".into()]), "Invalid"),
+        ("too many domains", names(|it| it.domains = vec!["a".into(); 5]), "TooLong"),
+        ("a namespace with a dot", names(|it| it.namespaces[0].home = "a.b".into()), "Invalid"),
+        ("a Service without a name", names(|it| service(it, 0).name.clear()), "Invalid"),
+        ("no port of a Service", names(|it| service(it, 0).ports[0].port = 0), "Invalid"),
+        ("too many ports", names(|it| many(service(it, 0))), "TooLong"),
+        (
+            "two things at once",
+            names(|it| service(it, 2).addresses = vec![node.address]),
+            "Invalid",
+        ),
+        ("a hostname with a star", names(|it| starred(service(it, 1))), "Invalid"),
         ("a second pool of the first family", second("10.200.0.0/13", 1_420), "Invalid"),
         ("a second pool of another length", second("fd4d:6572:6361:746f::/64", 1_420), "Invalid"),
         ("a network that carries no IPv6", second("fd4d:6572:6361:746f::/96", 1_279), "Invalid"),
@@ -80,6 +105,8 @@ fn lease() -> NodeLease {
         guests: false,
         closed: vec![],
         services: vec![],
+        lease: None,
+        askers: vec![],
     }
 }
 
@@ -116,4 +143,41 @@ fn by(change: impl FnOnce(&mut NodeWay)) -> Vec<u8> {
     let mut way = samples::node_way();
     change(&mut way);
     unchecked(&snapshot(1, Some(way), vec![]))
+}
+
+/// With a name server of which something is changed.
+fn named(change: impl FnOnce(&mut NodeNames)) -> Vec<u8> {
+    let mut names = samples::node_names();
+    change(&mut names);
+    by(|way| way.names = Some(names))
+}
+
+/// With names of which something is changed.
+fn names(change: impl FnOnce(&mut LeaseNames)) -> Vec<u8> {
+    let mut names = samples::lease_names();
+    change(&mut names);
+    unchecked(&ToNode::Names(names))
+}
+
+fn service(names: &mut LeaseNames, nth: usize) -> &mut ServiceNames {
+    &mut names.namespaces[0].services[nth]
+}
+
+fn many(service: &mut ServiceNames) {
+    service.ports = vec![service.ports[0].clone(); limits::NAMES_PORTS];
+}
+
+fn starred(service: &mut ServiceNames) {
+    service.slices[0].endpoints[0].hostname = "*".into();
+}
+
+/// With a guest that is told names, said so often.
+fn asking(lease: &mut NodeLease, count: usize) {
+    (lease.guests, lease.lease) = (true, Some(NegotiationId([5; 16])));
+    lease.askers = vec![lease.pods[0]; count];
+}
+
+fn unasked(lease: &mut NodeLease) {
+    asking(lease, 1);
+    lease.lease = None;
 }

@@ -1,6 +1,12 @@
 //! What the daemon of a cluster and a node of it say to each other.
 
-use mercato_protocol::node::{FromNode, NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::names::{
+    LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+};
+use mercato_protocol::node::{
+    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, Snapshot, ToNode,
+};
 use mercato_protocol::tunnel::SECOND_POOL;
 
 pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
@@ -47,6 +53,50 @@ pub(crate) fn node_way() -> NodeWay {
         mtu: 1_420,
         pool_v6: None,
         gate: 7_479,
+        names: None,
+    }
+}
+
+pub(crate) fn node_names() -> NodeNames {
+    NodeNames {
+        address: "10.207.255.254".parse().unwrap(),
+        domain: "cluster.local".into(),
+        servers: vec!["192.0.2.53".parse().unwrap()],
+    }
+}
+
+/// A Service with an address, one that is headless, and one that is another name.
+pub(crate) fn lease_names() -> LeaseNames {
+    let port = |port| NamedPort { name: "http".into(), is_udp: false, port };
+    let address = |text: &str| text.parse().unwrap();
+    let endpoint = |text: &str, hostname: &str| NamedEndpoint {
+        address: address(text),
+        hostname: hostname.into(),
+    };
+    let web = ServiceNames {
+        name: "web".into(),
+        addresses: vec![address("10.96.0.7")],
+        ports: vec![port(80)],
+        ..ServiceNames::default()
+    };
+    let slice = SliceNames {
+        ports: vec![port(8_080)],
+        endpoints: vec![endpoint("10.201.3.7", "db-0"), endpoint("10.201.3.8", "")],
+    };
+    let members =
+        ServiceNames { name: "members".into(), slices: vec![slice], ..ServiceNames::default() };
+    let ports = vec![NamedPort { name: String::new(), is_udp: true, port: 53 }];
+    let external = Some("db.example.org".into());
+    let outside = ServiceNames { name: "db".into(), ports, external, ..ServiceNames::default() };
+    LeaseNames {
+        lease: NegotiationId([5; 16]),
+        domains: vec!["cluster.local".into()],
+        is_part: true,
+        forwards: true,
+        namespaces: vec![NamespaceNames {
+            home: "shop".into(),
+            services: vec![web, members, outside],
+        }],
     }
 }
 
@@ -58,6 +108,21 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         guests: true,
         closed: vec![guest()],
         services: vec!["10.96.0.7".parse().unwrap()],
+        lease: None,
+        askers: vec![],
+    };
+    let asking = NodeLease {
+        lease: Some(NegotiationId([5; 16])),
+        askers: vec!["10.42.1.7".parse().unwrap()],
+        ..lease.clone()
+    };
+    let named = NodeWay { names: Some(node_names()), ..node_way() };
+    let none = LeaseNames {
+        domains: vec![],
+        is_part: false,
+        forwards: false,
+        namespaces: vec![],
+        ..lease_names()
     };
     let both = NodeLease {
         pods: vec!["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()],
@@ -75,6 +140,9 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
     vec![
         ("snapshot", snapshot(node_way(), lease)),
         ("snapshot of both families", snapshot(way, both)),
+        ("snapshot with names", snapshot(named, asking)),
+        ("names", ToNode::Names(lease_names())),
+        ("no names", ToNode::Names(none)),
         ("nothing to set up", ToNode::Snapshot(nothing)),
         ("heard", ToNode::Heard),
         ("the daemon's own", ToNode::Own),

@@ -95,6 +95,7 @@ async fn bed(
         provider: ClusterId([0x4f; 32]),
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),
+        domain: None,
     };
     let bodies = Bodies::default();
     let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);

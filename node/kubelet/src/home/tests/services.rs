@@ -40,6 +40,7 @@ async fn services_come_with_the_first_pod_of_a_namespace_and_go_with_the_last() 
         provider: ClusterId([0x4f; 32]),
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),
+        domain: None,
     };
     let bodies = Bodies::default();
     let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);

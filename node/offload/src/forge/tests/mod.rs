@@ -14,6 +14,7 @@ use crate::message::{Outcome, Route};
 mod change;
 mod crossing;
 mod gate;
+mod names;
 mod reach;
 mod services;
 mod tokens;
@@ -76,6 +77,7 @@ fn guest_context() -> GuestContext {
         node_selector: map([("pool", "a")]),
         dns_policy: "Default".into(),
         dns_config: None,
+        name_server: None,
         user_namespaces: false,
         longest_grace_s: 30,
         gate: None,
@@ -92,6 +94,7 @@ fn home_context(tokens: Tokens) -> HomeContext {
         service_env: map([("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("DB_PORT", "1")]),
         tokens,
         host_ip: Some("10.0.0.9".into()),
+        domain: None,
     }
 }
 

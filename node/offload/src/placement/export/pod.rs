@@ -24,6 +24,8 @@ pub struct BoundNode<'a> {
     pub host_ip: Option<IpAddr>,
     /// Tokens for these leave home, whatever a namespace says of the API server's.
     pub audiences: &'a BTreeSet<String>,
+    /// What home calls its cluster, where guests may find its names.
+    pub domain: Option<&'a str>,
 }
 
 /// What becomes of a pod that is bound to a virtual node.
@@ -76,7 +78,13 @@ impl Departure {
             place => place.unwrap_or_default(),
         };
         let tokens = if how.api_access { Tokens::All } else { Tokens::For(node.audiences.clone()) };
-        Self::Leaves(Permit { how, place, host_ip: node.host_ip, tokens })
+        Self::Leaves(Permit {
+            how,
+            place,
+            host_ip: node.host_ip,
+            domain: node.domain.map(str::to_owned),
+            tokens,
+        })
     }
 }
 
@@ -86,6 +94,7 @@ pub struct Permit {
     how: OptIn,
     place: Option<String>,
     host_ip: Option<IpAddr>,
+    domain: Option<String>,
     tokens: Tokens,
 }
 
@@ -105,8 +114,10 @@ impl Permit {
         keep: impl FnOnce(Value) -> Result<Digest, Refusal>,
     ) -> Option<HomePod> {
         let (service_env, tokens) = (service_env.clone(), self.tokens.clone());
+        let domain = self.domain.clone();
         let host_ip = self.host_ip.map(|address| address.to_string());
-        let exported = forge::export_pod(pod, &HomeContext { service_env, tokens, host_ip });
+        let exported =
+            forge::export_pod(pod, &HomeContext { service_env, tokens, host_ip, domain });
         let needs = forge::needs(&exported);
         if let Some(refusal) = self.kept_at_home(pod, &needs) {
             return staying(pod, refusal);
@@ -174,8 +185,13 @@ mod tests {
     use super::*;
 
     const TURIN: ClusterId = ClusterId([0x4f; 32]);
-    const NODE: BoundNode<'_> =
-        BoundNode { name: "turin", provider: &TURIN, host_ip: None, audiences: &BTreeSet::new() };
+    const NODE: BoundNode<'_> = BoundNode {
+        name: "turin",
+        provider: &TURIN,
+        host_ip: None,
+        audiences: &BTreeSet::new(),
+        domain: None,
+    };
 
     fn pod(phase: &str, deleting: bool) -> Value {
         let mut pod = json!({

@@ -1,5 +1,7 @@
 //! One guest namespace at the provider: how it is, within which bounds, and what makes it.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use mercato_agent::{GuestWork, LeaseDesire};
 use mercato_kubelet::{Account, Cluster, Failure, guest_namespace};
@@ -25,12 +27,14 @@ pub(super) struct Bounds {
     quantity: Resources,
     /// The other side's pods, as the network policy admits them.
     pub(super) ranges: Vec<IpNet>,
+    /// Where guests are told names, which the network policy lets them ask.
+    pub(super) name_server: Option<IpAddr>,
 }
 
 impl Bounds {
-    pub(super) fn of(desire: &LeaseDesire) -> Self {
+    pub(super) fn of(desire: &LeaseDesire, name_server: Option<IpAddr>) -> Self {
         let ranges = desire.ranges.iter().map(|range| range.local).collect();
-        Self { quantity: desire.contract.terms.quantity.clone(), ranges }
+        Self { quantity: desire.contract.terms.quantity.clone(), ranges, name_server }
     }
 }
 

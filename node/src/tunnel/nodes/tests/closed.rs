@@ -19,7 +19,7 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     let mut dwellers = Dwellers { guests: at.into(), others: others.into() };
     let mut tell = |dwellers: &Dwellers| {
         let leases = std::slice::from_ref(&lease);
-        nodes.tell(&COMMON, Some(address(GATEWAY)), leases, &PodNodes::new(), dwellers);
+        nodes.tell(&COMMON, Some(address(GATEWAY)), leases, &PodNodes::new(), dwellers, &none());
         (wish(&two).others.clone(), wish(&three).others.clone())
     };
     assert_eq!(tell(&dwellers), (vec![address("10.42.2.9")], vec![]), "who is there besides");

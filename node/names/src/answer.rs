@@ -1,0 +1,200 @@
+//! What a guest is answered: decided by what is known, without touching anything.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use hickory_proto::rr::rdata::{A, AAAA, CNAME, PTR, SOA, SRV, TXT};
+use hickory_proto::rr::{Name, RData, RecordType};
+use mercato_protocol::id::ContractId;
+
+use crate::knowledge::{Knowledge, before};
+use crate::limits;
+use crate::zone::{Found, Zone};
+
+/// What is to be said to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// This is it: of the name that was asked for.
+    Records(Vec<RData>),
+    /// The name stands for another, which is to be looked up in its place.
+    Alias(Name),
+    /// There is such a name, but nothing of that type; of this domain.
+    NoData(Option<Name>),
+    /// There is no such name; in this domain, if it is one of home's.
+    NoName(Option<Name>),
+    /// That is not known yet: nothing else may be said.
+    NotYet,
+    /// Somebody else has to be asked.
+    Elsewhere,
+    /// Somebody else would have to be asked, and that is not allowed.
+    Refused,
+}
+
+/// What is nobody's on the Internet (RFC 6761, 6762, 7686, 8375, and ICANN's for private use), and may
+/// mean something where the provider's name servers are.
+const PRIVATE: [&str; 8] =
+    ["local", "localhost", "internal", "home.arpa", "invalid", "onion", "test", "alt"];
+
+impl Knowledge {
+    /// What a guest of that lease is answered. With `turn` the order of several changes.
+    pub fn answer(&self, lease: ContractId, name: &Name, of: RecordType, turn: usize) -> Answer {
+        let Some(zone) = self.zones.get(&lease).filter(|zone| !zone.domains.is_empty()) else {
+            return Answer::NotYet;
+        };
+        // What is no text is no name of anybody here.
+        let Some(text) = lower(name) else { return Answer::NoName(None) };
+        for domain in &zone.domains {
+            if let Some(before) = before(&text, domain) {
+                return of_home(zone, domain, before, of, turn);
+            }
+        }
+        if let Some(address) = address_of(&text) {
+            let names = zone.pointers(address);
+            if !names.is_empty() {
+                return pointers(names, &zone.domains[0], of);
+            }
+            if !is_global(address) {
+                return Answer::NoName(None);
+            }
+        } else if text.ends_with(".in-addr.arpa") || text.ends_with(".ip6.arpa") {
+            return Answer::NoName(None);
+        }
+        if text.is_empty() {
+            return Answer::Refused;
+        }
+        // Whoever looks for an address means somebody near; a resolver asks more of the highest names.
+        let is_near = !text.contains('.') && matches!(of, RecordType::A | RecordType::AAAA);
+        let is_private = PRIVATE.iter().any(|domain| before(&text, domain).is_some());
+        if is_private || is_near || self.is_of_a_cluster(&text) {
+            return Answer::NoName(None);
+        }
+        if zone.forwards { Answer::Elsewhere } else { Answer::Refused }
+    }
+}
+
+fn of_home(zone: &Zone, domain: &str, before: &str, of: RecordType, turn: usize) -> Answer {
+    let labels: Vec<&str> = before.split('.').filter(|label| !label.is_empty()).collect();
+    let origin = || Name::from_ascii(format!("{domain}.")).ok();
+    let full = |name: &String| Name::from_ascii(format!("{name}.{domain}.")).ok();
+    let records: Vec<RData> = match zone.find(&labels) {
+        Found::Nothing => return Answer::NoName(origin()),
+        Found::Unknown => return Answer::NotYet,
+        Found::Alias(name) => {
+            return Name::from_ascii(format!("{name}.")).map_or(Answer::NotYet, Answer::Alias);
+        }
+        Found::Empty if labels.is_empty() && of == RecordType::SOA => {
+            origin().and_then(|origin| soa(&origin)).map(RData::SOA).into_iter().collect()
+        }
+        Found::Empty => Vec::new(),
+        Found::Text(text) if of == RecordType::TXT => {
+            vec![RData::TXT(TXT::new(vec![text.to_owned()]))]
+        }
+        Found::Addresses(all) => all.into_iter().filter_map(|at| address(at, of)).collect(),
+        Found::Places(all) if of == RecordType::SRV => {
+            let weight = u16::try_from(100 / all.len().max(1)).unwrap_or(1).max(1);
+            let record = |(port, name)| Some(RData::SRV(SRV::new(0, weight, port, full(&name)?)));
+            all.into_iter().filter_map(record).collect()
+        }
+        Found::Text(_) | Found::Places(_) => Vec::new(),
+    };
+    several(records, turn).unwrap_or_else(|| Answer::NoData(origin()))
+}
+
+fn pointers(names: &[String], domain: &str, of: RecordType) -> Answer {
+    if of != RecordType::PTR {
+        return Answer::NoData(None);
+    }
+    let full = names.iter().filter_map(|name| Name::from_ascii(format!("{name}.{domain}.")).ok());
+    Answer::Records(full.map(|name| RData::PTR(PTR(name))).collect())
+}
+
+/// In another order each time: many take the first one. None: there is nothing.
+fn several(mut records: Vec<RData>, turn: usize) -> Option<Answer> {
+    let count = records.len();
+    records.rotate_left(turn.checked_rem(count)?);
+    Some(Answer::Records(records))
+}
+
+fn address(address: IpAddr, of: RecordType) -> Option<RData> {
+    match (address, of) {
+        (IpAddr::V4(address), RecordType::A) => Some(RData::A(A(address))),
+        (IpAddr::V6(address), RecordType::AAAA) => Some(RData::AAAA(AAAA(address))),
+        (IpAddr::V4(_) | IpAddr::V6(_), _) => None,
+    }
+}
+
+/// Says how long it may be kept that there is nothing.
+pub(crate) fn soa(origin: &Name) -> Option<SOA> {
+    let name = |text: &str| Name::from_ascii(text).ok()?.append_domain(origin).ok();
+    let least = limits::TTL_S;
+    Some(SOA::new(name("ns.dns")?, name("hostmaster")?, 1, 7_200, 1_800, 86_400, least))
+}
+
+/// That a name stands for another.
+pub(crate) fn alias(name: Name) -> RData {
+    RData::CNAME(CNAME(name))
+}
+
+/// A name without a dot at its end, lower case; none, where it has anything but letters, digits,
+/// hyphens and underscores, as no name has that is looked up here.
+fn lower(name: &Name) -> Option<String> {
+    let mut text = String::with_capacity(name.len());
+    for label in name.iter() {
+        if !text.is_empty() {
+            text.push('.');
+        }
+        for byte in label {
+            if !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+                return None;
+            }
+            text.push(char::from(byte.to_ascii_lowercase()));
+        }
+    }
+    Some(text)
+}
+
+/// Whether an address is anybody's on the Internet: of others the provider's own servers may know
+/// names.
+fn is_global(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            let is_shared = first == 100 && second & 0xc0 == 64;
+            let is_odd = address.is_unspecified() || address.is_broadcast();
+            !(address.is_private()
+                || address.is_loopback()
+                || address.is_link_local()
+                || is_shared
+                || is_odd)
+        }
+        IpAddr::V6(address) => {
+            let first = address.segments()[0];
+            // 2000::/3 alone is given out.
+            first & 0xe000 == 0x2000
+        }
+    }
+}
+
+/// The address that a name of `in-addr.arpa` or `ip6.arpa` is about; none: it is about none.
+fn address_of(name: &str) -> Option<IpAddr> {
+    if let Some(labels) = name.strip_suffix(".in-addr.arpa") {
+        let mut octets = labels.split('.').rev();
+        let mut next = || {
+            let label = octets.next()?;
+            // One way to write each.
+            let number: u8 = label.parse().ok()?;
+            (number.to_string() == label).then_some(number)
+        };
+        let address = Ipv4Addr::new(next()?, next()?, next()?, next()?);
+        return octets.next().is_none().then_some(address.into());
+    }
+    let labels = name.strip_suffix(".ip6.arpa")?;
+    let (mut bits, mut count) = (0_u128, 0);
+    for label in labels.split('.').rev() {
+        let digit = label.chars().next().filter(|_| label.len() == 1)?.to_digit(16)?;
+        (bits, count) = (bits << 4 | u128::from(digit), count + 1);
+        if count > 32 {
+            return None;
+        }
+    }
+    (count == 32).then(|| Ipv6Addr::from_bits(bits).into())
+}

@@ -1,0 +1,63 @@
+//! Every bound of this crate. Those without a source are guesses.
+
+use std::time::Duration;
+
+/// How long a resolver may keep a name of home, and that there is none, in seconds: CoreDNS' default.
+pub(crate) const TTL_S: u32 = 5;
+/// The largest question. One without EDNS has 512 bytes at most (RFC 1035); names have 255.
+pub(crate) const QUESTION_BYTES: usize = 1_232;
+/// The largest answer by UDP: no fragment of it gets lost on the way (DNS flag day 2020).
+pub(crate) const ANSWER_BYTES: u16 = 1_232;
+/// The largest answer of a resolver that knows no EDNS (RFC 1035, section 4.2.1).
+pub(crate) const PLAIN_ANSWER_BYTES: u16 = 512;
+/// Names that stand for each other, one after another.
+pub(crate) const ALIASES: usize = 8;
+/// Bytes of questions that wait in the socket: a guest that asks fast fills no more.
+pub(crate) const RECEIVE_BYTES: usize = 4 * 1_024 * 1_024;
+
+/// How long a name server elsewhere has for one answer, and how often all of them are asked.
+pub(crate) const FORWARD_WAIT: Duration = Duration::from_millis(700);
+/// A guest asks twice, a second each time: it hears before that what has come of it.
+pub(crate) const FORWARD_TRIES: usize = 2;
+/// The largest answer of a name server elsewhere, by TCP.
+pub(crate) const FORWARD_BYTES: usize = 16 * 1_024;
+/// What is asked elsewhere at once, for all guests.
+pub(crate) const FORWARDS: usize = 512;
+
+/// Answers from elsewhere that are kept for one lease.
+pub(crate) const CACHED: usize = 256;
+/// Records of one that is kept.
+pub(crate) const CACHED_RECORDS: usize = 16;
+/// How long one is kept at most, in seconds, and how long that there is none.
+pub(crate) const CACHED_S: u32 = 300;
+/// What is not there may be there a moment later.
+pub(crate) const CACHED_NONE_S: u32 = 30;
+
+/// Connections of all guests at once.
+pub(crate) const CONNECTIONS: usize = 256;
+/// A connection on which nothing is asked for so long is closed.
+pub(crate) const CONNECTION_IDLE: Duration = Duration::from_secs(5);
+/// Answers that wait for one that reads slowly are none: it is closed.
+pub(crate) const CONNECTION_WRITE: Duration = Duration::from_secs(5);
+/// After a failure to take a connection, as without file descriptors.
+pub(crate) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// What one guest may ask, whatever others do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Questions in a second, on average.
+    pub questions_per_second: u32,
+    /// Questions at once, after a pause.
+    pub burst: u32,
+    /// Of these, what is asked elsewhere for it at a time.
+    pub forwards: usize,
+    /// Its connections at a time.
+    pub connections: usize,
+}
+
+impl Default for Bounds {
+    /// A page of a hundred look-ups with five names to try each, in both families, is a burst.
+    fn default() -> Self {
+        Self { questions_per_second: 500, burst: 1_000, forwards: 8, connections: 4 }
+    }
+}

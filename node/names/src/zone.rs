@@ -1,0 +1,173 @@
+//! The names of one lease, for look-ups: what its guests find, by the rules of Kubernetes
+//! (DNS-based service discovery, 1.1.0).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use mercato_protocol::names::{LeaseNames, NamedEndpoint, NamedPort, ServiceNames};
+
+/// The names of one lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// What home calls its cluster, as labels from the right to the left.
+    pub(crate) domains: Vec<String>,
+    pub(crate) is_part: bool,
+    pub(crate) forwards: bool,
+    /// Services by namespace and name.
+    namespaces: BTreeMap<String, BTreeMap<String, Service>>,
+    /// Of addresses, names before the domain.
+    pointers: BTreeMap<IpAddr, Vec<String>>,
+}
+
+/// A Service, as it is looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Service {
+    names: ServiceNames,
+    /// The endpoints that have a name of their own below it.
+    hosts: BTreeMap<String, Vec<IpAddr>>,
+}
+
+/// What a name means; there may be nothing of the type that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is above others, and has nothing itself.
+    Empty,
+    /// It has these addresses.
+    Addresses(Vec<IpAddr>),
+    /// It has these places: ports and names before the domain.
+    Places(Vec<(u16, String)>),
+    /// It stands for this one, of whichever domain.
+    Alias(String),
+    /// Of which release of the rules it is.
+    Text(&'static str),
+    /// There is no such name.
+    Nothing,
+    /// It may be one of those that are left out.
+    Unknown,
+}
+
+/// Which rules it is by.
+const VERSION: &str = "1.1.0";
+
+impl Zone {
+    /// For look-ups of what was said of a lease.
+    pub fn new(said: &LeaseNames) -> Self {
+        let mut namespaces: BTreeMap<String, BTreeMap<String, Service>> = BTreeMap::new();
+        let mut pointers: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+        for namespace in &said.namespaces {
+            let home = &namespace.home;
+            let of = namespaces.entry(home.clone()).or_default();
+            for names in &namespace.services {
+                let below = format!("{}.{home}.svc", names.name);
+                for address in &names.addresses {
+                    pointers.entry(*address).or_default().push(below.clone());
+                }
+                let mut hosts: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+                for endpoint in names.slices.iter().flat_map(|slice| &slice.endpoints) {
+                    let host = host(endpoint);
+                    if !endpoint.hostname.is_empty() {
+                        let name = format!("{host}.{below}");
+                        pointers.entry(endpoint.address).or_default().push(name);
+                    }
+                    hosts.entry(host).or_default().push(endpoint.address);
+                }
+                of.insert(names.name.clone(), Service { names: names.clone(), hosts });
+            }
+        }
+        let domains = said.domains.clone();
+        Self { domains, is_part: said.is_part, forwards: said.forwards, namespaces, pointers }
+    }
+
+    /// What is found at these labels before the domain, lower case, the first one first.
+    pub(crate) fn find(&self, labels: &[&str]) -> Found {
+        match labels {
+            [] | ["svc"] => Found::Empty,
+            ["dns-version"] => Found::Text(VERSION),
+            [namespace, "svc"] => match self.namespaces.contains_key(*namespace) {
+                true => Found::Empty,
+                false => Found::Nothing,
+            },
+            [before @ .., service, namespace, "svc"] => {
+                let Some(services) = self.namespaces.get(*namespace) else { return Found::Nothing };
+                match services.get(*service) {
+                    Some(service) => service.find(before, namespace),
+                    // With more before it, it is hardly one of ours: a name of the Internet that
+                    // was tried with each domain in turn.
+                    None if self.is_part && before.is_empty() => Found::Unknown,
+                    None => Found::Nothing,
+                }
+            }
+            _ => Found::Nothing,
+        }
+    }
+
+    /// The names of an address, before the domain.
+    pub(crate) fn pointers(&self, address: IpAddr) -> &[String] {
+        self.pointers.get(&address).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Service {
+    fn find(&self, before: &[&str], namespace: &str) -> Found {
+        let Self { names, hosts } = self;
+        match before {
+            [] => match &names.external {
+                Some(external) => Found::Alias(external.clone()),
+                None if names.addresses.is_empty() => Found::Addresses(
+                    names.slices.iter().flat_map(|slice| &slice.endpoints).map(at).collect(),
+                ),
+                None => Found::Addresses(names.addresses.clone()),
+            },
+            ["_tcp" | "_udp"] if self.has_any(before[0] == "_udp") => Found::Empty,
+            [port, protocol @ ("_tcp" | "_udp")] => {
+                let port = port.strip_prefix('_').filter(|port| !port.is_empty());
+                let Some(port) = port else { return Found::Nothing };
+                let places = self.places(port, *protocol == "_udp", namespace);
+                if places.is_empty() { Found::Nothing } else { Found::Places(places) }
+            }
+            [host] => match hosts.get(*host) {
+                Some(addresses) => Found::Addresses(addresses.clone()),
+                None => Found::Nothing,
+            },
+            _ => Found::Nothing,
+        }
+    }
+
+    fn has_any(&self, is_udp: bool) -> bool {
+        let slices = self.names.slices.iter().flat_map(|slice| &slice.ports);
+        let mut all = self.names.ports.iter().chain(slices);
+        all.any(|port| port.is_udp == is_udp && !port.name.is_empty())
+    }
+
+    /// Where a port of that name is.
+    fn places(&self, port: &str, is_udp: bool, namespace: &str) -> Vec<(u16, String)> {
+        let below = format!("{}.{namespace}.svc", self.names.name);
+        let is_it = |it: &&NamedPort| it.name == port && it.is_udp == is_udp;
+        let number = |it: &NamedPort| u16::try_from(it.port).unwrap_or_default();
+        if !self.names.addresses.is_empty() {
+            let of = self.names.ports.iter().filter(is_it);
+            return of.map(|it| (number(it), below.clone())).collect();
+        }
+        let of_slice = |slice: &mercato_protocol::names::SliceNames| {
+            let ports: Vec<u16> = slice.ports.iter().filter(is_it).map(number).collect();
+            let hosts: Vec<String> = slice.endpoints.iter().map(host).collect();
+            let of = ports
+                .into_iter()
+                .flat_map(move |port| hosts.clone().into_iter().map(move |host| (port, host)));
+            of.map(|(port, host)| (port, format!("{host}.{below}"))).collect::<Vec<_>>()
+        };
+        self.names.slices.iter().flat_map(of_slice).collect()
+    }
+}
+
+fn at(endpoint: &NamedEndpoint) -> IpAddr {
+    endpoint.address
+}
+
+/// What an endpoint is called below its Service: one without a name of its own by its address.
+fn host(endpoint: &NamedEndpoint) -> String {
+    match endpoint.hostname.is_empty() {
+        true => endpoint.address.to_string().replace(['.', ':'], "-"),
+        false => endpoint.hostname.clone(),
+    }
+}

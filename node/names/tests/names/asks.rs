@@ -1,0 +1,63 @@
+//! A guest that asks, by hand: from an address of its own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query};
+use hickory_proto::rr::{Name, RecordType};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, UdpSocket};
+use tokio::time::timeout;
+
+/// Far more than an answer takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn question(name: &str, of: RecordType, room: Option<u16>) -> Message {
+    let mut message = Message::new(7, MessageType::Query, OpCode::Query);
+    message.metadata.recursion_desired = true;
+    message.add_query(Query::query(Name::from_ascii(name).unwrap(), of));
+    if let Some(room) = room {
+        let mut edns = Edns::new();
+        edns.set_max_payload(room);
+        message.set_edns(edns);
+    }
+    message
+}
+
+/// A socket of this guest.
+pub(crate) async fn guest(address: &str) -> UdpSocket {
+    UdpSocket::bind((address, 0)).await.unwrap()
+}
+
+/// What these bytes are answered.
+pub(crate) async fn bytes(socket: &UdpSocket, to: SocketAddr, bytes: &[u8]) -> Message {
+    socket.send_to(bytes, to).await.unwrap();
+    let mut buffer = [0; 4_096];
+    let received = timeout(PATIENCE, socket.recv_from(&mut buffer)).await;
+    let (length, from) = received.expect("no answer").unwrap();
+    assert_eq!(from, to);
+    Message::from_vec(&buffer[..length]).unwrap()
+}
+
+/// What is answered to a question, by UDP, without EDNS.
+pub(crate) async fn ask(socket: &UdpSocket, to: SocketAddr, name: &str, of: RecordType) -> Message {
+    bytes(socket, to, &question(name, of, None).to_vec().unwrap()).await
+}
+
+/// What is answered to questions on one connection of this guest.
+pub(crate) async fn by_tcp(address: &str, to: SocketAddr, all: &[Message]) -> Vec<Message> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+    let mut connection = timeout(PATIENCE, socket.connect(to)).await.unwrap().unwrap();
+    let mut answers = Vec::new();
+    for message in all {
+        let bytes = message.to_vec().unwrap();
+        connection.write_u16(bytes.len().try_into().unwrap()).await.unwrap();
+        connection.write_all(&bytes).await.unwrap();
+        let Ok(length) = connection.read_u16().await else { return answers };
+        let mut answer = vec![0; length.into()];
+        connection.read_exact(&mut answer).await.unwrap();
+        answers.push(Message::from_vec(&answer).unwrap());
+    }
+    answers
+}

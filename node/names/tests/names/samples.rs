@@ -1,0 +1,91 @@
+//! A home with a Service of each kind, and what a name server knows of it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mercato_names::{Knowledge, Zone};
+use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::names::{
+    LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+};
+
+pub(crate) const LEASE: ContractId = NegotiationId([1; 16]);
+pub(crate) const OTHER: ContractId = NegotiationId([2; 16]);
+pub(crate) const CLOSED: ContractId = NegotiationId([3; 16]);
+/// Of this one nothing was said yet.
+pub(crate) const UNKNOWN: ContractId = NegotiationId([4; 16]);
+
+pub(crate) fn at(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn port(name: &str, is_udp: bool, port: u32) -> NamedPort {
+    NamedPort { name: name.into(), is_udp, port }
+}
+
+fn endpoint(address: &str, hostname: &str) -> NamedEndpoint {
+    NamedEndpoint { address: at(address), hostname: hostname.into() }
+}
+
+fn service(name: &str) -> ServiceNames {
+    ServiceNames { name: name.into(), ..ServiceNames::default() }
+}
+
+/// What Rome has: `shop` with Services of all kinds, and `bank` with one.
+pub(crate) fn rome() -> LeaseNames {
+    let web = ServiceNames {
+        addresses: vec![at("10.96.0.7")],
+        ports: vec![port("http", false, 80), port("quic", true, 443), port("", false, 81)],
+        ..service("web")
+    };
+    let slice = SliceNames {
+        ports: vec![port("sql", false, 5_432)],
+        endpoints: vec![endpoint("10.201.3.7", "db-0"), endpoint("10.201.3.8", "")],
+    };
+    let six = SliceNames { ports: vec![], endpoints: vec![endpoint("fd4d::7", "db-0")] };
+    let members = ServiceNames { slices: vec![slice, six], ..service("members") };
+    let external = ServiceNames { external: Some("db.example.org".into()), ..service("outside") };
+    let inner =
+        ServiceNames { external: Some("web.shop.svc.rome.example".into()), ..service("inner") };
+    let looped = |name: &str, to: &str| ServiceNames {
+        external: Some(format!("{to}.shop.svc.rome.example")),
+        ..service(name)
+    };
+    let shop = vec![
+        web,
+        members,
+        external,
+        inner,
+        looped("one", "two"),
+        looped("two", "one"),
+        service("nobody"),
+    ];
+    let api = ServiceNames { addresses: vec![at("10.96.0.8")], ..service("api") };
+    let namespace = |home: &str, services| NamespaceNames { home: home.into(), services };
+    LeaseNames {
+        lease: LEASE,
+        domains: vec!["rome.example".into()],
+        is_part: false,
+        forwards: true,
+        namespaces: vec![namespace("shop", shop), namespace("bank", vec![api])],
+    }
+}
+
+/// Another home, with the usual domain.
+pub(crate) fn turin() -> LeaseNames {
+    let secret = ServiceNames { addresses: vec![at("10.96.0.9")], ..service("secret") };
+    let namespaces = vec![NamespaceNames { home: "vault".into(), services: vec![secret] }];
+    LeaseNames { lease: OTHER, domains: vec!["cluster.local".into()], namespaces, ..rome() }
+}
+
+pub(crate) fn knowledge() -> Knowledge {
+    let closed = LeaseNames { lease: CLOSED, forwards: false, ..rome() };
+    let zone = |of: &LeaseNames| (of.lease, Arc::new(Zone::new(of)));
+    Knowledge {
+        domain: "milan.example".into(),
+        servers: vec![],
+        guests: BTreeMap::new(),
+        zones: [zone(&rome()), zone(&turin()), zone(&closed)].into(),
+    }
+}

@@ -1,0 +1,212 @@
+//! Each name that there may be, and what becomes of it.
+
+use std::sync::Arc;
+
+use hickory_proto::rr::{Name, RData, RecordType};
+use mercato_names::{Answer, Zone};
+use mercato_protocol::names::LeaseNames;
+
+use crate::samples::*;
+
+/// An answer as a line.
+fn shown(answer: Answer) -> String {
+    let record = |data: &RData| data.to_string();
+    match answer {
+        Answer::Records(all) => {
+            let mut all: Vec<_> = all.iter().map(record).collect();
+            all.sort();
+            all.join(", ")
+        }
+        Answer::Alias(name) => format!("is {name}"),
+        Answer::NoData(_) => "no data".into(),
+        Answer::NoName(_) => "no name".into(),
+        Answer::NotYet => "not yet".into(),
+        Answer::Elsewhere => "elsewhere".into(),
+        Answer::Refused => "refused".into(),
+    }
+}
+
+fn asked(lease: mercato_protocol::id::ContractId, name: &str, of: RecordType) -> String {
+    let name = Name::from_ascii(name).unwrap();
+    shown(knowledge().answer(lease, &name, of, 0))
+}
+
+use RecordType::{A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT};
+
+#[test]
+fn every_kind_of_name_of_home_is_answered() {
+    let web = "web.shop.svc.rome.example.";
+    let table: &[(&str, RecordType, &str)] = &[
+        // A Service with an address.
+        (web, A, "10.96.0.7"),
+        (web, AAAA, "no data"),
+        (web, MX, "no data"),
+        (web, CNAME, "no data"),
+        ("WEB.Shop.sVc.rOmE.eXample.", A, "10.96.0.7"),
+        ("_http._tcp.web.shop.svc.rome.example.", SRV, "0 100 80 web.shop.svc.rome.example."),
+        ("_quic._udp.web.shop.svc.rome.example.", SRV, "0 100 443 web.shop.svc.rome.example."),
+        ("_http._tcp.web.shop.svc.rome.example.", A, "no data"),
+        ("_http._udp.web.shop.svc.rome.example.", SRV, "no name"),
+        ("_none._tcp.web.shop.svc.rome.example.", SRV, "no name"),
+        ("_._tcp.web.shop.svc.rome.example.", SRV, "no name"),
+        ("http._tcp.web.shop.svc.rome.example.", SRV, "no name"),
+        ("_tcp.web.shop.svc.rome.example.", SRV, "no data"),
+        ("_sctp.web.shop.svc.rome.example.", SRV, "no name"),
+        ("any.web.shop.svc.rome.example.", A, "no name"),
+        // One that is headless.
+        ("members.shop.svc.rome.example.", A, "10.201.3.7, 10.201.3.8"),
+        ("members.shop.svc.rome.example.", AAAA, "fd4d::7"),
+        ("db-0.members.shop.svc.rome.example.", A, "10.201.3.7"),
+        ("db-0.members.shop.svc.rome.example.", AAAA, "fd4d::7"),
+        ("db-1.members.shop.svc.rome.example.", A, "no name"),
+        ("10-201-3-8.members.shop.svc.rome.example.", A, "10.201.3.8"),
+        ("10-201-3-7.members.shop.svc.rome.example.", A, "no name"),
+        (
+            "_sql._tcp.members.shop.svc.rome.example.",
+            SRV,
+            "0 50 5432 10-201-3-8.members.shop.svc.rome.example., \
+             0 50 5432 db-0.members.shop.svc.rome.example.",
+        ),
+        ("a.db-0.members.shop.svc.rome.example.", A, "no name"),
+        ("nobody.shop.svc.rome.example.", A, "no data"),
+        // Names that stand for others.
+        ("outside.shop.svc.rome.example.", A, "is db.example.org."),
+        ("inner.shop.svc.rome.example.", AAAA, "is web.shop.svc.rome.example."),
+        // What is above.
+        ("shop.svc.rome.example.", A, "no data"),
+        ("svc.rome.example.", A, "no data"),
+        ("rome.example.", A, "no data"),
+        ("rome.example.", NS, "no data"),
+        ("rome.example.", SOA, "ns.dns.rome.example. hostmaster.rome.example. 1 7200 1800 86400 5"),
+        ("dns-version.rome.example.", TXT, "1.1.0"),
+        ("dns-version.rome.example.", A, "no data"),
+        // Of other namespaces there is nothing.
+        ("api.bank.svc.rome.example.", A, "10.96.0.8"),
+        ("api.shop.svc.rome.example.", A, "no name"),
+        ("kubernetes.default.svc.rome.example.", A, "no name"),
+        ("default.svc.rome.example.", A, "no name"),
+        ("10-42-0-7.shop.pod.rome.example.", A, "no name"),
+        ("pod.rome.example.", A, "no name"),
+        ("web.shop.rome.example.", A, "no name"),
+        // Addresses.
+        ("7.0.96.10.in-addr.arpa.", PTR, "web.shop.svc.rome.example."),
+        ("7.3.201.10.in-addr.arpa.", PTR, "db-0.members.shop.svc.rome.example."),
+        ("7.0.96.10.IN-ADDR.ARPA.", PTR, "web.shop.svc.rome.example."),
+        ("7.0.96.10.in-addr.arpa.", A, "no data"),
+    ];
+    for (name, of, expected) in table {
+        assert_eq!(asked(LEASE, name, *of), *expected, "{name} {of}");
+    }
+}
+
+#[test]
+fn what_is_not_theirs_is_not_there() {
+    let table: &[(&str, RecordType, &str)] = &[
+        // Of this cluster, and of another's home.
+        ("secret.vault.svc.cluster.local.", A, "no name"),
+        ("kube-dns.kube-system.svc.cluster.local.", A, "no name"),
+        ("api.bank.svc.milan.example.", A, "no name"),
+        ("milan.example.", SOA, "no name"),
+        ("cluster.local.", A, "no name"),
+        // Addresses of theirs, of nobody here, and of nobody on the Internet.
+        ("9.0.96.10.in-addr.arpa.", PTR, "no name"),
+        ("1.0.42.10.in-addr.arpa.", PTR, "no name"),
+        ("1.1.168.192.in-addr.arpa.", PTR, "no name"),
+        ("1.2.64.100.in-addr.arpa.", PTR, "no name"),
+        ("1.0.254.169.in-addr.arpa.", PTR, "no name"),
+        ("10.in-addr.arpa.", NS, "no name"),
+        ("07.0.96.10.in-addr.arpa.", PTR, "no name"),
+        ("1.7.0.96.10.in-addr.arpa.", PTR, "no name"),
+        ("8.8.8.8.in-addr.arpa.", PTR, "elsewhere"),
+        (
+            "7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.4.d.f.ip6.arpa.",
+            PTR,
+            "db-0.members.shop.svc.rome.example.",
+        ),
+        (
+            "8.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.4.d.f.ip6.arpa.",
+            PTR,
+            "no name",
+        ),
+        // Names that mean something near a provider alone.
+        ("web.", A, "no name"),
+        ("org.", NS, "elsewhere"),
+        (".", NS, "refused"),
+        ("printer.local.", A, "no name"),
+        ("metadata.google.internal.", A, "no name"),
+        ("localhost.", A, "no name"),
+        // All else is asked elsewhere.
+        ("example.org.", A, "elsewhere"),
+        ("_dmarc.example.org.", TXT, "elsewhere"),
+        ("notrome.example.", A, "elsewhere"),
+        ("xcluster.local.example.", A, "elsewhere"),
+    ];
+    for (name, of, expected) in table {
+        assert_eq!(asked(LEASE, name, *of), *expected, "{name} {of}");
+    }
+    assert_eq!(asked(OTHER, "secret.vault.svc.cluster.local.", A), "10.96.0.9");
+    assert_eq!(asked(OTHER, "web.shop.svc.rome.example.", A), "no name");
+    assert_eq!(asked(CLOSED, "web.shop.svc.rome.example.", A), "10.96.0.7");
+    assert_eq!(asked(CLOSED, "example.org.", A), "refused");
+    for name in ["web.shop.svc.rome.example.", "example.org.", "7.0.96.10.in-addr.arpa."] {
+        assert_eq!(asked(UNKNOWN, name, A), "not yet", "{name}");
+    }
+}
+
+#[test]
+fn tricks_lead_nowhere() {
+    let longest = "a".repeat(63);
+    let all: &[&[&str]] = &[
+        &["*", "shop"],
+        &["*"],
+        &["web.shop"],
+        &["we\0b", "shop"],
+        &["web ", "shop"],
+        &["wéb", "shop"],
+        &["-", "shop"],
+        &[&longest, "shop"],
+        &[&longest, &longest, &longest, "shop"],
+        &["svc"],
+        &["web", "shop", "svc"],
+        &["web", "shop", "svc", "rome", "example"],
+    ];
+    let asked = |labels: &[&str], of| {
+        let labels = labels.iter().map(|label| label.as_bytes());
+        shown(knowledge().answer(LEASE, &Name::from_labels(labels).unwrap(), of, 0))
+    };
+    for before in all {
+        for of in [A, SRV, PTR] {
+            let labels = [before, &["svc", "rome", "example"][..]].concat();
+            assert_eq!(asked(&labels, of), "no name", "{labels:?}");
+        }
+    }
+    // A dot within a label is no end of one.
+    for labels in
+        [&["web", "shop", "svc.rome.example"][..], &["web", "shop", "svc", "rome.example"]]
+    {
+        assert_eq!(asked(labels, A), "no name", "{labels:?}");
+    }
+}
+
+#[test]
+fn where_names_are_left_out_nobody_says_that_there_is_none() {
+    let said = LeaseNames { is_part: true, ..rome() };
+    let mut knowledge = knowledge();
+    knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
+    let asked = |name: &str| shown(knowledge.answer(LEASE, &Name::from_ascii(name).unwrap(), A, 0));
+    assert_eq!(asked("web.shop.svc.rome.example."), "10.96.0.7");
+    assert_eq!(asked("late.shop.svc.rome.example."), "not yet");
+    // As a resolver asks for a name of the Internet, with each domain in turn.
+    assert_eq!(asked("example.org.shop.svc.rome.example."), "no name");
+    assert_eq!(asked("example.org.svc.rome.example."), "no name");
+}
+
+#[test]
+fn the_first_of_several_is_another_each_time() {
+    let name = Name::from_ascii("members.shop.svc.rome.example.").unwrap();
+    let first = |turn| match knowledge().answer(LEASE, &name, A, turn) {
+        Answer::Records(all) => all[0].to_string(),
+        other => shown(other),
+    };
+    assert_eq!([first(0), first(1), first(2)], ["10.201.3.7", "10.201.3.8", "10.201.3.7"]);
+}

@@ -1,0 +1,79 @@
+//! How a guest finds names: by home's search list and options, at the provider's name server for
+//! guests, which knows home's names (`node/names/`).
+
+use std::net::IpAddr;
+
+use mercato_protocol::names::is_domain;
+use serde_json::{Value, json};
+
+use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME};
+
+/// A resolver of the guest's asks twice, a second each time: a node's name server is near, and one that
+/// is just being replaced is back by then.
+const OPTIONS: [(&str, &str); 2] = [("timeout", "1"), ("attempts", "2")];
+/// As Kubernetes has it with the names of a cluster (`ndots`).
+const DOTS: (&str, &str) = ("ndots", "5");
+
+/// Says with a pod what home calls its cluster.
+pub(super) fn say_domain(pod: &mut Value, domain: &str) {
+    if let Some(metadata) = pod["metadata"].as_object_mut() {
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if annotations.is_null() {
+            *annotations = json!({});
+        }
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(CLUSTER_DOMAIN.to_owned(), json!(domain));
+        }
+    }
+}
+
+/// What home calls its cluster, taken out of a pod that it has sent; none: it has said nothing.
+pub(super) fn take_domain(pod: &mut Value) -> Option<String> {
+    let annotations = pod["metadata"].get_mut("annotations")?.as_object_mut()?;
+    let domain = annotations.remove(CLUSTER_DOMAIN)?;
+    domain.as_str().filter(|domain| is_domain(domain)).map(str::to_owned)
+}
+
+/// The name that a Service stands for, as home has sent it; none: it stands for none.
+pub(super) fn external(service: &Value) -> Option<&str> {
+    let name = service["metadata"]["annotations"][EXTERNAL_NAME].as_str()?;
+    Some(name).filter(|name| is_domain(name))
+}
+
+/// The `dnsConfig` of a guest of this namespace of home, which is called so there: what its resolver
+/// has at home, but that it asks this server alone. Whichever servers home names are addresses of
+/// home, and over there somebody else's.
+pub(super) fn dns_config(home: &Value, namespace: &str, domain: &str, server: IpAddr) -> Value {
+    let spec = &home["spec"];
+    let is_of_cluster = !matches!(spec["dnsPolicy"].as_str(), Some("Default" | "None"));
+    let (mut searches, mut options) = (Vec::new(), Vec::from(OPTIONS.map(option)));
+    if is_of_cluster {
+        let of_namespace = format!("{namespace}.svc.{domain}");
+        searches.extend([of_namespace, format!("svc.{domain}"), domain.to_owned()]);
+        options.push(option(DOTS));
+    }
+    let own = &spec["dnsConfig"];
+    for search in own["searches"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !searches.iter().any(|known| known == search) {
+            searches.push(search.to_owned());
+        }
+    }
+    for own in own["options"].as_array().into_iter().flatten() {
+        let Some(name) = own["name"].as_str() else { continue };
+        options.retain(|known| known["name"] != name);
+        let mut option = json!({ "name": name });
+        if let Some(value) = own["value"].as_str() {
+            option["value"] = json!(value);
+        }
+        options.push(option);
+    }
+    let mut config = json!({ "nameservers": [server], "options": options });
+    if !searches.is_empty() {
+        config["searches"] = json!(searches);
+    }
+    config
+}
+
+fn option((name, value): (&str, &str)) -> Value {
+    json!({ "name": name, "value": value })
+}

@@ -1,0 +1,174 @@
+//! Home's names for the guests on this node: told by what the daemon has said last, also while it is
+//! away.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mercato_kubelet::{Repeated, warn_once};
+use mercato_names::{Bounds, Knowledge, NameServer, Zone};
+use mercato_protocol::id::ContractId;
+use mercato_protocol::limits::NODE_LEASES;
+use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::Snapshot;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::force::Heard;
+use super::machine::Machine;
+use crate::limits;
+
+/// The names of each lease, as they were said last.
+pub(super) type Zones = BTreeMap<ContractId, Arc<Zone>>;
+
+/// Takes the names of one lease.
+pub(super) fn take(zones: &watch::Sender<Zones>, names: &LeaseNames) {
+    zones.send_modify(|zones| {
+        if zones.len() < NODE_LEASES || zones.contains_key(&names.lease) {
+            zones.insert(names.lease, Arc::new(Zone::new(names)));
+        }
+    });
+}
+
+/// Forgets the names of leases that a snapshot does not have.
+pub(super) fn retain(zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) {
+    let leases = snapshot.map_or(&[][..], |snapshot| &snapshot.leases);
+    let is_there = |id: &ContractId| leases.iter().any(|lease| lease.lease.as_ref() == Some(id));
+    zones.send_if_modified(|zones| {
+        let before = zones.len();
+        zones.retain(|id, _| is_there(id));
+        zones.len() != before
+    });
+}
+
+/// Tells guests names for as long as anything may be said.
+pub(super) async fn serve(
+    machine: Arc<impl Machine>,
+    mut heard: watch::Receiver<Option<Heard>>,
+    mut zones: watch::Receiver<Zones>,
+) {
+    let (mut server, mut failing) = (None::<NameServer>, Repeated::default());
+    loop {
+        let now = heard.borrow_and_update().clone();
+        let all = zones.borrow_and_update().clone();
+        let mut pause = limits::FOLLOW_LOOK;
+        match now.and_then(|heard| wanted(&heard, all, machine.now_ms())) {
+            None => server = None,
+            Some(Wanted { at, knowledge, left }) => {
+                pause = left.min(pause);
+                if server.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
+                    server = None;
+                }
+                if server.is_none() {
+                    match NameServer::start(at, Bounds::default()).await {
+                        Ok(started) => {
+                            failing.is_over();
+                            server = Some(started);
+                        }
+                        // The address comes with the rest, a moment later.
+                        Err(error) => {
+                            pause = limits::NAMES_AGAIN;
+                            let what = "guests on this node are told no names yet";
+                            warn_once!(failing, error; address = %at, "{what}");
+                        }
+                    }
+                }
+                if let Some(server) = &server {
+                    server.know(knowledge);
+                }
+            }
+        }
+        tokio::select! {
+            changed = heard.changed() => if changed.is_err() { return },
+            changed = zones.changed() => if changed.is_err() { return },
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Where guests are told names, by what, and how long that holds.
+struct Wanted {
+    at: SocketAddr,
+    knowledge: Knowledge,
+    left: Duration,
+}
+
+/// None: no guest is told any here.
+fn wanted(heard: &Heard, zones: Zones, now_ms: u64) -> Option<Wanted> {
+    let snapshot = heard.snapshot.as_ref()?;
+    let names = snapshot.way.as_ref()?.names.as_ref()?;
+    let (mut guests, mut left) = (BTreeMap::new(), Duration::MAX);
+    for lease in &snapshot.leases {
+        let end_ms = heard.at_ms.saturating_add(lease.left_ms);
+        let Some(id) = lease.lease.filter(|_| end_ms > now_ms) else { continue };
+        left = left.min(Duration::from_millis(end_ms - now_ms));
+        guests.extend(lease.askers.iter().map(|guest| (*guest, id)));
+    }
+    let server = |address: &IpAddr| SocketAddr::new(*address, limits::NAMES_PORT);
+    let servers = names.servers.iter().map(server).collect();
+    let knowledge = Knowledge { domain: names.domain.clone(), servers, guests, zones };
+    Some(Wanted { at: server(&names.address), knowledge, left })
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::node::{NodeLease, NodeNames, NodeWay};
+
+    use super::super::testing::{lease, snapshot, way};
+    use super::*;
+
+    const LEASE: ContractId = NegotiationId([5; 16]);
+    const OTHER: ContractId = NegotiationId([6; 16]);
+
+    fn names(lease: ContractId) -> LeaseNames {
+        let domains = vec!["rome.example".to_owned()];
+        LeaseNames { lease, domains, is_part: false, forwards: true, namespaces: vec![] }
+    }
+
+    fn heard(leases: Vec<NodeLease>) -> Heard {
+        let of = NodeNames {
+            address: "10.207.255.254".parse().unwrap(),
+            domain: "cluster.local".into(),
+            servers: vec!["192.0.2.53".parse().unwrap()],
+        };
+        let way = Some(NodeWay { names: Some(of), ..way() });
+        let snapshot = Snapshot { way, ..snapshot(3, leases) };
+        Heard { connection: 1, at_ms: 1_000, snapshot: Some(snapshot) }
+    }
+
+    fn asking(left_ms: u64, id: ContractId, guest: &str) -> NodeLease {
+        let askers = vec![guest.parse().unwrap()];
+        NodeLease { guests: true, lease: Some(id), askers, ..lease(left_ms, &[], &[]) }
+    }
+
+    #[test]
+    fn guests_of_leases_in_force_are_told_names_where_the_way_says() {
+        let said = heard(vec![asking(500, LEASE, "10.42.0.7"), asking(900, OTHER, "10.42.0.8")]);
+        let at = |now_ms| wanted(&said, Zones::new(), now_ms).unwrap();
+        let both = at(1_100);
+        assert_eq!(both.at, "10.207.255.254:53".parse().unwrap());
+        assert_eq!(both.knowledge.servers, ["192.0.2.53:53".parse().unwrap()]);
+        assert_eq!((both.knowledge.guests.len(), both.left), (2, Duration::from_millis(400)));
+        let one = at(1_500).knowledge.guests;
+        assert_eq!(one, [("10.42.0.8".parse().unwrap(), OTHER)].into(), "one has ended");
+        let none = Heard { snapshot: None, ..said.clone() };
+        assert!(wanted(&none, Zones::new(), 0).is_none());
+        let plain = Heard { snapshot: Some(snapshot(4, vec![])), ..said };
+        assert!(wanted(&plain, Zones::new(), 0).is_none(), "the way says nothing of names");
+    }
+
+    #[test]
+    fn names_go_with_their_lease() {
+        let (zones, known) = watch::channel(Zones::new());
+        for id in [LEASE, OTHER] {
+            take(&zones, &names(id));
+        }
+        let said = heard(vec![asking(500, LEASE, "10.42.0.7")]);
+        retain(&zones, said.snapshot.as_ref());
+        assert_eq!(known.borrow().keys().copied().collect::<Vec<_>>(), [LEASE]);
+        retain(&zones, None);
+        assert!(known.borrow().is_empty());
+    }
+}

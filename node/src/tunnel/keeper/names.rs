@@ -1,0 +1,140 @@
+//! Home's names for guests: this machine tells its own guests, and whoever makes guests hears where
+//! they are told.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use mercato_broker::Side;
+use mercato_kubelet::{Repeated, warn_once};
+use mercato_names::{Bounds, Knowledge, NameServer, Zone};
+use mercato_protocol::id::ContractId;
+use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::NodeNames;
+use mercato_protocol::tunnel::name_server;
+
+use crate::driver::clock::wall_ms;
+use crate::kubernetes::{NameServerAt, PodPlace};
+use crate::limits;
+use crate::tunnel::ground::Ground;
+use crate::tunnel::nodes::Nodes;
+use crate::tunnel::words::Said;
+
+/// What this machine tells its own guests.
+#[derive(Default)]
+pub(super) struct OwnNames {
+    server: Option<NameServer>,
+    known: Knowledge,
+    /// The zones of names that were said, so that each is made once.
+    zones: BTreeMap<ContractId, (Arc<LeaseNames>, Arc<Zone>)>,
+    failing: Repeated,
+    /// Why it cannot, by now.
+    fails: bool,
+    /// Since when not all nodes can any more, for now.
+    lost_since: Option<Instant>,
+}
+
+/// What all nodes need to tell guests names; none: they tell none.
+pub(super) fn of_nodes(ground: &Ground) -> Option<NodeNames> {
+    let settings = ground.gateway().ok()?;
+    let address = name_server(settings.pool)?;
+    let (domain, servers) = (settings.names.domain.clone(), settings.names.servers.clone());
+    Some(NodeNames { address, domain, servers })
+}
+
+/// The guests of leases that are in force, each with its own address and its contract.
+pub(super) fn askers<'a>(
+    pods: &'a [PodPlace],
+    said: &'a Said,
+) -> impl Iterator<Item = (&'a PodPlace, IpAddr, ContractId)> {
+    let now_ms = wall_ms();
+    let is_in_force = move |id: &ContractId| {
+        let lease = said.leases.get(id);
+        lease.is_some_and(|it| it.side == Side::Provider && it.until_ms > now_ms)
+    };
+    let guests = pods.iter().filter_map(move |pod| {
+        let id = pod.contract.filter(is_in_force)?;
+        Some((pod, pod.address.filter(IpAddr::is_ipv4)?, id))
+    });
+    guests
+}
+
+impl OwnNames {
+    /// Answers there from now on, by what is known; none: nobody is answered here.
+    pub(super) async fn mind(
+        &mut self,
+        of_nodes: Option<&NodeNames>,
+        pods: &[PodPlace],
+        nodes: &Nodes,
+        said: &Said,
+    ) {
+        let Some(of_nodes) = of_nodes else {
+            *self = Self::default();
+            return;
+        };
+        let at = SocketAddr::new(of_nodes.address, limits::NAMES_PORT);
+        if self.server.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
+            self.server = None;
+        }
+        if self.server.is_none() {
+            match NameServer::start(at, Bounds::default()).await {
+                Ok(server) => {
+                    self.failing.is_over();
+                    (self.server, self.known) = (Some(server), Knowledge::default());
+                }
+                Err(error) => {
+                    let what = "guests on this node are told no names";
+                    warn_once!(self.failing, error; address = %at, "{what}");
+                }
+            }
+            self.fails = self.server.is_none();
+        }
+        let own = askers(pods, said).filter(|(pod, ..)| nodes.is_own(&pod.node));
+        let guests: BTreeMap<IpAddr, ContractId> =
+            own.map(|(_, address, id)| (address, id)).collect();
+        self.zones.retain(|id, _| said.names.contains_key(id));
+        for (id, names) in &said.names {
+            if self.zones.get(id).is_none_or(|(before, _)| before != names) {
+                self.zones.insert(*id, (names.clone(), Arc::new(Zone::new(names))));
+            }
+        }
+        let zones = self.zones.iter().map(|(id, (_, zone))| (*id, zone.clone())).collect();
+        let server = |address: &IpAddr| SocketAddr::new(*address, limits::NAMES_PORT);
+        let servers = of_nodes.servers.iter().map(server).collect();
+        let now = Knowledge { domain: of_nodes.domain.clone(), servers, guests, zones };
+        if let Some(server) = self.server.as_ref().filter(|_| self.known != now) {
+            server.know(now.clone());
+            self.known = now;
+        }
+    }
+
+    /// Where guests are told names, if this is so on each node. One that is away for a moment goes on
+    /// by what it knows.
+    pub(super) fn word(
+        &mut self,
+        of_nodes: Option<&NodeNames>,
+        nodes: &Nodes,
+        before: NameServerAt,
+    ) -> NameServerAt {
+        let Some(of_nodes) = of_nodes else { return NameServerAt::Nowhere };
+        let there = NameServerAt::There(of_nodes.address);
+        let own = if self.fails { Some(false) } else { self.server.as_ref().map(|_| true) };
+        let all = match (own, nodes.are_led()) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (None, _) | (_, None) => None,
+            (Some(true), Some(true)) => Some(true),
+        };
+        if all == Some(true) {
+            self.lost_since = None;
+            return there;
+        }
+        let since = *self.lost_since.get_or_insert_with(Instant::now);
+        match all {
+            _ if before == there && since.elapsed() < limits::NODE_AWAY => there,
+            Some(_) => NameServerAt::Nowhere,
+            None if before == there => NameServerAt::Nowhere,
+            None => NameServerAt::NotYet,
+        }
+    }
+}

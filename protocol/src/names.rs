@@ -1,0 +1,226 @@
+//! The names of a lease's home, as its guests at the provider resolve them: what the daemon of a
+//! cluster says to a node that has guests. What is answered by them is `node/names/`.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{CodecError, at_most, ensure, wire_map};
+use crate::id::ContractId;
+use crate::limits;
+
+/// All names that the guests of a lease have; it takes the place of what was said of the lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseNames {
+    /// Which lease.
+    pub lease: ContractId,
+    /// What home calls its cluster (`cluster.local`), lower case, without a dot at the end; none is
+    /// known yet, or several while home changes it.
+    pub domains: Vec<String>,
+    /// Whether some names are left out, since there are too many: nobody may say then that there is
+    /// no such name.
+    pub is_part: bool,
+    /// Whether what is not among them is asked elsewhere: guests of a contract that isolates them
+    /// reach nobody else.
+    pub forwards: bool,
+    /// The offloaded namespaces.
+    pub namespaces: Vec<NamespaceNames>,
+}
+
+/// The names of one namespace of home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceNames {
+    /// What it is called at home.
+    pub home: String,
+    /// Its Services.
+    pub services: Vec<ServiceNames>,
+}
+
+/// The names of one Service. It has addresses, or endpoints, or is another name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceNames {
+    /// What it is called.
+    pub name: String,
+    /// Its addresses where the guests are; none, where it is headless.
+    pub addresses: Vec<IpAddr>,
+    /// Its ports, as clients call them.
+    pub ports: Vec<NamedPort>,
+    /// The endpoints of one that is headless, slice by slice.
+    pub slices: Vec<SliceNames>,
+    /// The name that it stands for (`ExternalName`).
+    pub external: Option<String>,
+}
+
+/// Some endpoints that have the same ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SliceNames {
+    /// Their ports, as the endpoints have them.
+    pub ports: Vec<NamedPort>,
+    /// Those that are to be found: the ready ones, or all, as the Service says.
+    pub endpoints: Vec<NamedEndpoint>,
+}
+
+/// A port that may be looked up by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedPort {
+    /// What it is called; nothing: it is found by no name.
+    pub name: String,
+    /// Whether it is one of UDP; else it is of TCP.
+    pub is_udp: bool,
+    /// From 1 to 65,535.
+    pub port: u32,
+}
+
+/// An endpoint, as guests know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedEndpoint {
+    /// Where it is.
+    pub address: IpAddr,
+    /// What it is called below its Service; nothing: it has no name of its own.
+    pub hostname: String,
+}
+
+impl LeaseNames {
+    /// How much there is of it.
+    pub fn count(&self) -> NamesCount {
+        let mut count = NamesCount::default();
+        let services = self.namespaces.iter().flat_map(|namespace| &namespace.services);
+        services.for_each(|service| count.add(service));
+        count
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), CodecError> {
+        at_most("domains", self.domains.len(), limits::NAMES_DOMAINS)?;
+        at_most("namespaces", self.namespaces.len(), limits::NAMES_NAMESPACES)?;
+        self.count().check()?;
+        self.domains.iter().try_for_each(|domain| ensure(is_domain(domain), "no domain"))?;
+        self.namespaces.iter().try_for_each(|namespace| {
+            ensure(is_label(&namespace.home), "no name of a namespace")?;
+            namespace.services.iter().try_for_each(ServiceNames::validate)
+        })
+    }
+}
+
+/// How many things there are in names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamesCount {
+    services: usize,
+    ports: usize,
+    endpoints: usize,
+}
+
+impl NamesCount {
+    /// With those of a further Service.
+    pub fn add(&mut self, service: &ServiceNames) {
+        self.services += 1;
+        self.ports += service.ports.len() + service.addresses.len();
+        for slice in &service.slices {
+            // A slice without anything in it takes room as well.
+            self.ports += slice.ports.len() + 1;
+            self.endpoints += slice.endpoints.len();
+        }
+    }
+
+    /// Whether a message has room for so much.
+    pub fn fits(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    fn check(&self) -> Result<(), CodecError> {
+        at_most("Services with names", self.services, limits::NAMES_SERVICES)?;
+        at_most("ports of names", self.ports, limits::NAMES_PORTS)?;
+        at_most("endpoints with names", self.endpoints, limits::NAMES_ENDPOINTS)
+    }
+}
+
+impl ServiceNames {
+    /// Whether a message can say it.
+    pub fn is_valid(&self) -> bool {
+        self.validate().is_ok()
+    }
+
+    fn validate(&self) -> Result<(), CodecError> {
+        ensure(is_label(&self.name), "no name of a Service")?;
+        let external = self.external.as_ref();
+        ensure(external.is_none_or(|name| is_domain(name)), "no name that another stands for")?;
+        let has_more = !self.addresses.is_empty() || !self.slices.is_empty();
+        ensure(external.is_none() || !has_more, "a name that stands for another, with addresses")?;
+        self.ports.iter().try_for_each(NamedPort::validate)?;
+        self.slices.iter().try_for_each(|slice| {
+            slice.ports.iter().try_for_each(NamedPort::validate)?;
+            let is_named = |endpoint: &NamedEndpoint| {
+                endpoint.hostname.is_empty() || is_label(&endpoint.hostname)
+            };
+            ensure(slice.endpoints.iter().all(is_named), "no name of an endpoint")
+        })
+    }
+}
+
+impl NamedPort {
+    fn validate(&self) -> Result<(), CodecError> {
+        ensure(self.name.is_empty() || is_label(&self.name), "no name of a port")?;
+        ensure((1..=u32::from(u16::MAX)).contains(&self.port), "no such port")
+    }
+}
+
+/// Whether it is one label of a name, as Kubernetes has them (RFC 1123): no capitals, and no dot.
+pub fn is_label(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let ends = [text.as_bytes().first(), text.as_bytes().last()];
+    (1..=limits::LABEL_BYTES).contains(&text.len())
+        && text.bytes().all(plain)
+        && ends.iter().all(|end| end.is_some_and(|byte| *byte != b'-'))
+}
+
+/// Whether it is such labels with dots between them, of which a name is made.
+pub fn is_domain(text: &str) -> bool {
+    text.len() <= limits::DOMAIN_BYTES && text.split('.').all(is_part_of_domain)
+}
+
+/// Names of the Internet may have underscores, as those of services do.
+fn is_part_of_domain(text: &str) -> bool {
+    is_label(text) || text.strip_prefix('_').is_some_and(is_label)
+}
+
+wire_map!(LeaseNames {
+    1 => lease,
+    2 => domains,
+    3 => is_part,
+    4 => forwards,
+    5 => namespaces,
+});
+wire_map!(NamespaceNames { 1 => home, 2 => services });
+wire_map!(ServiceNames { 1 => name, 2 => addresses, 3 => ports, 4 => slices, 5 => external });
+wire_map!(SliceNames { 1 => ports, 2 => endpoints });
+wire_map!(NamedPort { 1 => name, 2 => is_udp, 3 => port });
+wire_map!(NamedEndpoint { 1 => address, 2 => hostname });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_labels() {
+        let longest = "a".repeat(63);
+        for good in ["web", "0", "a-b", "x1", &longest] {
+            assert!(is_label(good) && is_domain(good), "{good}");
+        }
+        let long = "a".repeat(64);
+        for bad in ["", "-a", "a-", "A", "a.b", "ä", "*", "a b", &long] {
+            assert!(!is_label(bad), "{bad}");
+        }
+        for good in ["cluster.local", "_dmarc.example.org", "k8s.alps.example"] {
+            assert!(is_domain(good), "{good}");
+        }
+        let long = format!("{longest}.{longest}.{longest}.{longest}");
+        for bad in ["", ".", "a.", ".a", "a..b", "*.a", "_.a", &long] {
+            assert!(!is_domain(bad), "{bad}");
+        }
+    }
+}
