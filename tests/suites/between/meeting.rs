@@ -130,9 +130,8 @@ impl<'a> Meeting<'a> {
             Ok(said == "PeerUnreachable")
         })
         .await?;
-        for at in 0..MILAN {
+        for (at, caller) in WEB.into_iter().enumerate().take(MILAN) {
             let address = self.service(at).await?;
-            let caller = WEB[at];
             wait::until(&format!("{caller} does without milan"), PATIENCE, || async {
                 let answers = self.called(caller, &address, FEW).await?;
                 let names: Vec<&str> = answers.keys().map(String::as_str).collect();

@@ -29,8 +29,8 @@ struct Answers {
     lost_s: Vec<u64>,
 }
 
-/// What a caller there has printed is as it should be.
-pub(crate) fn judge(caller: &str, said: &str, cut: Cut) -> Result<()> {
+/// Prints what a caller there was answered; what of it is not as it should be.
+pub(crate) fn judge(caller: &str, said: &str, cut: Cut) -> Result<Vec<String>> {
     let mut all: BTreeMap<&str, Answers> = BTreeMap::new();
     for line in said.lines() {
         let mut words = line.split(' ');
@@ -45,28 +45,37 @@ pub(crate) fn judge(caller: &str, said: &str, cut: Cut) -> Result<()> {
             _ => answers.answered += 1,
         }
     }
+    let mut wrong = Vec::new();
     for (name, places) in SERVICES {
         let answers = all.remove(name).unwrap_or_default();
-        let window = may_be_lost(caller, places, cut);
-        let lost = answers.lost_s.len();
-        ensure!(answers.answered >= LEAST, "{name} was answered {} times", answers.answered);
-        let beyond = answers
-            .lost_s
-            .iter()
-            .find(|at| window.is_none_or(|(since_s, until_s)| !(since_s..=until_s).contains(*at)));
-        ensure!(
-            beyond.is_none(),
-            "{name}: lost at {beyond:?}, of {lost} that are; they may be within {window:?}"
-        );
+        let what = format!("{name}, called from {caller}");
+        if let Err(why) = answers.is_right(may_be_lost(caller, places, cut)) {
+            wrong.push(format!("{what}: {why:#}"));
+        }
         // Otherwise nothing was cut.
         let needs = !places.contains(&caller) && places == [AWAY];
-        ensure!(!needs || lost > 0, "{name} needs the link that was cut, and lost nothing");
-        let last = answers.lost_s.last().map(|at| *at as i64 - cut.until_s as i64);
-        let last =
-            last.map_or_else(String::new, |at| format!(", the last {at} s after it was back"));
-        println!("{caller}: {name}: {} answered, {lost} lost{last}", answers.answered);
+        if needs && answers.lost_s.is_empty() {
+            wrong.push(format!("{what}: needs the link that was cut, and lost nothing"));
+        }
+        let last = answers.lost_s.last().map(|at| i128::from(*at) - i128::from(cut.until_s));
+        let last = last.map(|at| format!(", the last {at} s after the link was back"));
+        let (answered, lost) = (answers.answered, answers.lost_s.len());
+        println!("{what}: {answered} answered, {lost} lost{}", last.unwrap_or_default());
     }
-    Ok(())
+    Ok(wrong)
+}
+
+impl Answers {
+    /// Enough of them, and none lost outside of this time.
+    fn is_right(&self, window: Option<(u64, u64)>) -> Result<()> {
+        let answered = self.answered;
+        ensure!(answered >= LEAST, "answered {answered} times");
+        let is_in =
+            |at: &u64| window.is_some_and(|(since_s, until_s)| (since_s..=until_s).contains(at));
+        let beyond: Vec<_> = self.lost_s.iter().filter(|at| !is_in(at)).collect();
+        ensure!(beyond.is_empty(), "lost at {beyond:?}; they may be within {window:?}");
+        Ok(())
+    }
 }
 
 /// From when until when requests of a caller may be lost.

@@ -49,11 +49,12 @@ fn one_that_nothing_holds_back_is_ended_and_never_made_again() {
     };
     let stage = Stage::Ended(refused.clone());
     let report = Report { status: Some(Digest::of(b"pending")), stage };
-    let said = asked.says(observed(b"web", ended));
+    let said = asked.says(observed(b"web", ended.clone()));
     assert!(said.contains(&ToHome::Status { pod: pod("u1", "web"), report }), "{said:?}");
     let taken = asked.is_told(ToGuest::Taken(pod("u1", "web")));
     assert!(taken.contains(&Effect::Release(pod("u1", "web"))), "{taken:?}");
-    asked.does(Input::Written(web.clone()));
+    assert_eq!(asked.does(Input::Written(web.clone())), [], "it is let go of once");
+    assert_eq!(asked.does(observed(b"web", ended)), [], "of before");
     asked.does(Input::Gone(web.clone()));
     assert_eq!(asked.is_told(put(web)), [], "its uid has been used");
 }

@@ -171,6 +171,10 @@ mod tests {
             assert_right(&bytes);
             let layout = Layout::read(&bytes).unwrap();
             prop_assert_eq!((layout.source, layout.destination), (new_source, new_destination));
+            let at = layout.transport.start + 6;
+            prop_assert!(protocol != UDP || bytes[at..at + 2] != [0; 2], "it would be none");
+            // To all others 0 and 0xffff are the same.
+            complete_checksum(&mut bytes);
             prop_assert_eq!(bytes, packet(new_source, new_destination, protocol, &payload));
         }
 

@@ -45,6 +45,8 @@ pub(super) struct GuestPod {
     ended_at_ms: Option<u64>,
     /// Since when there has been no room for it, likewise.
     roomless_at_ms: Option<u64>,
+    /// Our finalizer was the last, and has been taken off: it is as good as gone.
+    released: bool,
     /// The grace of the deletion that was asked for.
     deleted: Option<Option<u32>>,
     /// What home was told of it on this link.
@@ -69,6 +71,7 @@ impl GuestPod {
             evicted: None,
             ended_at_ms: None,
             roomless_at_ms: None,
+            released: false,
             deleted: None,
             told: None,
             called: Called::default(),
@@ -194,7 +197,7 @@ impl GuestPod {
     pub(super) fn on_gone(&mut self, out: &mut Output<Effect>) {
         let outcome = self.outcome(false);
         self.seen = None;
-        (self.absent, self.in_doubt, self.deleted) = (true, false, None);
+        (self.absent, self.in_doubt, self.released, self.deleted) = (true, false, false, None);
         out.extend(self.map());
         if self.is_made() {
             self.over(outcome, out);
@@ -204,6 +207,7 @@ impl GuestPod {
     /// The write that was under way succeeded.
     pub(super) fn on_written(&mut self, out: &mut Output<Effect>) {
         let done = self.desired.end();
+        self.released |= matches!(done, Some(Step::Release));
         let Some(Step::Apply(digest, _) | Step::Update(digest, _)) = done else { return };
         self.desired.accept();
         let (outcome, absent) = (self.outcome(false), self.absent);

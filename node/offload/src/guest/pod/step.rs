@@ -31,7 +31,9 @@ impl GuestPod {
             (Some(Life::Made), Some((digest, seen))) => {
                 self.step_made(now, *digest, seen, around.closing)
             }
-            (Some(Life::Over(_)), Some((_, seen))) if seen.ended => Some(Step::Release),
+            (Some(Life::Over(_)), Some((_, seen))) if seen.ended => {
+                (!self.released).then_some(Step::Release)
+            }
             // It is on its way out, perhaps without our finalizer already.
             (Some(Life::Over(_)), Some((_, seen))) if seen.deleting => None,
             // It was given up before it turned out that an attempt to make it had worked.
