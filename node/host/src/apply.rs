@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::at_node::forget_at_node;
 use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
@@ -10,10 +12,10 @@ use crate::found::{Found, Link, OverlayLink};
 use crate::limits;
 use crate::netlink::{
     Change, Conversation, Device, add_address, add_endpoint, add_neighbour, add_route, add_rule,
-    add_vxlan, all_routes, change_set, own_routes, read_addresses, read_devices, read_dropping,
-    read_endpoints, read_forwarding, read_neighbours, read_packets, read_rules, remove_address,
-    remove_device, remove_endpoint, remove_neighbour, remove_packets, remove_route, remove_rule,
-    replace_packets, set_device, set_mtu, set_up,
+    add_vxlan, all_routes, change_set, forget_connections, own_routes, read_addresses,
+    read_devices, read_dropping, read_endpoints, read_forwarding, read_neighbours, read_packets,
+    read_rules, remove_address, remove_device, remove_endpoint, remove_neighbour, remove_packets,
+    remove_route, remove_rule, replace_packets, set_device, set_mtu, set_up,
 };
 use crate::networks::{Network, NetworkKind};
 use crate::packets::Table;
@@ -121,6 +123,9 @@ fn perform(
             return change_set(packets, *family, set, add, remove);
         }
         Step::RemovePackets(family) => return remove_packets(packets, *family),
+        Step::ForgetConnections { pods, pool } => {
+            return forget_connections(packets, pods, &[*pool].into());
+        }
         Step::AddRoute(route) => add_route(route),
         Step::RemoveRoute(route) => remove_route(route),
         Step::AddRule(rule) => add_rule(rule),
@@ -138,6 +143,18 @@ fn perform(
         Step::RemoveAddress { device, address } => remove_address(*device, *address),
     };
     routing.perform(change)
+}
+
+/// Has conntrack forget the connections of pods that are gone with whoever is in these networks: such a
+/// pod has not said that they are over, and it would know them for days.
+///
+/// # Errors
+/// When the kernel does not say what it knows, or refuses.
+pub fn forget(pods: &BTreeSet<IpAddr>, nets: &BTreeSet<IpNet>) -> Result<(), HostError> {
+    let kernel = Conversation::about_packets();
+    let done = kernel.and_then(|mut kernel| forget_connections(&mut kernel, pods, nets));
+    let doing = "forget the connections of pods that are gone".to_owned();
+    done.map_err(|source| HostError::Apply { doing, source })
 }
 
 /// Removes all that is ours, but for the gateway's device, which goes with the gateway, and what keeps

@@ -5,6 +5,7 @@
 //! moment, and after a crash at any of them, nothing leaves in clear.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
@@ -68,7 +69,22 @@ pub fn plan(found: &Found, wanted: &Wanted) -> Result<Vec<Step>, WantedError> {
         (Some(there), None) => steps.push(Step::RemoveDevice { device: there.link.index }),
         (None, _) => {}
     }
+    let kept: BTreeSet<IpAddr> = match &wanted.way {
+        Way::Device { elsewhere } => elsewhere.keys().copied().collect(),
+        Way::Through(_) => BTreeSet::new(),
+    };
+    steps.extend(wanted.places().filter_map(|place| forgotten(&found, place.pool, &kept)));
     Ok(steps)
+}
+
+/// Nobody else ends what the gateway has sent on for pods of other nodes that are mapped no more:
+/// conntrack would know those of a guest that is gone for days. One that is mapped again goes on, since
+/// nothing is given another source there; of pods of this node that is not so.
+fn forgotten(found: &Found, pool: IpNet, kept: &BTreeSet<IpAddr>) -> Option<Step> {
+    let sets = &found.packets.get(&Family::of_net(pool))?.sets;
+    let mapped = sets.get(Table::ELSEWHERE)?.iter();
+    let pods: BTreeSet<_> = mapped.filter(|pod| !kept.contains(pod)).copied().collect();
+    (!pods.is_empty()).then_some(Step::ForgetConnections { pods, pool })
 }
 
 /// What has to be done, in order, so that nothing of ours is left but the gateway's device: that
@@ -88,6 +104,10 @@ pub fn clean_plan(found: &Found, marks: &Marks) -> Vec<Step> {
     let rules = found.rules.iter().filter(|rule| rule.protocol == marks.protocol);
     steps.extend(rules.cloned().map(Step::RemoveRule));
     steps.extend(refusing.into_iter().map(Step::RemoveRoute));
+    let ours = found.rules.iter().filter(|rule| rule.protocol == marks.protocol);
+    let pools: BTreeSet<IpNet> = ours.filter_map(|rule| rule.to).collect();
+    let nobody = BTreeSet::new();
+    steps.extend(pools.into_iter().filter_map(|pool| forgotten(found, pool, &nobody)));
     steps.extend(found.packets.keys().map(|family| Step::RemovePackets(*family)));
     steps
 }

@@ -29,6 +29,13 @@ pub enum Step {
     },
     /// Removes the table of a family, with all that is in it.
     RemovePackets(Family),
+    /// Has conntrack forget the connections of pods with other clusters.
+    ForgetConnections {
+        /// Their addresses on the pod network, of one family.
+        pods: BTreeSet<IpAddr>,
+        /// All addresses of all clusters.
+        pool: IpNet,
+    },
     /// Makes a route, in the place of one with the same network, table and metric.
     AddRoute(Route),
     /// Removes a route of ours.
@@ -137,6 +144,9 @@ impl fmt::Display for Step {
             }
             Self::RemovePackets(family) => {
                 write!(f, "remove the nf_tables table {} {}", family.of_packets(), Table::NAME)
+            }
+            Self::ForgetConnections { pods, pool } => {
+                write!(f, "forget the connections of {} pods with {pool}", pods.len())
             }
             Self::AddRoute(route) => write!(f, "add the route {route}"),
             Self::RemoveRoute(route) => write!(f, "remove the route {route}"),

@@ -78,9 +78,18 @@ impl Conversation {
         &mut self,
         request: impl Fn() -> Message,
     ) -> Result<Vec<Vec<u8>>, KernelError> {
+        self.list_of(request, |_| true)
+    }
+
+    /// Asks for a list that may be long, and keeps of it what is wanted.
+    pub(super) fn list_of(
+        &mut self,
+        request: impl Fn() -> Message,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Vec<u8>>, KernelError> {
         for _ in 0..limits::READS {
             self.send(vec![request()])?;
-            if let Some(list) = self.read_list()? {
+            if let Some(list) = self.read_list(&is_wanted)? {
                 return Ok(list);
             }
         }
@@ -88,7 +97,10 @@ impl Conversation {
     }
 
     /// `None` when it changed while it was read.
-    fn read_list(&mut self) -> Result<Option<Vec<Vec<u8>>>, KernelError> {
+    fn read_list(
+        &mut self,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<Vec<u8>>>, KernelError> {
         let mut list = Vec::new();
         let mut is_whole = true;
         loop {
@@ -104,7 +116,8 @@ impl Conversation {
                         return Ok(is_whole.then_some(list));
                     }
                     libc::NLMSG_NOOP => {}
-                    _ => list.push(answer.payload),
+                    _ if is_wanted(&answer.payload) => list.push(answer.payload),
+                    _ => {}
                 }
             }
         }

@@ -71,6 +71,11 @@ impl Message {
         self.attribute(kind | NESTED, fill);
     }
 
+    /// Adds an attribute that has others in it, as it was read.
+    pub(super) fn put_nested(&mut self, kind: u16, value: &[u8]) {
+        self.put(kind | NESTED, value);
+    }
+
     /// The bytes, once the message has its number.
     pub(super) fn numbered(mut self, sequence: u32) -> Vec<u8> {
         let length = self.bytes.len() as u32;

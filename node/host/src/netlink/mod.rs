@@ -4,6 +4,7 @@
 //! Only what we use is written and read; attributes that are unknown, or longer than they were,
 //! are passed over: kernels add to both.
 
+mod connections;
 mod conversation;
 mod devices;
 mod entries;
@@ -16,6 +17,7 @@ mod tally;
 mod way;
 mod words;
 
+pub(crate) use self::connections::forget_connections;
 pub(crate) use self::conversation::{Change, Conversation};
 pub(crate) use self::devices::{
     Device, add_vxlan, read_device, read_devices, read_forwarding, remove_device, set_device,

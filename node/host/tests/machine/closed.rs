@@ -78,7 +78,7 @@ fn whom_it_may_is_reached(pods: &Pods) -> Result<()> {
 }
 
 /// A connection of this source, as both ends have it.
-fn connection(
+pub(crate) fn connection(
     from: &Namespace,
     source: IpAddr,
     to: &Namespace,

@@ -199,7 +199,7 @@ impl Drop for Pods {
 }
 
 /// A pod, joined to the node as `ptp` does.
-fn join(
+pub(crate) fn join(
     node: &Namespace,
     name: &str,
     pod: &Namespace,

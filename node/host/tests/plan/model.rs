@@ -67,6 +67,8 @@ fn perform(found: &mut Found, step: &Step) {
             set.extend(add);
         }
         Step::RemovePackets(family) => drop(found.packets.remove(family).unwrap()),
+        // Of packets, the model knows nothing.
+        Step::ForgetConnections { pods, .. } => assert!(!pods.is_empty()),
         Step::AddRoute(route) => add_route(found, route),
         Step::RemoveRoute(route) => assert!(found.routes.remove(route)),
         Step::AddRule(rule) => {
