@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::at_node::forget_at_node;
 use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
@@ -122,7 +124,7 @@ fn perform(
         }
         Step::RemovePackets(family) => return remove_packets(packets, *family),
         Step::ForgetConnections { pods, pool } => {
-            return forget_connections(packets, pods, *pool);
+            return forget_connections(packets, pods, &[*pool].into());
         }
         Step::AddRoute(route) => add_route(route),
         Step::RemoveRoute(route) => remove_route(route),
@@ -141,6 +143,18 @@ fn perform(
         Step::RemoveAddress { device, address } => remove_address(*device, *address),
     };
     routing.perform(change)
+}
+
+/// Has conntrack forget the connections of pods that are gone with whoever is in these networks: such a
+/// pod has not said that they are over, and it would know them for days.
+///
+/// # Errors
+/// When the kernel does not say what it knows, or refuses.
+pub fn forget(pods: &BTreeSet<IpAddr>, nets: &BTreeSet<IpNet>) -> Result<(), HostError> {
+    let kernel = Conversation::about_packets();
+    let done = kernel.and_then(|mut kernel| forget_connections(&mut kernel, pods, nets));
+    let doing = "forget the connections of pods that are gone".to_owned();
+    done.map_err(|source| HostError::Apply { doing, source })
 }
 
 /// Removes all that is ours, but for the gateway's device, which goes with the gateway, and what keeps

@@ -35,7 +35,7 @@ mod step;
 mod trial;
 mod wanted;
 
-pub use apply::{apply, clean, dropping, mtu_of, networks, read};
+pub use apply::{apply, clean, dropping, forget, mtu_of, networks, read};
 pub use at_node::{close_at_node, forget_at_node, is_closed_at_node, open_at_node};
 pub use closed::{close, close_both, is_closed, open};
 pub use dropping::{Dropping, PacketFamily};

@@ -21,6 +21,10 @@ pub(crate) const BEGINNINGS_QUIET: Duration = Duration::from_secs(60);
 /// Addresses whose connections are counted. Of a guest that is gone they may last for days; there
 /// are no more of them than addresses of this node's pods.
 pub(crate) const COUNTED: u32 = 65_536;
+/// What one closed guest asks and says of neighbours in a second, and at once: a bridge gives each of
+/// it to all pods of the node. The kernel asks for one address once a second, and a guest has few.
+pub(crate) const OF_NEIGHBOURS_A_SECOND: u32 = 64;
+pub(crate) const OF_NEIGHBOURS: u32 = 256;
 /// Ranges that are reached by the device: one for each lease.
 pub(crate) const RANGES: usize = 4_096;
 /// Nodes of a cluster: what Kubernetes is made for is 5,000, and the overlay has an entry for each.

@@ -67,21 +67,21 @@ pub fn plan(found: &Found, wanted: &Wanted) -> Result<Vec<Step>, WantedError> {
         (Some(there), None) => steps.push(Step::RemoveDevice { device: there.link.index }),
         (None, _) => {}
     }
-    let elsewhere = match &wanted.way {
+    let kept: BTreeSet<IpAddr> = match &wanted.way {
         Way::Device { elsewhere } => elsewhere.keys().copied().collect(),
         Way::Through(_) => BTreeSet::new(),
     };
-    let kept: BTreeSet<IpAddr> = wanted.pods.union(&elsewhere).copied().collect();
     steps.extend(wanted.places().filter_map(|place| forgotten(&found, place.pool, &kept)));
     Ok(steps)
 }
 
-/// Nobody else ends the connections of pods that are mapped no more: conntrack would know those of a guest
-/// that is gone for days.
+/// Nobody else ends what the gateway has sent on for pods of other nodes that are mapped no more:
+/// conntrack would know those of a guest that is gone for days. One that is mapped again goes on, since
+/// nothing is given another source there; of pods of this node that is not so.
 fn forgotten(found: &Found, pool: IpNet, kept: &BTreeSet<IpAddr>) -> Option<Step> {
     let sets = &found.packets.get(&Family::of_net(pool))?.sets;
-    let mapped = [Table::PODS, Table::ELSEWHERE].into_iter().filter_map(|set| sets.get(set));
-    let pods: BTreeSet<_> = mapped.flatten().filter(|pod| !kept.contains(pod)).copied().collect();
+    let mapped = sets.get(Table::ELSEWHERE)?.iter();
+    let pods: BTreeSet<_> = mapped.filter(|pod| !kept.contains(pod)).copied().collect();
     (!pods.is_empty()).then_some(Step::ForgetConnections { pods, pool })
 }
 

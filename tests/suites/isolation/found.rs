@@ -60,6 +60,11 @@ impl Targets {
         Ok(Self { there, home: None, guest, pods })
     }
 
+    /// The guest's own address over there.
+    pub(crate) fn guest(&self) -> IpAddr {
+        self.guest
+    }
+
     /// The address of the provider's own pod on one of its nodes, counted from 1.
     pub(crate) fn pod(&self, number: usize) -> Result<Ipv4Addr> {
         match self.pods.get(number - 1) {

@@ -8,6 +8,7 @@ mod inside;
 mod service;
 mod tries;
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -128,7 +129,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("without a program on a node nothing is sold so, and with it again");
     let unproven = Found::again(&guests, "scout", &targets).await?;
     ensure!(unproven == Found::default(), "without the program it found {unproven:?}");
-    over(&home, &provider).await?;
+    over(&home, &provider, targets.guest()).await?;
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
@@ -188,7 +189,7 @@ async fn who_lies_stays_open(turin: &Cluster, targets: &Targets) -> Result<()> {
 }
 
 /// Rome cancels, and its pods there end: what was set up for them goes everywhere.
-async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
+async fn over(home: &Daemon<'_>, provider: &Daemon<'_>, guest: IpAddr) -> Result<()> {
     home.cluster.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await?.ok()?;
     let contracts = home.json(&["contracts", "list"]).await?;
     let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
@@ -196,5 +197,17 @@ async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
     home.mercato(&cancel).await?.ok()?;
     let (near, far) = (home.cluster, provider.cluster);
     futures::try_join!(has_no_tunnel(near, 1), has_no_tunnel(far, 1), has_no_tunnel(far, 2))?;
+    for number in [1, 2] {
+        let known =
+            format!("conntrack -L 2>/dev/null | grep -F '={guest} ' | grep '=10[.]20[0-7][.]'");
+        let what = format!("conntrack of node {number} knows nobody who has called {guest}");
+        let nothing =
+            format!("left=$({known}) || true; [ -z \"$left\" ] || {{ echo \"$left\"; exit 1; }}");
+        wait::until(&what, TOLD, || async {
+            far.on_nth_machine(number, &nothing).await?;
+            Ok(true)
+        })
+        .await?;
+    }
     Ok(())
 }

@@ -19,6 +19,8 @@ const GUESTS: &str = "calls-rome";
 const FIVE_MEGABYTES: u64 = 5_000_000;
 const DATAGRAMS: u64 = 40;
 const PINGS: u64 = 3;
+/// Pods that are made to see how long one takes.
+const STARTS: usize = 10;
 /// What is looked for in packets.
 const MARKER: &str = "from-one-cluster-to-the-other";
 const DEVICE: &str = "mercato0";
@@ -163,4 +165,22 @@ async fn carried(from: Sender<'_>, to: IpAddr) -> Result<IpAddr> {
 /// Whether it is of the pool of addresses of tunnels.
 fn pooled(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(address) if address.octets()[0] == 10 && (200..208).contains(&address.octets()[1]))
+}
+
+/// How long pods take from being asked for until they are ready at home: printed, and not judged.
+pub(crate) async fn start(rome: &Cluster) -> Result<()> {
+    let user = User::new(rome, NAMESPACE).on(NODE);
+    let mut took = Vec::new();
+    for number in 1..=STARTS {
+        let (name, asked) = (format!("start-{number}"), Instant::now());
+        user.run(&name, "exec sleep 3600").await?;
+        took.push(asked.elapsed());
+        user.kubectl(&["delete", "pod", &name, "--grace-period=1"]).await?;
+    }
+    took.sort();
+    let [least, median, most] = [0, took.len() / 2, took.len() - 1].map(|nth| took[nth]);
+    println!(
+        "of {STARTS} pods the median was ready after {median:.2?} ({least:.2?} to {most:.2?})"
+    );
+    Ok(())
 }

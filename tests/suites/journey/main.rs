@@ -17,7 +17,7 @@ use mercato_tests::cluster::{Cidrs, ClusterSpec};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::image;
 use mercato_tests::step_timer::StepTimer;
-use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::suite::{self, Level, Stage, Test};
 use mercato_tests::tunnel::has_no_tunnel;
 
 fn main() -> ExitCode {
@@ -81,6 +81,10 @@ async fn journey(stage: &Stage) -> Result<()> {
     home.offload("calls", "Both").await?;
     calls::each_other(rome, turin).await.context("pods call each other")?;
     timer.step("pods have called each other");
+    if suite::level() == Level::Full {
+        calls::start(rome).await.context("pods start")?;
+        timer.step("ten pods have started, one after the other");
+    }
     calls::outlive(&home, &provider).await.context("a connection outlives the daemons")?;
     timer.step("a connection has outlived both daemons");
     calls::followed(rome, turin).await.context("pods come and go")?;

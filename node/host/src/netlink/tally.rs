@@ -73,15 +73,18 @@ pub(super) fn write(message: &mut Message, register: u32, tally: &str, bound: &B
         }
         Bound::Packets { a_second, burst } => {
             message.put_text(NAME, "limit");
-            message.nest(DATA, |message| {
-                message.put_be64(RATE, u64::from(*a_second));
-                message.put_be64(UNIT, A_SECOND);
-                message.put_be32(BURST, *burst);
-                message.put_be32(KIND, OF_PACKETS);
-                message.put_be32(LIMIT_FLAGS, OVER);
-            });
+            message.nest(DATA, |message| write_limit(message, *a_second, *burst));
         }
     });
+}
+
+/// Writes the attributes of a bound of packets.
+pub(super) fn write_limit(message: &mut Message, a_second: u32, burst: u32) {
+    message.put_be64(RATE, u64::from(a_second));
+    message.put_be64(UNIT, A_SECOND);
+    message.put_be32(BURST, burst);
+    message.put_be32(KIND, OF_PACKETS);
+    message.put_be32(LIMIT_FLAGS, OVER);
 }
 
 /// Reads them; none: it is another word than we write.
@@ -94,7 +97,7 @@ pub(super) fn read(
     let data = inner.within(DATA)?;
     let bound = match name.as_str() {
         "connlimit" => read_connections(&data),
-        "limit" => read_packets(&data),
+        "limit" => read_limit(&data).map(|(a_second, burst)| Bound::Packets { a_second, burst }),
         _ => None,
     };
     let plain = [SET, OPERATION, KEY_FROM, TIMEOUT, EXPRESSION, PAD, FLAGS];
@@ -111,11 +114,12 @@ fn read_connections(data: &Attributes<'_>) -> Option<Bound> {
     (data.be32(CONNECTIONS_FLAGS) == Some(OVER)).then_some(Bound::Connections(most))
 }
 
-fn read_packets(data: &Attributes<'_>) -> Option<Bound> {
+/// How many in a second, and how many at once.
+pub(super) fn read_limit(data: &Attributes<'_>) -> Option<(u32, u32)> {
     let a_second = u32::try_from(data.be64(RATE)?).ok()?;
     let burst = data.be32(BURST)?;
     let rest = (data.be64(UNIT)?, data.be32(KIND)?, data.be32(LIMIT_FLAGS)?);
-    (rest == (A_SECOND, OF_PACKETS, OVER)).then_some(Bound::Packets { a_second, burst })
+    (rest == (A_SECOND, OF_PACKETS, OVER)).then_some((a_second, burst))
 }
 
 /// Whose packets are counted is known for a while after the last; who has connections, until the

@@ -143,6 +143,9 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         Expression::Over(tally, bound) => {
             word(message, "dynset", |message| tally::write(message, REGISTER, tally, bound));
         }
+        Expression::Often { a_second, burst } => {
+            word(message, "limit", |message| tally::write_limit(message, *a_second, *burst));
+        }
         Expression::Count => word(message, "counter", |_| {}),
         Expression::Snat(family) => word(message, "nat", |message| {
             message.put_be32(NAT_KIND, SNAT);
@@ -223,6 +226,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
         "cmp" => read_compare(&attributes)?,
         "lookup" => read_lookup(&attributes),
         "dynset" => tally::read(&attributes, REGISTER)?,
+        "limit" => tally::read_limit(&attributes)
+            .map(|(a_second, burst)| Expression::Often { a_second, burst }),
         "counter" => Some(Expression::Count),
         "nat" => read_nat(&attributes),
         "fib" => read_fib(&attributes),
@@ -371,7 +376,8 @@ mod tests {
             Expression::Verdict(Verdict::Accept),
             Expression::Verdict(Verdict::Drop),
             Expression::Verdict(Verdict::Goto("from_device".to_owned())),
-            Expression::Other("limit".to_owned()),
+            Expression::Often { a_second: 64, burst: 256 },
+            Expression::Other("quota".to_owned()),
         ];
         for word in words {
             let mut message = Message::new(0, 0, &[]);

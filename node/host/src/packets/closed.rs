@@ -1,6 +1,6 @@
 //! What a pod's own device lets through, where the pod may reach nobody but those that are named.
 //!
-//! No rule remembers anything: a flood fills no table, and whoever is reached by a changed table
+//! No rule remembers whom: a flood fills no table, and whoever is reached by a changed table
 //! goes on as before. What is not known for what it is matches no condition, so that conditions
 //! only ever accept, and each chain drops what is left. Whoever sends may tell the kernel that
 //! something else is in a frame than its header says: both are compared.
@@ -17,6 +17,7 @@ use super::frames::{FrameBase, FrameChain, FrameTable};
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
 use crate::family::Family;
+use crate::limits;
 use crate::overlay::Mac;
 use crate::reach::Closed;
 
@@ -65,6 +66,10 @@ const ABOUT: Expression = Expression::Transport { offset: 8, bytes: 16 };
 /// Of ICMPv6, 132 to 139 as two times four: whatever is said of groups, routers and neighbours.
 const OF_THE_LINK: [u8; 2] = [0x84, 0x88];
 const FOUR_OF_THEM: u8 = 0xfc;
+
+/// What is asked and said of neighbours goes to all of them.
+const OFTEN: Expression =
+    Expression::Often { a_second: limits::OF_NEIGHBOURS_A_SECOND, burst: limits::OF_NEIGHBOURS };
 
 /// The device of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,6 +243,10 @@ fn leaving(
     let mut chains = BTreeMap::new();
     for scope in scopes {
         if scope.family == Family::V4 {
+            rules.push(drop_of(
+                "asks neighbours too often",
+                is_kind(ARP).into_iter().chain([OFTEN]),
+            ));
             let head = [ARP_HEAD, Expression::Is(ETHERNET_AND_IPV4.to_vec())];
             let sender = [ARP_SENDER_MAC, Expression::Is(mac.clone())];
             let words = is_kind(ARP).into_iter().chain(head).chain(sender);
@@ -307,7 +316,8 @@ fn to_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
         let words = [beginning.clone(), Expression::Mask(mask.into()), Expression::Is(is.into())];
         rule("on the link", words, Verdict::Accept)
     };
-    let mut rules = vec![one([0xff, 0xc0], [0xfe, 0x80]), one([0xff, 0xff], [0xff, 0x02])];
+    let often = drop_of("about neighbours too often", [OFTEN]);
+    let mut rules = vec![often, one([0xff, 0xc0], [0xfe, 0x80]), one([0xff, 0xff], [0xff, 0x02])];
     if scope.has_node() {
         let node = scope.is_in(destination(scope.family), "node");
         rules.push(rule("to the node", node, Verdict::Accept));

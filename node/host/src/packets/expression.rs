@@ -66,6 +66,13 @@ pub enum Expression {
     /// Goes on if there is more than this of the address in the register, which has a count of its
     /// own in this tally.
     Over(String, Bound),
+    /// Goes on if more packets come so far than this.
+    Often {
+        /// How many there may be in a second.
+        a_second: u32,
+        /// How many there may be at once, where there were fewer before.
+        burst: u32,
+    },
     /// Counts those that come so far. What was counted is no part of the rule.
     Count,
     /// Gives the connection the source in the register.

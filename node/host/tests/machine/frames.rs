@@ -81,6 +81,11 @@ pub(crate) fn about(kind: u8, whom: Ipv6Addr) -> Vec<u8> {
 
 /// Sends a frame by the pod's device, and tells the kernel that this is in it.
 pub(crate) fn send(at: &Namespace, said: u16, frame: Vec<u8>) -> Result<()> {
+    send_often(at, said, frame, 1)
+}
+
+/// The same so many times, as fast as it goes.
+pub(crate) fn send_often(at: &Namespace, said: u16, frame: Vec<u8>, times: u64) -> Result<()> {
     at.within(move || -> Result<()> {
         let kind = Protocol::from(i32::from(said.to_be()));
         let socket =
@@ -88,8 +93,10 @@ pub(crate) fn send(at: &Namespace, said: u16, frame: Vec<u8>) -> Result<()> {
         let mut devices = getifaddrs()?.filter(|device| device.interface_name == "eth0");
         let device = devices.find_map(|device| device.address?.as_link_addr().copied());
         bind(socket.as_raw_fd(), &device.context("no device")?)?;
-        // Whether it was dropped at once may be said, or not: it is counted.
-        let _ = socket.send(&frame);
+        for _ in 0..times {
+            // Whether it was dropped at once may be said, or not: it is counted.
+            let _ = socket.send(&frame);
+        }
         Ok(())
     })?
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, Marks, Wanted, clean, close_both, open_at_node};
+use mercato_host::{Closed, Marks, Wanted, clean, close_both, forget, open_at_node};
 
 use crate::closed::connection;
 use crate::cluster::{PATIENCE, empty_of_both, said, set_up, steps};
@@ -118,6 +118,8 @@ fn passes(ground: &Ground, lease: &Lease) -> Result<()> {
     node.ip(&format!("link delete {device}"))?;
     std::fs::remove_file(ground.pods.folder.join(&device))?;
     node.within(|| open_at_node(&[]))??;
+    let (own, reached) = (lease.guest.into(), lease.closed()?.reached);
+    node.within(move || forget(&own, &reached))??;
     if lease.number.is_multiple_of(2) {
         set_up(node, &nothing())?;
         ensure!(steps(node, &nothing())?.is_empty(), "it does not end");

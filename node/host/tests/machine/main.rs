@@ -102,7 +102,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 30] {
+fn of_guests() -> [(&'static str, Test); 31] {
     [
         ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
@@ -124,6 +124,7 @@ fn of_guests() -> [(&'static str, Test); 30] {
         ("others_begin_so_many_with_a_guest", bounds::others_begin_so_many_with_a_guest),
         ("homes_begin_so_many_by_the_gateway", bounds::homes_begin_so_many_by_the_gateway),
         ("twenty_leases_leave_nothing", leases::twenty_leave_nothing),
+        ("a_closed_pod_asks_so_often", bounds::a_closed_pod_asks_so_often),
         ("a_closed_pod_reaches_nobody_else", closed::nobody_else_is_reached),
         ("nothing_else_leaves_a_closed_pod", closed::nothing_else_leaves),
         ("a_pod_is_closed_without_the_nodes_rules", closed::it_is_closed_without_the_nodes_rules),

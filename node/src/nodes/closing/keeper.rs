@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use mercato_host::{Closed, HostError, Sandbox};
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_protocol::gate::{Answer, GuestUid};
@@ -44,6 +45,8 @@ struct Held {
     uid: Option<GuestUid>,
     sandbox: Sandbox,
     own: BTreeSet<IpAddr>,
+    /// Whom it could reach last, with whom it may have connections.
+    reached: Arc<BTreeSet<IpNet>>,
     /// Its gate may ask again: it is not known that it has heard.
     asks: bool,
 }
@@ -148,7 +151,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             return Ok(false);
         }
         let node = block_in_place(|| sandboxes.addresses())?;
-        let held = Held { uid: Some(uid.clone()), sandbox, own, asks };
+        let reached = Arc::clone(&rule.reached);
+        let held = Held { uid: Some(uid.clone()), sandbox, own, reached, asks };
         let wanted = held.wanted(Some(rule), node, rules);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
@@ -179,7 +183,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         if is_said && !self.is_ruled {
             for (pod, sandbox, own) in self.sandboxes.closed()? {
                 if self.held.len() < limits::CLOSED {
-                    let unknown = Held { uid: None, sandbox, own, asks: true };
+                    let reached = Arc::default();
+                    let unknown = Held { uid: None, sandbox, own, reached, asks: true };
                     self.held.entry(pod).or_insert(unknown);
                 }
             }
@@ -208,10 +213,17 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             // Of one that is not known it is not known either whether its gate has heard.
             held.asks = held.uid.is_none() || rule.is_some_and(|rule| rule.pod != Some(*pod));
             let wanted = held.wanted(rule, node.clone(), rules);
+            // Where its lease is over, it has those of before.
+            if let Some(rule) = rule {
+                held.reached = Arc::clone(&rule.reached);
+            }
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
                 Err(HostError::SandboxGone { .. }) => {
                     self.has_leftovers = true;
+                    // It has not said that they are over, and conntrack knows them for days.
+                    let forgotten = self.sandboxes.forget_connections(&held.own, &held.reached);
+                    failed = forgotten.err().or(failed.take());
                     false
                 }
                 Err(error) => {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use ipnet::IpNet;
 use mercato_host::{Closed, HostError, Marks, Namespaces, Sandbox};
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
@@ -23,6 +24,12 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError>;
     /// All that are closed, each by one of its addresses, with all of them.
     fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError>;
+    /// Has conntrack forget what a pod that is gone had to do with these.
+    fn forget_connections(
+        &self,
+        own: &BTreeSet<IpAddr>,
+        reached: &BTreeSet<IpNet>,
+    ) -> Result<(), HostError>;
     /// Removes from this machine what is of other sandboxes than these.
     fn forget(&self, but: &[&Sandbox]) -> Result<(), HostError>;
 }
@@ -72,6 +79,14 @@ impl Sandboxes for Host {
             Ok((address, sandbox, own))
         };
         all.into_iter().map(with).collect()
+    }
+
+    fn forget_connections(
+        &self,
+        own: &BTreeSet<IpAddr>,
+        reached: &BTreeSet<IpNet>,
+    ) -> Result<(), HostError> {
+        mercato_host::forget(own, reached)
     }
 
     fn forget(&self, but: &[&Sandbox]) -> Result<(), HostError> {

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::{Mutex, MutexGuard};
 
+use ipnet::IpNet;
 use mercato_host::{Closed, HostError, Sandbox};
 use mercato_protocol::gate::GuestUid;
 
@@ -27,6 +28,8 @@ struct Now {
     unclosed: bool,
     /// How often what is left over has gone.
     forgotten: u32,
+    /// Whose connections are forgotten, and with whom.
+    connections: Vec<(BTreeSet<IpAddr>, BTreeSet<IpNet>)>,
 }
 
 const POD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -78,6 +81,15 @@ impl Sandboxes for Fake {
     fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError> {
         let found = self.find(POD)?.filter(|_| self.now().has_rules);
         Ok(found.into_iter().map(|(sandbox, own)| (POD, sandbox, own)).collect())
+    }
+
+    fn forget_connections(
+        &self,
+        own: &BTreeSet<IpAddr>,
+        reached: &BTreeSet<IpNet>,
+    ) -> Result<(), HostError> {
+        self.now().connections.push((own.clone(), reached.clone()));
+        Ok(())
     }
 
     fn forget(&self, _: &[&Sandbox]) -> Result<(), HostError> {
@@ -180,6 +192,9 @@ async fn a_gate_opens_once_its_pod_is_closed() {
     closing.rule(rules(0, None, "10.201.3.0/25"));
     until(&mut closings, |now| now.addresses.is_empty()).await;
     assert!(fake.now().forgotten > before, "nothing of it is left on the node");
+    let connections = fake.now().connections.clone();
+    let reached = ["10.201.3.0/25".parse().unwrap()].into();
+    assert_eq!(connections, [([POD].into(), reached)], "conntrack knows them yet");
 }
 
 #[tokio::test(flavor = "multi_thread")]
