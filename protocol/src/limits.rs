@@ -175,9 +175,9 @@ pub const DOMAIN_BYTES: usize = 253;
 pub const NAMES_DOMAINS: usize = 4;
 /// Namespaces whose names one lease has. A guess, as are the next three.
 pub const NAMES_NAMESPACES: usize = 512;
-/// Services in them.
+/// Services in them, of all namespaces together.
 pub const NAMES_SERVICES: usize = 1_024;
-/// Their ports and addresses.
+/// Their ports and addresses, all together.
 pub const NAMES_PORTS: usize = 4_096;
 /// Endpoints of those that are headless.
 pub const NAMES_ENDPOINTS: usize = 4_096;

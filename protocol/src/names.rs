@@ -13,7 +13,7 @@ use crate::limits;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseNames {
-    /// Which lease.
+    /// The lease whose guests have them.
     pub lease: ContractId,
     /// What home calls its cluster (`cluster.local`), lower case, without a dot at the end; none is
     /// known yet, or several while home changes it.
@@ -24,7 +24,7 @@ pub struct LeaseNames {
     /// Whether what is not among them is asked elsewhere: guests of a contract that isolates them
     /// reach nobody else.
     pub forwards: bool,
-    /// The offloaded namespaces.
+    /// The namespaces of home that are offloaded.
     pub namespaces: Vec<NamespaceNames>,
 }
 
@@ -34,7 +34,7 @@ pub struct LeaseNames {
 pub struct NamespaceNames {
     /// What it is called at home.
     pub home: String,
-    /// Its Services.
+    /// The Services that it has there.
     pub services: Vec<ServiceNames>,
 }
 
@@ -42,11 +42,11 @@ pub struct NamespaceNames {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceNames {
-    /// What it is called.
+    /// What it is called at home.
     pub name: String,
     /// Its addresses where the guests are; none, where it is headless.
     pub addresses: Vec<IpAddr>,
-    /// Its ports, as clients call them.
+    /// Its ports, as clients know them.
     pub ports: Vec<NamedPort>,
     /// The endpoints of one that is headless, slice by slice.
     pub slices: Vec<SliceNames>,
@@ -72,7 +72,7 @@ pub struct NamedPort {
     pub name: String,
     /// Whether it is one of UDP; else it is of TCP.
     pub is_udp: bool,
-    /// From 1 to 65,535.
+    /// Its number, from 1 to 65,535.
     pub port: u32,
 }
 
@@ -80,7 +80,7 @@ pub struct NamedPort {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedEndpoint {
-    /// Where it is.
+    /// Where guests reach it: one address.
     pub address: IpAddr,
     /// What it is called below its Service; nothing: it has no name of its own.
     pub hostname: String,

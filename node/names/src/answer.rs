@@ -34,41 +34,45 @@ pub enum Answer {
 const PRIVATE: [&str; 8] =
     ["local", "localhost", "internal", "home.arpa", "invalid", "onion", "test", "alt"];
 
-impl Knowledge {
-    /// What a guest of that lease is answered. With `turn` the order of several changes.
-    pub fn answer(&self, lease: ContractId, name: &Name, of: RecordType, turn: usize) -> Answer {
-        let Some(zone) = self.zones.get(&lease).filter(|zone| !zone.domains.is_empty()) else {
-            return Answer::NotYet;
-        };
-        // What is no text is no name of anybody here.
-        let Some(text) = lower(name) else { return Answer::NoName(None) };
-        for domain in &zone.domains {
-            if let Some(before) = before(&text, domain) {
-                return of_home(zone, domain, before, of, turn);
-            }
+/// What a guest of that lease is answered. With `turn` the order of several changes.
+pub fn answer(
+    known: &Knowledge,
+    lease: ContractId,
+    name: &Name,
+    of: RecordType,
+    turn: usize,
+) -> Answer {
+    let Some(zone) = known.zones.get(&lease).filter(|zone| !zone.domains.is_empty()) else {
+        return Answer::NotYet;
+    };
+    // What is no text is no name of anybody here.
+    let Some(text) = lower(name) else { return Answer::NoName(None) };
+    for domain in &zone.domains {
+        if let Some(before) = before(&text, domain) {
+            return of_home(zone, domain, before, of, turn);
         }
-        if let Some(address) = address_of(&text) {
-            let names = zone.pointers(address);
-            if !names.is_empty() {
-                return pointers(names, &zone.domains[0], of);
-            }
-            if !is_global(address) {
-                return Answer::NoName(None);
-            }
-        } else if text.ends_with(".in-addr.arpa") || text.ends_with(".ip6.arpa") {
-            return Answer::NoName(None);
-        }
-        if text.is_empty() {
-            return Answer::Refused;
-        }
-        // Whoever looks for an address means somebody near; a resolver asks more of the highest names.
-        let is_near = !text.contains('.') && matches!(of, RecordType::A | RecordType::AAAA);
-        let is_private = PRIVATE.iter().any(|domain| before(&text, domain).is_some());
-        if is_private || is_near || self.is_of_a_cluster(&text) {
-            return Answer::NoName(None);
-        }
-        if zone.forwards { Answer::Elsewhere } else { Answer::Refused }
     }
+    if let Some(address) = address_of(&text) {
+        let names = zone.pointers(address);
+        if !names.is_empty() {
+            return pointers(names, &zone.domains[0], of);
+        }
+        if !is_global(address) {
+            return Answer::NoName(None);
+        }
+    } else if text.ends_with(".in-addr.arpa") || text.ends_with(".ip6.arpa") {
+        return Answer::NoName(None);
+    }
+    if text.is_empty() {
+        return Answer::Refused;
+    }
+    // Whoever looks for an address means somebody near; a resolver asks more of the highest names.
+    let is_near = !text.contains('.') && matches!(of, RecordType::A | RecordType::AAAA);
+    let is_private = PRIVATE.iter().any(|domain| before(&text, domain).is_some());
+    if is_private || is_near || known.is_of_a_cluster(&text) {
+        return Answer::NoName(None);
+    }
+    if zone.forwards { Answer::Elsewhere } else { Answer::Refused }
 }
 
 fn of_home(zone: &Zone, domain: &str, before: &str, of: RecordType, turn: usize) -> Answer {

@@ -74,18 +74,18 @@ fn seconds(said: &Said) -> Option<u32> {
         return None;
     }
     let least = said.answers.iter().map(|record| record.ttl).min();
-    let seconds = match (said.code, least) {
-        (ResponseCode::NoError, Some(least)) => least.min(limits::CACHED_S),
-        (ResponseCode::NoError | ResponseCode::NXDomain, _) => {
+    let is_known = matches!(said.code, ResponseCode::NoError | ResponseCode::NXDomain);
+    let seconds = match least.filter(|_| said.code == ResponseCode::NoError) {
+        Some(least) => least.min(limits::CACHED_S),
+        None => {
             // Without it nobody says for how long (RFC 2308, section 5).
-            let mut all = said.authorities.iter();
-            let least = all.find_map(|record| match &record.data {
-                RData::SOA(soa) => Some(soa.minimum.min(record.ttl)),
-                _ => None,
+            let mut all = said.authorities.iter().filter(|_| is_known);
+            let least = all.find_map(|record| {
+                let RData::SOA(soa) = &record.data else { return None };
+                Some(soa.minimum.min(record.ttl))
             });
             least?.min(limits::CACHED_NONE_S)
         }
-        _ => return None,
     };
     (seconds > 0).then_some(seconds)
 }

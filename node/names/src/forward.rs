@@ -75,12 +75,10 @@ fn read(bytes: &[u8], question: &Message) -> Option<Message> {
 /// What is passed on of an answer; a server that fails or refuses is no answer.
 fn said(answer: Message) -> io::Result<Said> {
     let code = answer.metadata.response_code;
-    match code {
-        ResponseCode::NoError | ResponseCode::NXDomain => {
-            let mut authorities = answer.authorities;
-            authorities.retain(|record| record.record_type() == RecordType::SOA);
-            Ok(Said { code, answers: answer.answers, authorities, is_own: false })
-        }
-        _ => Err(io::Error::other(format!("it says {code}"))),
+    if !matches!(code, ResponseCode::NoError | ResponseCode::NXDomain) {
+        return Err(io::Error::other(format!("it says {code}")));
     }
+    let mut authorities = answer.authorities;
+    authorities.retain(|record| record.record_type() == RecordType::SOA);
+    Ok(Said { code, answers: answer.answers, authorities, is_own: false })
 }

@@ -18,7 +18,7 @@ pub(crate) enum Read {
     Question(Box<Question>),
     /// Something else, which is answered so.
     Wrong(Vec<u8>),
-    /// Nothing that is answered.
+    /// Nothing that anybody is answered.
     Noise,
 }
 

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::answer::{Answer, alias};
+use crate::answer::{Answer, alias, answer};
 use crate::cache::Cache;
 use crate::guests::{Guests, Place};
 use crate::knowledge::Knowledge;
@@ -56,7 +56,7 @@ impl NameServer {
         Ok(Self { shared, address, tasks })
     }
 
-    /// Where it answers.
+    /// Where it answers: an address and a port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -79,16 +79,14 @@ impl NameServer {
 
 /// Why it cannot listen, and what to do.
 fn told(error: io::Error) -> io::Error {
-    let more = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "the process needs CAP_NET_BIND_SERVICE (securityContext.capabilities.add: \
-             [NET_BIND_SERVICE])"
-        }
-        io::ErrorKind::AddrInUse => {
-            "another program listens there, or at this port of all addresses: have it listen at its \
-             own addresses alone"
-        }
-        _ => return error,
+    let more = if error.kind() == io::ErrorKind::PermissionDenied {
+        "the process needs CAP_NET_BIND_SERVICE (securityContext.capabilities.add: \
+         [NET_BIND_SERVICE])"
+    } else if error.kind() == io::ErrorKind::AddrInUse {
+        "another program listens there, or at this port of all addresses: have it listen at its own \
+         addresses alone"
+    } else {
+        return error;
     };
     io::Error::new(error.kind(), format!("{error}: {more}"))
 }
@@ -245,7 +243,7 @@ impl Shared {
             return said(asked, &Said::only(ResponseCode::Refused), room);
         }
         for _ in 0..limits::ALIASES {
-            let answer = asked.knowledge.answer(asked.lease, &name, of, turn);
+            let answer = answer(&asked.knowledge, asked.lease, &name, of, turn);
             let now = match answer {
                 Answer::Records(data) => Said::records(&name, data),
                 Answer::NoData(origin) => Said::nothing(ResponseCode::NoError, origin),

@@ -32,7 +32,7 @@ struct Service {
 pub(crate) enum Found {
     /// It is above others, and has nothing itself.
     Empty,
-    /// It has these addresses.
+    /// It has these addresses, of both families.
     Addresses(Vec<IpAddr>),
     /// It has these places: ports and names before the domain.
     Places(Vec<(u16, String)>),

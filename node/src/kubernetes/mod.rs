@@ -150,7 +150,7 @@ pub(crate) enum NameServerAt {
     NotYet,
     /// Nowhere in this cluster, or not on each of its nodes.
     Nowhere,
-    /// On each node, there.
+    /// On each node, at this address.
     There(IpAddr),
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Telling {
     pub(crate) services: TellServices,
     /// Takes what guests are told of names.
     pub(crate) names: TellNames,
-    /// Where they are.
+    /// Where guests are told that.
     pub(crate) name_server: watch::Receiver<NameServerAt>,
     /// Whether there are tunnels at all.
     pub(crate) has_tunnels: bool,

@@ -164,7 +164,7 @@ impl Seen {
         self.names_due.get_or_insert_with(|| Instant::now() + limits::NAMES_GATHER);
     }
 
-    /// Waits for that moment.
+    /// Waits for that moment, if there is one.
     fn names_are_due(&self) -> impl Future<Output = ()> + use<> {
         let due = self.names_due;
         async move {

@@ -9,7 +9,7 @@ use mercato_offload::forge::SERVICE_NAME;
 use mercato_offload::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::limits::NAMES_DOMAINS;
+use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_NAMESPACES};
 use mercato_protocol::names::{
     LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, ServiceNames, SliceNames,
     is_domain, is_label,
@@ -128,7 +128,8 @@ pub(super) fn names<'a>(
     }
     let (mut count, mut is_part) = (NamesCount::default(), false);
     let mut told = Vec::new();
-    for (home, services) in homes {
+    let mut homes = homes.into_iter();
+    for (home, services) in homes.by_ref().take(NAMES_NAMESPACES) {
         let mut fit = Vec::new();
         for (name, (service, headless)) in services {
             let mut service = service.clone();
@@ -147,8 +148,7 @@ pub(super) fn names<'a>(
         }
         told.push(NamespaceNames { home: home.to_owned(), services: fit });
     }
-    is_part |= told.len() > mercato_protocol::limits::NAMES_NAMESPACES;
-    told.truncate(mercato_protocol::limits::NAMES_NAMESPACES);
+    is_part |= homes.next().is_some();
     let domains = domains.into_iter().take(NAMES_DOMAINS).cloned().collect();
     LeaseNames { lease, domains, is_part, forwards, namespaces: told }
 }

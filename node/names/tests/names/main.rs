@@ -1,5 +1,6 @@
 //! What guests are answered: every kind of name that there is in a home, tricks, and whoever asks
 //! without end.
+#![allow(clippy::unwrap_used, reason = "tests may")]
 
 mod asks;
 mod samples;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, RecordType};
-use mercato_names::{Answer, Zone};
+use mercato_names::{Answer, Zone, answer};
 use mercato_protocol::names::LeaseNames;
 
 use crate::samples::*;
@@ -28,7 +28,7 @@ fn shown(answer: Answer) -> String {
 
 fn asked(lease: mercato_protocol::id::ContractId, name: &str, of: RecordType) -> String {
     let name = Name::from_ascii(name).unwrap();
-    shown(knowledge().answer(lease, &name, of, 0))
+    shown(answer(&knowledge(), lease, &name, of, 0))
 }
 
 use RecordType::{A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT};
@@ -172,7 +172,7 @@ fn tricks_lead_nowhere() {
     ];
     let asked = |labels: &[&str], of| {
         let labels = labels.iter().map(|label| label.as_bytes());
-        shown(knowledge().answer(LEASE, &Name::from_labels(labels).unwrap(), of, 0))
+        shown(answer(&knowledge(), LEASE, &Name::from_labels(labels).unwrap(), of, 0))
     };
     for before in all {
         for of in [A, SRV, PTR] {
@@ -193,7 +193,8 @@ fn where_names_are_left_out_nobody_says_that_there_is_none() {
     let said = LeaseNames { is_part: true, ..rome() };
     let mut knowledge = knowledge();
     knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
-    let asked = |name: &str| shown(knowledge.answer(LEASE, &Name::from_ascii(name).unwrap(), A, 0));
+    let asked =
+        |name: &str| shown(answer(&knowledge, LEASE, &Name::from_ascii(name).unwrap(), A, 0));
     assert_eq!(asked("web.shop.svc.rome.example."), "10.96.0.7");
     assert_eq!(asked("late.shop.svc.rome.example."), "not yet");
     // As a resolver asks for a name of the Internet, with each domain in turn.
@@ -204,9 +205,10 @@ fn where_names_are_left_out_nobody_says_that_there_is_none() {
 #[test]
 fn the_first_of_several_is_another_each_time() {
     let name = Name::from_ascii("members.shop.svc.rome.example.").unwrap();
-    let first = |turn| match knowledge().answer(LEASE, &name, A, turn) {
-        Answer::Records(all) => all[0].to_string(),
-        other => shown(other),
+    let first = |turn| {
+        let answer = answer(&knowledge(), LEASE, &name, A, turn);
+        let Answer::Records(all) = answer else { panic!("{answer:?}") };
+        all[0].to_string()
     };
     assert_eq!([first(0), first(1), first(2)], ["10.201.3.7", "10.201.3.8", "10.201.3.7"]);
 }

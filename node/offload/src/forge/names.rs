@@ -10,9 +10,9 @@ use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME};
 
 /// A resolver of the guest's asks twice, a second each time: a node's name server is near, and one that
 /// is just being replaced is back by then.
-const OPTIONS: [(&str, &str); 2] = [("timeout", "1"), ("attempts", "2")];
+const OPTIONS: [[&str; 2]; 2] = [["timeout", "1"], ["attempts", "2"]];
 /// As Kubernetes has it with the names of a cluster (`ndots`).
-const DOTS: (&str, &str) = ("ndots", "5");
+const DOTS: [&str; 2] = ["ndots", "5"];
 
 /// Says with a pod what home calls its cluster.
 pub(super) fn say_domain(pod: &mut Value, domain: &str) {
@@ -46,11 +46,12 @@ pub(super) fn external(service: &Value) -> Option<&str> {
 pub(super) fn dns_config(home: &Value, namespace: &str, domain: &str, server: IpAddr) -> Value {
     let spec = &home["spec"];
     let is_of_cluster = !matches!(spec["dnsPolicy"].as_str(), Some("Default" | "None"));
-    let (mut searches, mut options) = (Vec::new(), Vec::from(OPTIONS.map(option)));
+    let (mut searches, mut options) =
+        (Vec::new(), Vec::from(OPTIONS.map(|[name, value]| option(name, value))));
     if is_of_cluster {
         let of_namespace = format!("{namespace}.svc.{domain}");
         searches.extend([of_namespace, format!("svc.{domain}"), domain.to_owned()]);
-        options.push(option(DOTS));
+        options.push(option(DOTS[0], DOTS[1]));
     }
     let own = &spec["dnsConfig"];
     for search in own["searches"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -74,6 +75,6 @@ pub(super) fn dns_config(home: &Value, namespace: &str, domain: &str, server: Ip
     config
 }
 
-fn option((name, value): (&str, &str)) -> Value {
+fn option(name: &str, value: &str) -> Value {
     json!({ "name": name, "value": value })
 }

@@ -3,6 +3,7 @@
 
 mod names;
 mod namespace;
+mod removal;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         if ended {
             this.making.shutdown().await;
             this.shared.unmade().retain(|(contract, _), _| *contract != this.task.contract);
-            this.remove().await;
+            removal::remove(&this.shared, &this.task).await;
             this.task.news(LeaseNews::Removed).await;
         }
         sold.send_modify(|sold| {
@@ -383,37 +384,5 @@ impl AtProvider {
             name_server: names::server(&self.task),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
-    }
-
-    /// Removes all that carries the contract's label, however it came there.
-    async fn remove(&self) {
-        let mut backoff = Backoff::default();
-        loop {
-            match self.remove_more().await {
-                Ok(true) => return,
-                Ok(false) => tokio::time::sleep(limits::DRAIN_LOOK).await,
-                Err(failure) => {
-                    backoff.warn(&failure, "a guest namespace stays", &self.task.contract);
-                    backoff.wait().await;
-                }
-            }
-        }
-    }
-
-    async fn remove_more(&self) -> Result<bool, Failure> {
-        let (cluster, id) = (&self.shared.cluster, self.task.contract.to_string());
-        let existing = guest_namespace::existing(cluster).await?;
-        let mut gone = true;
-        for name in existing.iter().filter(|(_, of)| **of == id).map(|(name, _)| name) {
-            gone &= guest_namespace::remove(cluster, name, &self.task.contract, None).await?;
-        }
-        if gone && self.task.desire.borrow().contract.terms.class == terms::Class::Spot {
-            let mut spot = self.shared.spot.lock().await;
-            spot.remove(&self.task.contract);
-            if spot.is_empty() {
-                guest_namespace::remove_priority(cluster).await?;
-            }
-        }
-        Ok(gone)
     }
 }

@@ -199,4 +199,45 @@ mod tests {
         assert_eq!(said.ranges, [second, first], "each is said once");
         assert_eq!(Told::default().words(&Order::Wait, 0), []);
     }
+
+    #[test]
+    fn names_are_said_after_their_snapshot_and_once() {
+        let id = mercato_protocol::id::NegotiationId([5; 16]);
+        let names = |domain: &str| {
+            let (domains, namespaces) = (vec![domain.to_owned()], vec![]);
+            let said =
+                LeaseNames { lease: id, domains, is_part: false, forwards: true, namespaces };
+            WishNames::new([(id, Arc::new(said))].into())
+        };
+        let lease = |of| WishLease {
+            until_ms: 9_000,
+            ranges: Arc::default(),
+            pods: vec![],
+            guests: true,
+            closed: vec![],
+            services: Arc::default(),
+            lease: of,
+            askers: vec![],
+        };
+        let wish = |version, of| {
+            let leases = vec![lease(of)];
+            Arc::new(Wish { version, way: None, leases, others: vec![] })
+        };
+        let mut told = Told::default();
+        let mut said = |version, of, domain: &str| {
+            let words = told.words(&Order::Have(wish(version, of), names(domain)), 1_000);
+            let kind = |word: &ToNode| match word {
+                ToNode::Snapshot(_) => "snapshot",
+                ToNode::Names(_) => "names",
+                ToNode::Heard | ToNode::Own | ToNode::Refused { .. } => "another",
+            };
+            words.iter().map(kind).collect::<Vec<_>>()
+        };
+        assert_eq!(said(1, Some(id), "a.example"), ["snapshot", "names"]);
+        assert_eq!(said(1, Some(id), "a.example"), [""; 0], "nothing has changed");
+        assert_eq!(said(1, Some(id), "b.example"), ["names"]);
+        assert_eq!(said(2, Some(id), "b.example"), ["snapshot"]);
+        assert_eq!(said(3, None, "b.example"), ["snapshot"], "the node forgets them");
+        assert_eq!(said(4, Some(id), "b.example"), ["snapshot", "names"]);
+    }
 }

@@ -64,7 +64,7 @@ enum Said {
     Own,
     Snapshot {
         word: Word,
-        way: Option<NodeWay>,
+        way: Option<Box<NodeWay>>,
         leases: Vec<Lease>,
         others: Arc<BTreeSet<IpAddr>>,
         /// When the last lease has ended.
@@ -111,6 +111,7 @@ impl Force {
         let leases: Vec<_> = leases.collect();
         let ended_ms = leases.is_empty().then_some(at_ms);
         let others = Arc::new(others.into_iter().collect());
+        let way = way.map(Box::new);
         self.said = Said::Snapshot { word, way, leases, others, ended_ms };
     }
 

@@ -13,10 +13,12 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::NodeNames;
 use mercato_protocol::tunnel::name_server;
+use tokio::sync::watch;
 
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::{NameServerAt, PodPlace};
 use crate::limits;
+use crate::tunnel::end::End;
 use crate::tunnel::ground::Ground;
 use crate::tunnel::nodes::Nodes;
 use crate::tunnel::words::Said;
@@ -33,6 +35,14 @@ pub(super) struct OwnNames {
     fails: bool,
     /// Since when not all nodes can any more, for now.
     lost_since: Option<Instant>,
+}
+
+/// What names depend on, besides what is said of leases.
+pub(super) struct Stand<'a> {
+    pub(super) ground: &'a Ground,
+    pub(super) end: &'a End,
+    pub(super) pods: &'a [PodPlace],
+    pub(super) nodes: &'a Nodes,
 }
 
 /// What all nodes need to tell guests names; none: they tell none.
@@ -53,16 +63,37 @@ pub(super) fn askers<'a>(
         let lease = said.leases.get(id);
         lease.is_some_and(|it| it.side == Side::Provider && it.until_ms > now_ms)
     };
-    let guests = pods.iter().filter_map(move |pod| {
+    pods.iter().filter_map(move |pod| {
         let id = pod.contract.filter(is_in_force)?;
         Some((pod, pod.address.filter(IpAddr::is_ipv4)?, id))
-    });
-    guests
+    })
 }
 
 impl OwnNames {
-    /// Answers there from now on, by what is known; none: nobody is answered here.
+    /// This machine's guests are told names once it has what it needs for that; and it is said there
+    /// whether those of all nodes are.
     pub(super) async fn mind(
+        &mut self,
+        stand: Stand<'_>,
+        said: &Said,
+        tell: &watch::Sender<NameServerAt>,
+    ) {
+        let Stand { ground, end, pods, nodes } = stand;
+        let has_lease = !said.leases.is_empty();
+        let of_nodes = of_nodes(ground).filter(|_| has_lease);
+        let runs = of_nodes.as_ref().filter(|_| end.has_machine());
+        self.serve(runs, pods, nodes, said).await;
+        let before = *tell.borrow();
+        let now = match (runs, end.trouble()) {
+            (None, None) if of_nodes.is_some() => NameServerAt::NotYet,
+            (None, _) if !has_lease && ground.gateway().is_ok() => NameServerAt::NotYet,
+            (runs, _) => self.word(runs, nodes, before),
+        };
+        tell.send_if_modified(|said| std::mem::replace(said, now) != now);
+    }
+
+    /// Answers there from now on, by what is known; none: nobody is answered here.
+    async fn serve(
         &mut self,
         of_nodes: Option<&NodeNames>,
         pods: &[PodPlace],
@@ -111,7 +142,7 @@ impl OwnNames {
 
     /// Where guests are told names, if this is so on each node. One that is away for a moment goes on
     /// by what it knows.
-    pub(super) fn word(
+    fn word(
         &mut self,
         of_nodes: Option<&NodeNames>,
         nodes: &Nodes,

@@ -16,10 +16,10 @@ use super::names;
 use super::{Keeper, Said};
 use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
-use crate::kubernetes::{NameServerAt, NodeMachine};
+use crate::kubernetes::{NodeMachine, PodPlace};
 use crate::limits;
 use crate::nodes::control::{NodeEvent, WishLease};
-use crate::tunnel::end::Stand;
+use crate::tunnel::end::{End, Stand};
 use crate::tunnel::event::{Event, tell_each};
 use crate::tunnel::machine;
 use crate::tunnel::nodes::Common;
@@ -100,19 +100,9 @@ impl Keeper {
 
     /// Guests on this node are told names once it has what it needs for them.
     pub(super) async fn mind_names(&mut self, said: &Said) {
-        let of_nodes = names::of_nodes(&self.ground).filter(|_| !said.leases.is_empty());
-        let of_nodes = of_nodes.as_ref();
-        let runs = of_nodes.filter(|_| self.end.has_machine());
-        self.own_names.mind(runs, &self.pods, &self.nodes, said).await;
-        let before = *self.heard.name_server.borrow();
-        let now = match (runs, self.end.trouble()) {
-            (None, None) if of_nodes.is_some() => NameServerAt::NotYet,
-            (None, _) if said.leases.is_empty() && self.ground.gateway().is_ok() => {
-                NameServerAt::NotYet
-            }
-            (runs, _) => self.own_names.word(runs, &self.nodes, before),
-        };
-        self.heard.name_server.send_if_modified(|said| std::mem::replace(said, now) != now);
+        let (ground, end, pods, nodes) = (&self.ground, &self.end, &self.pods, &self.nodes);
+        let stand = names::Stand { ground, end, pods, nodes };
+        self.own_names.mind(stand, said, &self.heard.name_server).await;
     }
 
     /// What leases reach by the tunnel is reached by the machine, and by the other nodes.
@@ -134,44 +124,51 @@ impl Keeper {
         let guests = self.own_guests.close(own);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests });
-        let leases = self.lease_wishes(said, &common);
+        let ranges = &mut self.lease_ranges;
+        let leases = lease_wishes(&self.end, &self.pods, ranges, said, &common);
         self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &dwellers, &said.names);
     }
+}
 
-    /// What nodes are told of leases. One that has ended by the clock is said again, should that
-    /// have been wrong.
-    fn lease_wishes(&mut self, said: &Said, common: &Common) -> Vec<WishLease> {
-        let now_ms = wall_ms();
-        self.lease_ranges.retain(|id, _| said.leases.contains_key(id));
-        // Guests begin also where nothing is reached yet.
-        let is_told = |lease: &&SaidLease| {
-            let has_guests = lease.side == Side::Provider;
-            (has_guests || !lease.ranges.is_empty()) && lease.until_ms > now_ms
-        };
-        let mut askers: BTreeMap<ContractId, Vec<IpAddr>> = BTreeMap::new();
-        for (_, address, id) in names::askers(&self.pods, said) {
-            askers.entry(id).or_default().push(address);
-        }
-        let mut wishes = Vec::new();
-        for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
-            let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
-            let of = closed_guests(&self.pods).filter(|it| lease.is_closed && it.contract == *id);
-            let closed = of.map(|it| it.guest).collect();
-            let ranges = self.lease_ranges.entry(*id).or_default();
-            if **ranges != now {
-                *ranges = Arc::new(now);
-            }
-            wishes.push(WishLease {
-                until_ms: lease.until_ms,
-                ranges: ranges.clone(),
-                pods: self.end.pods(id, common),
-                guests: lease.side == Side::Provider,
-                closed,
-                services: said.services(id),
-                lease: (lease.side == Side::Provider).then_some(*id),
-                askers: askers.remove(id).unwrap_or_default(),
-            });
-        }
-        wishes
+/// What nodes are told of leases. One that has ended by the clock is said again, should that
+/// have been wrong.
+fn lease_wishes(
+    end: &End,
+    all: &[PodPlace],
+    lease_ranges: &mut BTreeMap<ContractId, Arc<Vec<IpNet>>>,
+    said: &Said,
+    common: &Common,
+) -> Vec<WishLease> {
+    let now_ms = wall_ms();
+    lease_ranges.retain(|id, _| said.leases.contains_key(id));
+    // Guests begin also where nothing is reached yet.
+    let is_told = |lease: &&SaidLease| {
+        let has_guests = lease.side == Side::Provider;
+        (has_guests || !lease.ranges.is_empty()) && lease.until_ms > now_ms
+    };
+    let mut askers: BTreeMap<ContractId, Vec<IpAddr>> = BTreeMap::new();
+    for (_, address, id) in names::askers(all, said) {
+        askers.entry(id).or_default().push(address);
     }
+    let mut wishes = Vec::new();
+    for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
+        let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
+        let of = closed_guests(all).filter(|it| lease.is_closed && it.contract == *id);
+        let closed = of.map(|it| it.guest).collect();
+        let ranges = lease_ranges.entry(*id).or_default();
+        if **ranges != now {
+            *ranges = Arc::new(now);
+        }
+        wishes.push(WishLease {
+            until_ms: lease.until_ms,
+            ranges: ranges.clone(),
+            pods: end.pods(id, common),
+            guests: lease.side == Side::Provider,
+            closed,
+            services: said.services(id),
+            lease: (lease.side == Side::Provider).then_some(*id),
+            askers: askers.remove(id).unwrap_or_default(),
+        });
+    }
+    wishes
 }

@@ -56,7 +56,7 @@ impl Patience {
     pub(super) async fn is_over(&mut self, server: &mut watch::Receiver<NameServerAt>) {
         if self.is_over {
             if server.changed().await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             return;
         }

@@ -1,0 +1,41 @@
+//! The end of a lease at the provider: nothing of it is left.
+
+use mercato_kubelet::{Failure, guest_namespace};
+use mercato_protocol::terms;
+
+use super::super::retry::Backoff;
+use super::super::shared::Shared;
+use crate::kubernetes::LeaseTask;
+use crate::limits;
+
+/// Removes all that carries the contract's label, however it came there.
+pub(super) async fn remove(shared: &Shared, task: &LeaseTask) {
+    let mut backoff = Backoff::default();
+    loop {
+        match remove_more(shared, task).await {
+            Ok(true) => return,
+            Ok(false) => tokio::time::sleep(limits::DRAIN_LOOK).await,
+            Err(failure) => {
+                backoff.warn(&failure, "a guest namespace stays", &task.contract);
+                backoff.wait().await;
+            }
+        }
+    }
+}
+
+async fn remove_more(shared: &Shared, task: &LeaseTask) -> Result<bool, Failure> {
+    let (cluster, id) = (&shared.cluster, task.contract.to_string());
+    let existing = guest_namespace::existing(cluster).await?;
+    let mut gone = true;
+    for name in existing.iter().filter(|(_, of)| **of == id).map(|(name, _)| name) {
+        gone &= guest_namespace::remove(cluster, name, &task.contract, None).await?;
+    }
+    if gone && task.desire.borrow().contract.terms.class == terms::Class::Spot {
+        let mut spot = shared.spot.lock().await;
+        spot.remove(&task.contract);
+        if spot.is_empty() {
+            guest_namespace::remove_priority(cluster).await?;
+        }
+    }
+    Ok(gone)
+}
