@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::devices::{
     link, missing_entries, own_addresses, stale_addresses, stale_entries, with_overlay,
 };
