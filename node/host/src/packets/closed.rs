@@ -5,6 +5,8 @@
 //! only ever accept, and each chain drops what is left. Whoever sends may tell the kernel that
 //! something else is in a frame than its header says: both are compared.
 
+mod arp;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -17,7 +19,6 @@ use super::frames::{FrameBase, FrameChain, FrameTable};
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
 use crate::family::Family;
-use crate::limits;
 use crate::overlay::Mac;
 use crate::reach::Closed;
 
@@ -33,15 +34,8 @@ const TO_NEIGHBOURS: &str = "to_neighbours";
 // What frames have in them (IEEE 802's EtherType).
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const ARP: u16 = 0x0806;
 /// Of a frame, where the address of its sender stands.
 const SENDER: Expression = Expression::Frame { offset: 6, bytes: 6 };
-/// Of ARP, what it is about: addresses of Ethernet and of IPv4 (RFC 826), and then a question or an
-/// answer of whom, by both his addresses.
-const ARP_HEAD: Expression = Expression::Header { offset: 0, bytes: 6 };
-const ETHERNET_AND_IPV4: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
-const ARP_SENDER_MAC: Expression = Expression::Header { offset: 8, bytes: 6 };
-const ARP_SENDER: Expression = Expression::Header { offset: 14, bytes: 4 };
 
 /// The port of name servers (RFC 1035, section 4.2).
 const NAMES: u16 = 53;
@@ -66,10 +60,6 @@ const ABOUT: Expression = Expression::Transport { offset: 8, bytes: 16 };
 /// Of ICMPv6, 132 to 139 as two times four: whatever is said of groups, routers and neighbours.
 const OF_THE_LINK: [u8; 2] = [0x84, 0x88];
 const FOUR_OF_THEM: u8 = 0xfc;
-
-/// What is asked and said of neighbours goes to all of them.
-const OFTEN: Expression =
-    Expression::Often { a_second: limits::OF_NEIGHBOURS_A_SECOND, burst: limits::OF_NEIGHBOURS };
 
 /// The device of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,15 +233,7 @@ fn leaving(
     let mut chains = BTreeMap::new();
     for scope in scopes {
         if scope.family == Family::V4 {
-            rules.push(drop_of(
-                "asks neighbours too often",
-                is_kind(ARP).into_iter().chain([OFTEN]),
-            ));
-            let head = [ARP_HEAD, Expression::Is(ETHERNET_AND_IPV4.to_vec())];
-            let sender = [ARP_SENDER_MAC, Expression::Is(mac.clone())];
-            let words = is_kind(ARP).into_iter().chain(head).chain(sender);
-            let own = words.chain(scope.is_in(ARP_SENDER, "own"));
-            rules.push(rule("asks neighbours, as who it is", own, Verdict::Accept));
+            rules.extend(arp::leaving(&mac, scope.is_in(arp::SENDER, "own")));
         }
         rules.push(rule("of this family", is_kind(scope.kind()), scope.goto(LEAVING)));
         chains.insert(scope.name(LEAVING), plain(leaving_of(scope)));
@@ -316,7 +298,7 @@ fn to_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
         let words = [beginning.clone(), Expression::Mask(mask.into()), Expression::Is(is.into())];
         rule("on the link", words, Verdict::Accept)
     };
-    let often = drop_of("about neighbours too often", [OFTEN]);
+    let often = drop_of("about neighbours too often", [arp::OFTEN]);
     let mut rules = vec![often, one([0xff, 0xc0], [0xfe, 0x80]), one([0xff, 0xff], [0xff, 0x02])];
     if scope.has_node() {
         let node = scope.is_in(destination(scope.family), "node");
@@ -369,7 +351,7 @@ fn arriving(scopes: &[Scope<'_>], interface: &Interface) -> BTreeMap<String, Fra
     let mut chains = BTreeMap::new();
     for scope in scopes {
         if scope.family == Family::V4 {
-            rules.push(rule("from neighbours", is_kind(ARP), Verdict::Accept));
+            rules.push(rule("from neighbours", is_kind(arp::ARP), Verdict::Accept));
         }
         rules.push(rule("of this family", is_kind(scope.kind()), scope.goto(ARRIVING)));
         chains.insert(scope.name(ARRIVING), plain(arriving_of(scope)));
