@@ -6,9 +6,6 @@ mod model;
 mod overlay;
 mod six;
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use mercato_host::{
     Family, Finding, Found, Link, Marks, RouteKind, Rule, Step, Table, Wanted, WantedError, Way,
@@ -53,31 +50,11 @@ fn changed_pods_are_changed_elements() {
     let mut wanted = wanted();
     wanted.pods = ["10.42.0.6", "10.42.0.7"].map(|pod| pod.parse().unwrap()).into();
     let add = ["10.42.0.7".parse().unwrap()].into();
-    let gone: BTreeSet<IpAddr> = ["10.42.0.5".parse().unwrap()].into();
-    let (set, remove) = ("pods".to_owned(), gone.clone());
+    let remove = ["10.42.0.5".parse().unwrap()].into();
     assert_eq!(
         plan(&set_up(), &wanted),
-        Ok(vec![
-            Step::ChangeSet { family: Family::V4, set, add, remove },
-            Step::ForgetConnections { pods: gone, pool: wanted.pool },
-        ])
+        Ok(vec![Step::ChangeSet { family: Family::V4, set: "pods".to_owned(), add, remove }])
     );
-}
-
-#[test]
-fn connections_of_a_guest_are_kept_as_long_as_it_is_mapped() {
-    let pod: IpAddr = "10.42.0.5".parse().unwrap();
-    let guest = Wanted { guests: [pod].into(), ..wanted() };
-    let steps = plan(&set_up(), &guest).unwrap();
-    let there = after(set_up(), &steps);
-    let forgets = |step: &Step| matches!(step, Step::ForgetConnections { .. });
-    // As while its node's program starts again.
-    let steps = plan(&there, &wanted()).unwrap();
-    assert!(!steps.is_empty() && !steps.iter().any(forgets), "{steps:#?}");
-    let steps = clean_plan(&there, &Marks::default());
-    let forgotten = steps.iter().find(|step| forgets(step)).unwrap();
-    let pods = wanted().pods;
-    assert_eq!(*forgotten, Step::ForgetConnections { pods, pool: wanted().pool });
 }
 
 #[test]
