@@ -36,8 +36,8 @@ const CALLS: &str = r#"
 for one in "$@"; do
   name=${one%%=*}; at=${one#*=}
   while :; do
-    answer=$(printf 'GET / HTTP/1.0\r\n\r\n' | busybox nc -w 2 $at 80 2>/dev/null |
-      busybox tail -n 1)
+    answer=$(printf 'GET / HTTP/1.0\r\n\r\n' |
+      busybox timeout 4 busybox nc -w 4 $at 80 2>/dev/null | busybox tail -n 1)
     echo "$(busybox date +%s) $name ${answer:-lost}"
     busybox sleep 0.5
   done &
