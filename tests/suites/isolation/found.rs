@@ -21,8 +21,8 @@ pub(crate) struct Targets {
     there: BTreeSet<(IpAddr, u16)>,
     /// Of home, if it is tried.
     home: Option<IpAddr>,
-    /// A guest, by its own address.
-    guest: IpAddr,
+    /// A guest, by its own addresses.
+    guest: [IpAddr; 2],
     /// The pods that are among them.
     pods: Vec<IpAddr>,
 }
@@ -50,19 +50,20 @@ impl Targets {
             let machine = cluster.machine(number);
             let name = format!("neighbour-{number}");
             user.on(&machine.name()).serves(&name).await.with_context(|| name.clone())?;
-            let pod = user.address_of(&name).await?;
-            there.insert((pod, courier::PORT));
-            pods.push(pod);
+            let both = user.addresses_of(&name).await?;
+            there.extend(both.map(|pod| (pod, courier::PORT)));
+            pods.push(both[0]);
             // The kubelet, and a port at which nobody listens.
             there.extend([10_250, 9].map(|port| (machine.address(), port)));
+            there.insert((machine.address_v6(), 9));
         }
-        let guest = guests.address_of(guest).await?;
+        let guest = guests.addresses_of(guest).await?;
         Ok(Self { there, home: None, guest, pods })
     }
 
     /// The guest's own address over there.
     pub(crate) fn guest(&self) -> IpAddr {
-        self.guest
+        self.guest[0]
     }
 
     /// The address of the provider's own pod on one of its nodes, counted from 1.
@@ -110,7 +111,8 @@ impl Targets {
         pod: &str,
     ) -> Result<()> {
         let user = User::new(cluster, namespace);
-        let guest = Self { there: [(self.guest, courier::PORT)].into(), ..self.clone() };
+        let there = self.guest.map(|guest| (guest, courier::PORT)).into();
+        let guest = Self { there, ..self.clone() };
         let found = Found::again(&user, pod, &guest).await?;
         ensure!(found == Found::default(), "a neighbour has called a guest: {found:?}");
         Ok(())
@@ -143,8 +145,14 @@ impl Found {
         user.makes(name, &spec).await?;
         let first = said(user, name, "first").await?;
         let own = said(user, name, name).await?;
-        ensure!(first == own, "its init container found {first:?}, and it itself {own:?}");
+        // Over IPv6 a new address is nobody's for a second or two (RFC 4862, section 5.4).
+        let alike = first.0.is_subset(&own.0) && first.by_version_4() == own.by_version_4();
+        ensure!(alike, "its init container found {first:?}, and it itself {own:?}");
         Ok(own)
+    }
+
+    fn by_version_4(&self) -> BTreeSet<(IpAddr, u16)> {
+        self.0.iter().copied().filter(|(address, _)| address.is_ipv4()).collect()
     }
 
     /// Whom a pod finds that runs.

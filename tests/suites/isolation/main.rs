@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork, ProxyMode};
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, Families, PodNetwork, ProxyMode};
 use mercato_tests::courier::Sender;
 use mercato_tests::daemon::{Daemon, deploy};
 use mercato_tests::image;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 
 /// As it is asked for, or as most clusters are.
 fn cluster(name: &str, nodes: u8) -> Result<ClusterSpec> {
-    let cidrs = Some(Cidrs::same());
+    let cidrs = Some(Cidrs::same_of(Families::Both));
     let pod_network = suite::asked("MERCATO_POD_NETWORK")?.unwrap_or(PodNetwork::Routed);
     let proxy_mode = suite::asked("MERCATO_PROXY_MODE")?.unwrap_or(ProxyMode::Nftables);
     Ok(ClusterSpec { nodes, cidrs, pod_network, proxy_mode, ..ClusterSpec::named(name) })
@@ -113,9 +113,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
     timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
 
-    for number in [1, 2] {
-        turin.on_nth_machine(number, "nft delete table ip mercato").await?;
-    }
+    loses_its_rules(turin).await?;
     let flushed = Found::again(&guests, "scout", &targets).await?;
     ensure!(flushed == Found::default(), "without the rules of the nodes it found {flushed:?}");
     agents.replaced(2).await?;
@@ -133,6 +131,17 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+/// As by somebody who empties nf_tables on both nodes.
+async fn loses_its_rules(turin: &Cluster) -> Result<()> {
+    for number in [1, 2] {
+        for family in ["ip", "ip6"] {
+            let delete = format!("nft delete table {family} mercato");
+            turin.on_nth_machine(number, &delete).await?;
+        }
+    }
+    Ok(())
 }
 
 /// While a node is without a program nothing is on sale, and its owner hears which node that is.

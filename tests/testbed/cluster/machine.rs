@@ -44,6 +44,12 @@ impl Machine {
         address(self.index, self.number).into()
     }
 
+    /// The one of IPv6, likewise.
+    #[must_use]
+    pub fn address_v6(&self) -> IpAddr {
+        address_v6(self.index, self.number).into()
+    }
+
     /// The path of its network's namespace, as it can be opened from outside the bed.
     ///
     /// # Errors
