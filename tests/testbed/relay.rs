@@ -37,7 +37,7 @@ pub struct Line {
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
-    sent: Arc<AtomicU64>,
+    passed: Arc<AtomicU64>,
     _passing: JoinSet<()>,
 }
 
@@ -48,10 +48,10 @@ impl Relay {
     /// When there is no port.
     pub async fn start(to: SocketAddr, line: Line) -> Result<Self> {
         let near = Arc::new(UdpSocket::bind((BED_V4, 0)).await?);
-        let (address, sent) = (near.local_addr()?, Arc::new(AtomicU64::new(0)));
+        let (address, passed) = (near.local_addr()?, Arc::new(AtomicU64::new(0)));
         let mut passing = JoinSet::new();
-        passing.spawn(accept(near, to, line, sent.clone()));
-        Ok(Self { address, sent, _passing: passing })
+        passing.spawn(accept(near, to, line, passed.clone()));
+        Ok(Self { address, passed, _passing: passing })
     }
 
     /// Where it is dialled: a multiaddress.
@@ -60,20 +60,19 @@ impl Relay {
         format!("/ip4/{}/udp/{}/quic-v1", self.address.ip(), self.address.port())
     }
 
-    /// Bytes that came to it from those who dialled it, with IP's and UDP's headers, also those
-    /// that it dropped.
+    /// Bytes from those who dialled it that it has passed on, with IP's and UDP's headers. What it
+    /// drops is not among them: it comes again.
     #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
     }
 }
 
 /// Each who dials has a socket of its own behind.
-async fn accept(near: Arc<UdpSocket>, to: SocketAddr, line: Line, sent: Arc<AtomicU64>) {
+async fn accept(near: Arc<UdpSocket>, to: SocketAddr, line: Line, passed: Arc<AtomicU64>) {
     let mut ways: BTreeMap<SocketAddr, Shaper> = BTreeMap::new();
     let (mut buffer, mut tasks) = (vec![0; DATAGRAM], JoinSet::new());
     while let Ok((length, from)) = near.recv_from(&mut buffer).await {
-        sent.fetch_add(length as u64 + HEADERS, Ordering::Relaxed);
         let way = match ways.entry(from) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
@@ -90,7 +89,9 @@ async fn accept(near: Arc<UdpSocket>, to: SocketAddr, line: Line, sent: Arc<Atom
                 way
             }
         };
-        way.pass(&buffer[..length]);
+        if way.pass(&buffer[..length]) {
+            passed.fetch_add(length as u64 + HEADERS, Ordering::Relaxed);
+        }
     }
 }
 
@@ -115,15 +116,16 @@ impl Shaper {
         Self { line, free: Instant::now(), queue }
     }
 
-    fn pass(&mut self, datagram: &[u8]) {
+    /// Whether there is room for it.
+    fn pass(&mut self, datagram: &[u8]) -> bool {
         let now = Instant::now();
         let begins = self.free.max(now);
         if begins > now + QUEUE {
-            return;
+            return false;
         }
         let bits = (datagram.len() as u64 + HEADERS) * 8;
         self.free = begins + Duration::from_micros(bits * 1_000 / self.line.kbit);
         // The queue is longer than the line's.
-        let _ = self.queue.try_send((self.free + self.line.delay, datagram.to_vec()));
+        self.queue.try_send((self.free + self.line.delay, datagram.to_vec())).is_ok()
     }
 }
