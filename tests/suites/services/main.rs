@@ -4,6 +4,7 @@
 
 mod names;
 mod shop;
+mod stateful;
 
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use mercato_tests::wait;
 use shop::{PATIENCE, Shop};
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
-const PODS: usize = 16;
+const PODS: usize = 24;
 
 fn main() -> ExitCode {
     let cluster = |name| {
@@ -46,6 +47,10 @@ async fn services(stage: &Stage) -> Result<()> {
     timer.step("pods run in both clusters");
     shop.has_names().await.context("names of home")?;
     timer.step("guests have found names of home, and none of others");
+    stateful::members_call_each_other(rome).await.context("a StatefulSet")?;
+    timer.step("members of a StatefulSet have called each other by name, and were replaced");
+    stateful::services_have_names(rome, shop::CALLERS).await.context("ten Services")?;
+    timer.step("ten Services were called by name from both clusters");
     shop.is_called_from_both().await.context("called from both clusters")?;
     timer.step("all pods have answered 1,000 requests of each cluster");
     shop.is_called_through_home().await.context("from outside of home")?;

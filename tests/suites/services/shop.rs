@@ -16,15 +16,16 @@ use super::names::Asker;
 pub(crate) const NAMESPACE: &str = "shop";
 /// and what stands for it over there.
 const GUESTS: &str = "shop-rome";
-const NODE: &str = "mercato-turin";
+/// The virtual node that stands for it.
+pub(crate) const NODE: &str = "mercato-turin";
 /// The pods of the Service, at home and away.
 const NEAR: [&str; 2] = ["near-1", "near-2"];
 const FAR: [&str; 2] = ["far-1", "far-2"];
 /// Who calls, at home and away.
-const CALLERS: [&str; 2] = ["caller-near", "caller-far"];
+pub(crate) const CALLERS: [&str; 2] = ["caller-near", "caller-far"];
 const REQUESTS: usize = 1_000;
 /// Answers with the pod's name.
-const SERVES: &str = "mkdir /w; hostname > /w/index.html; exec httpd -f -p 8080 -h /w";
+pub(crate) const SERVES: &str = "mkdir /w; hostname > /w/index.html; exec httpd -f -p 8080 -h /w";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long guests may take to answer once a link is back, from the first request on.
 const BACK: Duration = Duration::from_secs(12);
@@ -335,7 +336,7 @@ impl<'a> Shop<'a> {
 }
 
 /// A script that asks at an address and a port, so often, and prints what each request is answered.
-fn asks(at: &str, times: usize) -> String {
+pub(crate) fn asks(at: &str, times: usize) -> String {
     format!(
         "for i in $(seq {times}); do \
          printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 5 {at} | busybox tail -n 1 | \
@@ -343,7 +344,7 @@ fn asks(at: &str, times: usize) -> String {
     )
 }
 
-fn counted(lines: &str) -> BTreeMap<String, usize> {
+pub(crate) fn counted(lines: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for line in lines.lines() {
         *counts.entry(line.trim().to_owned()).or_default() += 1;
