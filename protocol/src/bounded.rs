@@ -41,12 +41,12 @@ pub struct Room {
 #[error("the table is full of rows that rank higher")]
 pub struct Full;
 
-/// See the module.
+/// A map of bounded size; the module says which row leaves when it is full.
 #[derive(Clone, Debug)]
 pub struct Bounded<K, V> {
     room: Room,
     rows: BTreeMap<K, Row<V>>,
-    /// Counts what was put.
+    /// How many rows were ever put: the age of the next.
     puts: u64,
 }
 
@@ -65,7 +65,7 @@ impl Room {
 }
 
 impl<K: Ord + Clone, V> Bounded<K, V> {
-    /// An empty one.
+    /// An empty map with this bound.
     pub const fn new(room: Room) -> Self {
         Self { room, rows: BTreeMap::new(), puts: 0 }
     }
@@ -161,7 +161,7 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         self.rows.contains_key(key)
     }
 
-    /// Takes a row out.
+    /// Takes a row out, and gives its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -175,17 +175,17 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         gone.map(|(key, _)| key).collect()
     }
 
-    /// Every row, by key.
+    /// Every row, in ascending order of keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.rows.iter().map(|(key, row)| (key, &row.value))
     }
 
-    /// Every key, ascending.
+    /// Every key, in ascending order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.rows.keys()
     }
 
-    /// Every value, by key.
+    /// Every value, in ascending order of keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.rows.values().map(|row| &row.value)
     }
@@ -195,7 +195,7 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Whether the map has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -20,9 +20,9 @@ use crate::time::Now;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
-    /// Sell.
+    /// Its holder may sell in the federation.
     Provider,
-    /// Buy.
+    /// Its holder may buy in the federation.
     Consumer,
     /// Issue certificates with a part of its own rights, to members that are no registrars.
     Registrar,
@@ -34,13 +34,13 @@ pub enum Role {
 pub struct Certificate {
     /// Never used twice by its issuer.
     pub serial: u64,
-    /// Who belongs to it.
+    /// The cluster that it makes a member.
     pub cluster: ClusterId,
     /// The key that speaks for the cluster, and signs what it issues.
     pub key: PublicKey,
     /// Whose cluster it is; a registrar without one issues for any organisation.
     pub organisation: Option<Slug>,
-    /// Ascending.
+    /// What it may do; ascending, none twice.
     pub roles: Vec<Role>,
     /// What is vouched for, ascending; of a registrar, what it may vouch for.
     pub attributes: Vec<Attribute>,
@@ -60,20 +60,20 @@ pub struct RevocationList {
     pub issued_ms: u64,
     /// Until when it is fresh, wall clock. With a stale one nothing new is agreed.
     pub next_update_ms: u64,
-    /// Ascending.
+    /// Serial numbers of revoked certificates, ascending.
     pub serials: Vec<u64>,
 }
 
 /// A cluster whose certificates were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Which.
+    /// The cluster that is a member.
     pub cluster: ClusterId,
     /// The key that speaks for it.
     pub key: PublicKey,
-    /// Whose it is.
+    /// The organisation whose it is, if the federation says so.
     pub organisation: Option<Slug>,
-    /// What it may do.
+    /// What it may do in the federation.
     pub roles: Vec<Role>,
     /// What is vouched for; others keep it, too.
     pub attributes: Arc<[Attribute]>,

@@ -16,15 +16,15 @@ use crate::text::PoolId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Contract {
-    /// That of its negotiation.
+    /// Its identifier: that of its negotiation.
     pub id: ContractId,
-    /// Who sells.
+    /// The cluster that sells, with its key.
     pub provider: Party,
-    /// Who buys.
+    /// The cluster that buys, with its key.
     pub consumer: Party,
     /// The signed lease of the advertisement that was taken.
     pub ad: Digest,
-    /// What is sold, how.
+    /// What is sold, and under which conditions.
     pub terms: Terms,
     /// When it begins, wall clock.
     pub not_before_ms: u64,
@@ -53,7 +53,7 @@ pub struct Amends {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Party {
-    /// Which cluster.
+    /// The cluster that is this party.
     pub cluster: ClusterId,
     /// The key that it signs with.
     pub key: PublicKey,
@@ -68,21 +68,21 @@ pub struct Party {
 pub struct Terms {
     /// The pool of the advertisement.
     pub pool: PoolId,
-    /// The pool's platform.
+    /// Processor and operating system of the pool.
     pub platform: Platform,
-    /// How much.
+    /// How much is sold, of each resource.
     pub quantity: Resources,
-    /// How firmly.
+    /// How firmly it is promised.
     pub class: Class,
-    /// At what price.
+    /// What one unit of each resource costs.
     pub price: Price,
-    /// How long, in seconds.
+    /// How long the lease lasts, in seconds.
     pub term_s: u64,
     /// Between guests and the provider's kernel.
     pub isolation: Isolation,
     /// Between guests on the network.
     pub network_isolation: NetworkIsolation,
-    /// Of the guest namespaces.
+    /// The pod-security level of the guest namespaces.
     pub pod_security: PodSecurity,
     /// How many further clusters a guest may pass on to; zero: it stays.
     pub transit_hops: u32,
@@ -90,7 +90,7 @@ pub struct Terms {
     pub on_disconnect: OnDisconnect,
     /// Before capacity is taken back, in seconds.
     pub reclaim_notice_s: u64,
-    /// Promised availability, if any.
+    /// The availability that is promised, if any.
     pub sla: Option<Sla>,
     /// Between two usage reports, in seconds.
     pub metering_interval_s: u32,

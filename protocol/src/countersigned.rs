@@ -7,7 +7,7 @@ use crate::id::ClusterId;
 
 /// A payload that holds once both of its parties have signed the same bytes.
 pub trait Bilateral: Payload {
-    /// Provider and consumer.
+    /// Who has to sign: provider and consumer, in this order.
     fn parties(&self) -> (ClusterId, ClusterId);
 }
 
@@ -32,12 +32,12 @@ impl<T: Bilateral> Countersigned<T> {
         }
     }
 
-    /// What the provider signed.
+    /// The message as the provider signed it.
     pub fn provider(&self) -> &Verified<T> {
         &self.provider
     }
 
-    /// What the consumer signed.
+    /// The message as the consumer signed it.
     pub fn consumer(&self) -> &Verified<T> {
         &self.consumer
     }

@@ -43,11 +43,11 @@ pub trait Payload: Message {
 pub struct Trust<'a> {
     /// The federation that the signature must be made for.
     pub federation: FederationId,
-    /// Who may sign.
+    /// Whose signature is accepted for the message.
     pub signers: Signers<'a>,
 }
 
-/// Who may sign.
+/// Whose signature a message may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Signers<'a> {
     /// Whoever holds the key that is named. For publications and identity documents,
@@ -78,7 +78,7 @@ pub enum EnvelopeError {
     /// Signed later than now, beyond the skew that is allowed.
     #[error("signed in the future")]
     NotYetValid,
-    /// Its time is over.
+    /// The time until which it holds is over.
     #[error("its time is over")]
     Expired,
     /// A document that replaces another, where the first one is needed.
@@ -157,17 +157,17 @@ pub struct Signed<T> {
 }
 
 impl<T> Signed<T> {
-    /// Bytes as they came.
+    /// Takes the bytes as they came, unchecked.
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self { bytes: bytes.into(), kind: PhantomData }
     }
 
-    /// The exact bytes.
+    /// The exact bytes that were signed, with their envelope.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Of the exact bytes.
+    /// SHA-256 of the exact bytes, by which others refer to it.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.bytes)
     }
@@ -286,7 +286,7 @@ pub struct Verified<T> {
 const SIGNATURE_ITEM_BYTES: usize = 2 + Signature::BYTE_SIZE;
 
 impl<T> Verified<T> {
-    /// The key that signed.
+    /// The key whose signature was checked.
     pub fn key(&self) -> &PublicKey {
         &self.key
     }
@@ -301,7 +301,7 @@ impl<T> Verified<T> {
         &self.signed
     }
 
-    /// Of the signed bytes.
+    /// SHA-256 of the bytes that were signed.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -320,7 +320,7 @@ impl<T> Verified<T> {
 }
 
 impl<T: Clone> Verified<T> {
-    /// The value alone.
+    /// The value alone, without what proves it.
     pub fn into_value(self) -> T {
         Arc::unwrap_or_clone(self.value)
     }

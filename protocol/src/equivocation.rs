@@ -16,9 +16,9 @@ use crate::time::Now;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Equivocation {
-    /// The one.
+    /// One of the two contradicting messages.
     pub one: Word,
-    /// The other.
+    /// The other one, of the same publisher and place.
     pub other: Word,
 }
 
@@ -28,7 +28,7 @@ pub struct Equivocation {
 pub enum Word {
     /// An advertisement, or its renewal.
     Lease(Signed<AdLease>),
-    /// Its end.
+    /// The signed end of its publication.
     Withdraw(Signed<Withdraw>),
 }
 
@@ -80,7 +80,7 @@ impl Proven {
         Self { publisher, issued_ms, proof }
     }
 
-    /// Who did it.
+    /// The key that has signed both.
     pub fn publisher(&self) -> &PublicKey {
         &self.publisher
     }

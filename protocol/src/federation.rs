@@ -40,7 +40,7 @@ pub struct Succession {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Federation {
     id: FederationId,
-    /// What it is called.
+    /// What people call the federation.
     pub name: Slug,
     root: PublicKey,
     /// Of the payload of the latest document.
@@ -78,7 +78,7 @@ fn open(document: &Signed<Root>, now: Now) -> Result<Verified<Root>, EnvelopeErr
 }
 
 impl Federation {
-    /// Which.
+    /// Its identifier: the digest of its first document.
     pub fn id(&self) -> FederationId {
         self.id
     }

@@ -19,15 +19,15 @@ pub struct GpuPool {
     pub pci_id: Option<String>,
     /// Memory of one unit, in mebibytes.
     pub memory_mib: u64,
-    /// How many, in buckets.
+    /// How many there are, rounded to buckets.
     pub count: u64,
     /// The most that one node has.
     pub most_per_node: u64,
-    /// Driver version.
+    /// The version of the driver, if it is known.
     pub driver: Option<String>,
-    /// CUDA version.
+    /// The newest CUDA version that the driver takes, if it is known.
     pub cuda: Option<String>,
-    /// Compute capability, `9.0`.
+    /// The compute capability, such as `9.0`, if it is known.
     pub compute_capability: Option<String>,
     /// How those of one node are joined.
     pub interconnect: Option<String>,
@@ -50,11 +50,11 @@ pub struct GpuPool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GpuSource {
-    /// Dynamic resource allocation.
+    /// Dynamic resource allocation: `ResourceSlices` of the cluster.
     Dra,
-    /// Node labels.
+    /// Labels that a device plugin has put on nodes.
     Labels,
-    /// The owner's word.
+    /// The owner's own word, in the configuration.
     Manual,
 }
 
@@ -62,28 +62,28 @@ pub enum GpuSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GpuMode {
-    /// The whole device.
+    /// A tenant has the whole device alone.
     Exclusive,
-    /// A hardware partition.
+    /// A tenant has a partition that the hardware makes.
     Mig {
-        /// Such as `1g.10gb`.
+        /// The partition's profile, such as `1g.10gb`.
         profile: String,
     },
     /// A share of memory and of compute.
     Mps {
-        /// Mebibytes.
+        /// Device memory of a share, in mebibytes.
         memory_mib: u64,
         /// Of the compute, 1 to 100.
         percent: u32,
     },
     /// A turn among others. Replicas are never sold as GPUs.
     Timeslice {
-        /// How many take turns.
+        /// How many tenants take turns on it.
         replicas: u32,
     },
-    /// A virtual GPU.
+    /// A tenant has a virtual GPU of the vendor's.
     Vgpu {
-        /// The vendor's profile.
+        /// The vendor's name of its profile.
         profile: String,
     },
 }
@@ -92,11 +92,11 @@ pub enum GpuMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GpuIsolation {
-    /// Nothing.
+    /// Nothing keeps tenants of one device apart.
     None,
-    /// Limits that software keeps.
+    /// Software keeps tenants to limits.
     Limit,
-    /// The device itself.
+    /// The device itself keeps tenants apart.
     Hardware,
 }
 

@@ -15,7 +15,7 @@ use crate::time::Now;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
-    /// The speaker's identity document.
+    /// The speaker's identity document, signed by its root key.
     pub identity: Signed<Identity>,
     /// The federation that this connection serves.
     pub federation: FederationId,

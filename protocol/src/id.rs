@@ -41,7 +41,7 @@ macro_rules! id {
         }
 
         impl $name {
-            /// The bytes themselves.
+            /// Its bytes, as they are on the wire.
             pub fn as_bytes(&self) -> &[u8; $length] {
                 &self.0
             }
@@ -126,7 +126,7 @@ id! {
 pub type ContractId = NegotiationId;
 
 impl Digest {
-    /// Of `bytes`.
+    /// The SHA-256 digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }

@@ -30,7 +30,7 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replaced {
-    /// Which.
+    /// The key that was replaced.
     pub key: PublicKey,
     /// The document that ended it, which it signed itself.
     pub by: Digest,
@@ -49,7 +49,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Which cluster.
+    /// The cluster that has this identity.
     pub fn cluster_id(&self) -> ClusterId {
         self.cluster
     }

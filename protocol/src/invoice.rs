@@ -15,13 +15,13 @@ use crate::price::Money;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Invoice {
-    /// Which contract.
+    /// The contract that is billed.
     pub contract: ContractId,
-    /// Who sells.
+    /// The cluster that has sold.
     pub provider: ClusterId,
-    /// Who buys.
+    /// The cluster that has bought.
     pub consumer: ClusterId,
-    /// Why the lease ended.
+    /// For which reason the lease has ended.
     pub closed: CloseReason,
     /// The reclaim notice, if one was given.
     pub notice: Option<Notice>,
@@ -29,7 +29,7 @@ pub struct Invoice {
     pub receipt: Digest,
     /// The amount of the last receipt; none when free.
     pub amount: Option<Money>,
-    /// Taken off it.
+    /// What is taken off the sum, and why.
     pub credits: Vec<Credit>,
     /// What is left to pay; none when free.
     pub due: Option<Money>,
@@ -39,19 +39,19 @@ pub struct Invoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
-    /// Said then.
+    /// When notice was given, in milliseconds of Unix time.
     pub given_ms: u64,
-    /// The lease ends then.
+    /// When the lease ends by it, in milliseconds of Unix time.
     pub until_ms: u64,
 }
 
-/// Taken off the bill.
+/// A sum that is taken off a bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Credit {
-    /// For what.
+    /// What the sum makes up for.
     pub kind: CreditKind,
-    /// How much.
+    /// How much is taken off.
     pub amount: Money,
 }
 

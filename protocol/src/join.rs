@@ -98,13 +98,13 @@ pub struct JoinRequest {
     pub federation: Option<FederationId>,
 }
 
-/// The registrar's answer.
+/// What the registrar of a federation answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum JoinReply {
-    /// Welcome.
+    /// The cluster is a member from now on.
     Admitted {
-        /// The federation's first document.
+        /// The federation's first document, signed by its root key.
         root: Signed<Root>,
         /// Each later one, in order.
         successions: Vec<Succession>,
@@ -113,7 +113,7 @@ pub enum JoinReply {
         /// The latest list of the registrar's.
         revocations: Signed<RevocationList>,
     },
-    /// Not so.
+    /// The cluster does not become a member.
     Refused(JoinRefusal),
 }
 
@@ -124,7 +124,7 @@ pub enum JoinRefusal {
     /// It was never handed out, or is spent: the two are not told apart.
     #[error("the token is not known, or was used before")]
     Unknown,
-    /// Its time is over.
+    /// The time until which the request holds is over.
     #[error("the token has expired")]
     Expired,
     /// The identity documents are not valid, or not of the key that asks.

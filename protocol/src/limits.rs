@@ -12,7 +12,7 @@ pub const LABEL_BYTES: usize = 63;
 pub const SUBDOMAIN_BYTES: usize = 253;
 /// The uid of a Kubernetes object (36 as the API server makes them).
 pub const UID_BYTES: usize = 64;
-/// Any other text.
+/// Bytes of any text that has no bound of its own.
 pub const TEXT_BYTES: usize = 1_024;
 /// A note or a reason that a person writes for the other side.
 pub const LINE_BYTES: usize = 512;
@@ -75,9 +75,9 @@ pub const AD_LEASE_BYTES: usize = 16 * 1_024;
 /// offered (a guess: some forty pools without GPUs). Its publisher leaves out the pools that do
 /// not fit.
 pub const AD_BODY_BYTES: usize = HELLO_BYTES + 10 * 1_024;
-/// Pools of one advertisement.
+/// Pools that one advertisement may have.
 pub const POOLS: usize = 64;
-/// Attributes of one advertisement.
+/// Attributes that one advertisement may have.
 pub const ATTRIBUTES: usize = 64;
 /// Dial addresses of one cluster: each of its addresses over TCP and QUIC. A guess.
 pub const ADDRESSES: usize = 16;
@@ -96,7 +96,7 @@ pub const GPU_MODELS: usize = 32;
 pub const PRICE_LINES: usize = 48;
 /// A contract: as large as the bounds above let it be, and a little more.
 pub const CONTRACT_BYTES: usize = 8 * 1_024;
-/// A usage receipt.
+/// Bytes of an encoded usage receipt.
 pub const RECEIPT_BYTES: usize = 4 * 1_024;
 /// A message of a negotiation: a signed contract, or terms with a note.
 pub const NEGOTIATION_BYTES: usize = 16 * 1_024 - ENVELOPE_BYTES;

@@ -29,10 +29,10 @@ pub const MEBIBYTE: u64 = 1 << 20;
 pub struct Currency([u8; Currency::MAX_BYTES]);
 
 impl Currency {
-    /// The longest name.
+    /// Bytes of the longest name of a currency.
     pub const MAX_BYTES: usize = 16;
 
-    /// The code or name.
+    /// The ISO code or the name, as text.
     pub fn as_str(&self) -> &str {
         let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(Self::MAX_BYTES);
         std::str::from_utf8(&self.0[..length]).expect("only ASCII is ever stored")
@@ -86,7 +86,7 @@ impl fmt::Debug for Currency {
 pub struct Money {
     /// Millionths of the currency's unit.
     pub micros: u64,
-    /// Of what.
+    /// The currency that the amount is of.
     pub currency: Currency,
 }
 
@@ -132,13 +132,13 @@ pub struct UnitPrice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Price {
-    /// Nothing is charged.
+    /// Whatever is used, nothing is charged.
     Free,
     /// These lines are charged; a resource without a line is included.
     Posted {
-        /// Of every line.
+        /// The currency of every line.
         currency: Currency,
-        /// The lines.
+        /// The price of each resource, for one unit of it.
         units: BTreeMap<Resource, UnitPrice>,
     },
 }
@@ -169,7 +169,7 @@ pub enum PriceError {
 }
 
 impl Usage {
-    /// `quantity`, held for `duration_ms`.
+    /// The usage of `quantity` that is held for `duration_ms` milliseconds.
     pub fn of(quantity: &Resources, duration_ms: u64) -> Result<Self, PriceError> {
         let metered = quantity.iter().map(|(resource, n)| {
             let units = if resource == Resource::Memory { n / MEBIBYTE } else { n };
@@ -180,7 +180,7 @@ impl Usage {
         Ok(Self { counters: counters?.into_iter().filter(|(_, counter)| *counter > 0).collect() })
     }
 
-    /// The sum.
+    /// The sum of both, of each resource.
     pub fn checked_add(&self, other: &Self) -> Result<Self, PriceError> {
         let mut counters = self.counters.clone();
         for (resource, more) in &other.counters {

@@ -13,11 +13,11 @@ use crate::price::{Money, Usage};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// Which contract.
+    /// The contract under which it was used.
     pub contract: ContractId,
-    /// Who sells.
+    /// The cluster that sells, and measures.
     pub provider: ClusterId,
-    /// Who buys.
+    /// The cluster that buys, and countersigns.
     pub consumer: ClusterId,
     /// Counts the windows, from zero.
     pub index: u64,

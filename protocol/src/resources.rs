@@ -21,9 +21,9 @@ use crate::text::GpuModel;
 pub enum Resource {
     /// Processor time, in thousandths of a core.
     Cpu,
-    /// Main memory, in bytes.
+    /// Main memory of containers, in bytes.
     Memory,
-    /// Pods, by count.
+    /// Pods, counted one by one.
     Pods,
     /// Whole GPUs, or sold parts, of one model, by count.
     Gpu(GpuModel),
@@ -79,20 +79,20 @@ pub struct ParseResourceError(pub String);
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Resources {
-    /// Thousandths of a core.
+    /// CPU, in thousandths of a core.
     pub cpu_millis: u64,
-    /// Bytes.
+    /// Main memory, counted in bytes.
     pub memory_bytes: u64,
-    /// Count.
+    /// How many pods there may be.
     pub pods: u64,
-    /// Count by model.
+    /// How many GPUs there are of each model.
     pub gpus: BTreeMap<GpuModel, u64>,
 }
 
 /// Why a sum or difference of quantities does not exist.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ResourcesError {
-    /// A sum above `u64::MAX`.
+    /// A sum of this resource would be above `u64::MAX`.
     #[error("the sum of {0} overflows")]
     Overflow(Resource),
     /// More was taken than there is.
@@ -107,7 +107,7 @@ impl Resources {
         ensure(self.gpus.values().all(|count| *count > 0), "none of a model of GPUs")
     }
 
-    /// Every quantity above zero.
+    /// Every quantity above zero, with its resource.
     pub fn iter(&self) -> impl Iterator<Item = (Resource, u64)> + '_ {
         let plain = [
             (Resource::Cpu, self.cpu_millis),
@@ -155,7 +155,7 @@ impl Resources {
         self.combine(other, |_, a, b| Ok(a.max(b))).unwrap_or_default()
     }
 
-    /// The sum.
+    /// The sum of both, resource by resource.
     pub fn checked_add(&self, other: &Self) -> Result<Self, ResourcesError> {
         self.combine(other, |resource, a, b| {
             a.checked_add(b).ok_or_else(|| ResourcesError::Overflow(resource.clone()))

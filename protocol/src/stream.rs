@@ -18,7 +18,7 @@ pub enum Ask {
     Open(Request),
     /// What the guests use: after `Accepted` follows one [`Usage`].
     Usage {
-        /// Which lease.
+        /// The lease that is meant, by its contract.
         contract: ContractId,
         /// Those of the pods after this one, by uid; none: from the first.
         after: Option<Uid>,
@@ -29,15 +29,15 @@ pub enum Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Which lease.
+    /// The lease that the pod is of, by its contract.
     pub contract: ContractId,
-    /// The home pod's namespace.
+    /// The namespace that the pod has at home.
     pub namespace: String,
-    /// The home pod's name.
+    /// The name that the pod has at home.
     pub pod: String,
-    /// The home pod's uid.
+    /// The uid that the pod has at home.
     pub uid: Uid,
-    /// What for.
+    /// What is asked of the pod.
     pub what: What,
     /// How the client wants to upgrade; none for a plain answer (logs).
     pub upgrade: Option<Upgrade>,
@@ -47,42 +47,42 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum What {
-    /// `containerLogs`.
+    /// Sends logs, as the kubelet's `containerLogs` does.
     Logs(Logs),
-    /// `exec`.
+    /// Runs a command, as the kubelet's `exec` does.
     Exec(Exec),
-    /// `attach`.
+    /// Attaches to a container, as the kubelet's `attach` does.
     Attach(Attach),
-    /// `portForward`.
+    /// Connects to ports, as the kubelet's `portForward` does.
     PortForward {
-        /// Ports of the pod.
+        /// The ports of the pod to connect to.
         ports: Vec<u32>,
     },
 }
 
-/// The parameters of `containerLogs`.
+/// The parameters of the kubelet's `containerLogs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Logs {
-    /// Which container.
+    /// The name of the container whose logs are sent.
     pub container: String,
-    /// Wait for more.
+    /// Whether to wait for more, and send it.
     pub follow: bool,
     /// Those of the container's previous life.
     pub previous: bool,
     /// Each line with its time.
     pub timestamps: bool,
-    /// Only the last seconds.
+    /// Sends only what was logged in the last seconds, so many.
     pub since_s: Option<u64>,
     /// Only since then, RFC 3339.
     pub since_time: Option<String>,
-    /// Only the last lines.
+    /// Sends only the last lines, so many.
     pub tail_lines: Option<u64>,
     /// At most so many bytes.
     pub limit_bytes: Option<u64>,
 }
 
-/// The parameters of `exec`.
+/// The parameters of the kubelet's `exec`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
@@ -93,19 +93,19 @@ pub struct Exec {
     pub attach: Attach,
 }
 
-/// The parameters of `attach`.
+/// The parameters of the kubelet's `attach`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Attach {
-    /// Which container.
+    /// The name of the container to attach to.
     pub container: String,
-    /// Send standard input.
+    /// Whether standard input is sent there.
     pub stdin: bool,
-    /// Receive standard output.
+    /// Whether standard output is sent back.
     pub stdout: bool,
-    /// Receive standard error.
+    /// Whether standard error is sent back.
     pub stderr: bool,
-    /// With a terminal.
+    /// Whether the container gets a terminal.
     pub tty: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct Attach {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Upgrade {
-    /// To what.
+    /// The protocol that the connection changes to.
     pub transport: Transport,
     /// Sub-protocols that it speaks, the preferred one first (`v5.channel.k8s.io`).
     pub protocols: Vec<String>,
@@ -123,13 +123,13 @@ pub struct Upgrade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Transport {
-    /// SPDY/3.1.
+    /// SPDY/3.1, as older clients speak it.
     Spdy,
-    /// WebSocket.
+    /// WebSocket, as newer clients speak it.
     WebSocket,
 }
 
-/// The provider's answer.
+/// What the provider answers to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reply {
@@ -138,9 +138,9 @@ pub enum Reply {
         /// The sub-protocol that was agreed, if an upgrade was asked for and named any.
         protocol: Option<String>,
     },
-    /// It is not opened.
+    /// The stream is not opened, for a reason.
     Refused {
-        /// Why.
+        /// The kind of the reason.
         reason: RefusedReason,
         /// The same for a person.
         text: String,
@@ -157,7 +157,7 @@ pub enum RefusedReason {
     Forbidden,
     /// The request makes no sense: no such container, not running, bad parameters.
     BadRequest,
-    /// The provider's cluster failed.
+    /// The provider's own cluster has failed to answer.
     Unavailable,
     /// The provider's cluster has no such thing.
     NotServed,
@@ -167,13 +167,13 @@ pub enum RefusedReason {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// At most [`limits::USAGE_PODS`].
+    /// Guests of the lease, at most [`limits::USAGE_PODS`].
     pub pods: Vec<PodUsage>,
     /// There are others after the last of these.
     pub more: bool,
 }
 
-/// What one guest uses.
+/// What one guest uses now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodUsage {
@@ -181,15 +181,15 @@ pub struct PodUsage {
     pub uid: Uid,
     /// When it was measured, by the provider's clock, in ms since 1970.
     pub at_ms: u64,
-    /// Each container that runs.
+    /// What each container that runs uses.
     pub containers: Vec<ContainerUsage>,
 }
 
-/// What one container uses.
+/// What one container of a guest uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerUsage {
-    /// Its name.
+    /// The name of the container, as at home.
     pub name: String,
     /// Processor time so far, in core-nanoseconds; starts anew when it falls.
     pub cpu_nanos: u64,

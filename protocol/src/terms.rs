@@ -23,11 +23,11 @@ pub enum Isolation {
     /// Containers by runc or its like.
     #[default]
     Runc,
-    /// gVisor.
+    /// The user-space kernel gVisor is between guest and host.
     Gvisor,
-    /// Kata containers.
+    /// Each guest has a small virtual machine, by Kata Containers.
     Kata,
-    /// Confidential computing.
+    /// Memory is encrypted, by hardware for confidential computing.
     Confidential,
 }
 
@@ -37,7 +37,7 @@ pub enum Isolation {
 pub enum NetworkIsolation {
     /// Nothing keeps them apart, and the buyer is told.
     None,
-    /// Proven to be enforced.
+    /// Guests are kept apart, and that is proven by trying.
     #[default]
     Required,
 }
@@ -46,12 +46,12 @@ pub enum NetworkIsolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodSecurity {
-    /// Nothing is refused.
+    /// Pods are refused for nothing that they ask for.
     Privileged,
     /// Known privilege escalations are refused.
     #[default]
     Baseline,
-    /// Hardened pods only.
+    /// Pods are refused unless they are hardened.
     Restricted,
 }
 
@@ -83,9 +83,9 @@ pub struct Sla {
 /// The processor and operating system of a pool, as Kubernetes spells them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Platform {
-    /// `kubernetes.io/arch`.
+    /// The architecture, as the label `kubernetes.io/arch` has it.
     pub arch: Slug,
-    /// `kubernetes.io/os`.
+    /// The operating system, as the label `kubernetes.io/os` has it.
     pub os: Slug,
 }
 

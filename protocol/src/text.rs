@@ -26,7 +26,7 @@ pub struct ParseSlugError(pub String);
 pub struct Slug(String);
 
 impl Slug {
-    /// The name itself.
+    /// The name itself, as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -102,15 +102,15 @@ pub enum ParseTextError {
     /// A control character, or one that is not seen.
     #[error("U+{code:04X} cannot be seen where it is read: leave it out", code = u32::from(*.0))]
     Hidden(char),
-    /// Too many bytes.
+    /// The text has too many bytes.
     #[error("{bytes} bytes, at most {max}: shorten it")]
     TooLong {
-        /// Its length.
+        /// How many bytes the text has.
         bytes: usize,
-        /// Its bound.
+        /// How many bytes it may have.
         max: usize,
     },
-    /// Not a cluster's name.
+    /// The text is no name of a cluster.
     #[error(
         "{0:?} is not a name: letters, digits, spaces and any of - _ . ', first and last a \
          letter or digit, for example rome"

@@ -15,9 +15,9 @@ pub struct Now {
 /// When a state machine wants to be woken, and by which clock, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Deadline {
-    /// On the monotonic clock.
+    /// Milliseconds on the monotonic clock, for time-outs.
     Mono(u64),
-    /// On the wall clock.
+    /// Milliseconds of Unix time, for what is signed or stored.
     Wall(u64),
 }
 

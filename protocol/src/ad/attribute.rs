@@ -9,11 +9,11 @@ use crate::text::Slug;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attribute {
-    /// Such as `cert.iso27001`.
+    /// What is claimed, such as `cert.iso27001`.
     pub name: Slug,
     /// Its value; `true` where there is none.
     pub value: String,
-    /// Who says so.
+    /// Who vouches for the value.
     pub assurance: Assurance,
 }
 
@@ -21,11 +21,11 @@ pub struct Attribute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Assurance {
-    /// The provider itself.
+    /// The provider claims it itself, unchecked.
     SelfAsserted,
     /// The issuer of its membership certificate.
     Issuer,
-    /// A third party.
+    /// A third party has attested it.
     ThirdParty,
 }
 

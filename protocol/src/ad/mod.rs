@@ -49,11 +49,11 @@ pub struct AdLease {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolRow {
-    /// Which.
+    /// The pool that the row is of.
     pub pool: PoolId,
     /// What can be bought, in buckets.
     pub free: Resources,
-    /// At what price.
+    /// What one unit of it costs now.
     pub price: Price,
 }
 
@@ -97,11 +97,11 @@ pub struct AdBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pool {
-    /// Unique in its advertisement.
+    /// Its number, unique in its advertisement.
     pub id: PoolId,
-    /// What is sold.
+    /// What kind of thing is sold.
     pub goods: Goods,
-    /// Processor and operating system.
+    /// Processor and operating system of its nodes.
     pub platform: Platform,
     /// All that is ever for sale, in buckets.
     pub total: Resources,
@@ -115,7 +115,7 @@ pub struct Pool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Goods {
-    /// Room for pods.
+    /// Room for pods: CPU, memory, pods, GPUs.
     #[default]
     Compute,
 }
@@ -124,7 +124,7 @@ pub enum Goods {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferTerms {
-    /// Classes to choose from.
+    /// Service classes that a buyer may choose from.
     pub classes: Vec<Class>,
     /// The shortest term, in seconds.
     pub min_term_s: u64,
@@ -152,11 +152,11 @@ pub struct OpenedBody {
 pub struct Ad {
     /// The digest of the signed lease; what a contract refers to.
     pub digest: Digest,
-    /// The key that signed.
+    /// The key that signed the lease.
     pub key: PublicKey,
     /// What the owner calls the cluster.
     pub name: Arc<str>,
-    /// What is free.
+    /// The part that changes often: what is free.
     pub lease: Arc<AdLease>,
     /// Where, and on what terms. An advertisement is renewed often and changed seldom.
     pub body: Arc<AdBody>,
@@ -220,7 +220,7 @@ pub enum AdError {
     /// The rows and the pools differ.
     #[error("the rows of the lease are not those of the body's pools")]
     OtherPools,
-    /// The body is malformed.
+    /// The body is malformed, as the source says.
     #[error(transparent)]
     Codec(#[from] CodecError),
     /// The body's identity document is not valid.

@@ -17,7 +17,7 @@ pub enum CodecError {
     /// A string, list or map without a length.
     #[error("a length is indefinite")]
     Indefinite,
-    /// A floating-point number.
+    /// A floating-point number, which no message has.
     #[error("a floating-point number")]
     Float,
     /// A tag, a null or another simple value.
@@ -26,10 +26,10 @@ pub enum CodecError {
     /// The same key twice in one map.
     #[error("a key comes twice")]
     DuplicateKey,
-    /// Keys out of order.
+    /// A map whose keys are out of order, or twice there.
     #[error("keys are out of order")]
     UnsortedKeys,
-    /// Nested beyond [`limits::DEPTH`](crate::limits::DEPTH).
+    /// A value is nested deeper than [`limits::DEPTH`](crate::limits::DEPTH).
     #[error("nested too deep")]
     TooDeep,
     /// Text that is no UTF-8.
@@ -41,9 +41,9 @@ pub enum CodecError {
     /// Longer, or more, than the bound.
     #[error("{what}: more than {limit}")]
     TooLong {
-        /// Of what.
+        /// What has too many, in words.
         what: &'static str,
-        /// The bound.
+        /// How many it may have.
         limit: usize,
     },
     /// Another type of item than this place takes.
@@ -64,7 +64,7 @@ pub enum CodecError {
     /// An extension that must be understood, and is not.
     #[error("extension {0} must be understood")]
     CriticalExtension(u64),
-    /// Well formed, and impossible.
+    /// Well formed, but of an impossible value, as the text says.
     #[error("{0}")]
     Invalid(&'static str),
 }

@@ -43,7 +43,7 @@ impl<'r, 'a> Fields<'r, 'a> {
         }
     }
 
-    /// That none is left.
+    /// Fails unless every field of the map was read.
     pub fn finish(&mut self) -> Result<(), CodecError> {
         self.key.map_or(Ok(()), |key| Err(CodecError::UnknownField(key)))
     }

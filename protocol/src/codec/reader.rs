@@ -40,12 +40,12 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// A whole number.
+    /// Reads an unsigned whole number.
     pub fn uint(&mut self) -> Result<u64, CodecError> {
         self.expect(0, "a whole number")
     }
 
-    /// A truth value.
+    /// Reads a truth value, one byte.
     pub fn bool(&mut self) -> Result<bool, CodecError> {
         self.expect(SIMPLE, "true or false").map(|n| n == TRUE)
     }

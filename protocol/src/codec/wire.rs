@@ -6,7 +6,7 @@ use super::writer::Writer;
 
 /// A value with one encoding.
 pub trait Wire: Sized {
-    /// Appends the encoding.
+    /// Appends the canonical encoding of the value.
     fn encode(&self, to: &mut Writer);
 
     /// Reads it from bytes that [`check`] has passed.

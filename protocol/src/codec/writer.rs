@@ -19,7 +19,7 @@ impl Writer {
         Self { bytes: Vec::with_capacity(bytes), counted: None }
     }
 
-    /// All that was written.
+    /// All bytes that were written so far.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -29,17 +29,17 @@ impl Writer {
         self.counted.unwrap_or(self.bytes.len())
     }
 
-    /// A whole number.
+    /// Writes an unsigned whole number, as short as it can be.
     pub fn uint(&mut self, n: u64) {
         self.head(0, n);
     }
 
-    /// A truth value.
+    /// Writes a truth value, one byte.
     pub fn bool(&mut self, value: bool) {
         self.raw(&[if value { 0xf5 } else { 0xf4 }]);
     }
 
-    /// A byte string.
+    /// Writes a byte string with its length.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.head(2, bytes.len() as u64);
         self.raw(bytes);

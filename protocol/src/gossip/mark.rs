@@ -13,13 +13,13 @@ pub const LAST_EPOCH: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mark {
-    /// Whose.
+    /// The key whose publication is meant.
     pub publisher: PublicKey,
-    /// Its epoch.
+    /// The epoch of the publication; a higher one wins.
     pub epoch: u64,
     /// Its number in the epoch; the later one wins.
     pub seq: u64,
-    /// Of the signed bytes.
+    /// SHA-256 of the signed bytes.
     pub digest: Digest,
 }
 

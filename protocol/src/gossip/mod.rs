@@ -20,18 +20,18 @@ pub use self::mark::{LAST_EPOCH, Mark};
 pub use self::publication::{Publication, VerifiedPublication};
 pub use self::withdraw::Withdraw;
 
-/// One message between neighbours.
+/// One gossip message between neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Message {
-    /// "I have these."
+    /// Says which publications the sender has.
     Announce {
         /// New to the sender, or lacking at the other's as a reconciliation showed.
         marks: Vec<Mark>,
     },
     /// "Send me your latest of these."
     Pull {
-        /// Each publisher once.
+        /// What is asked for, each publisher once.
         wants: Vec<Pull>,
     },
     /// What was pulled, or urgent publications unasked.
@@ -45,19 +45,19 @@ pub enum Message {
     Root {
         /// Chosen at random; keys the fingerprints of this reconciliation.
         session: u64,
-        /// Over all marks.
+        /// A fingerprint over all marks of the sender.
         root: Fingerprint,
     },
     /// The roots differ: a fingerprint for each first byte of a publisher's key.
     Buckets {
-        /// That of the root.
+        /// The session that the root's message has begun.
         session: u64,
-        /// Always 256.
+        /// A fingerprint for each bucket of publishers; always 256.
         fingerprints: Vec<Fingerprint>,
     },
     /// The marks of the buckets that differ.
     Ids {
-        /// That of the root.
+        /// The session that the root's message has begun.
         session: u64,
         /// The buckets that this message covers wholly, ascending.
         buckets: Vec<u32>,
@@ -70,7 +70,7 @@ pub enum Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pull {
-    /// Whose.
+    /// The key whose publication is asked for.
     pub publisher: PublicKey,
     /// The first four bytes (big-endian) of the digest of the body that is held of it: that
     /// one need not come along.

@@ -18,7 +18,7 @@ use crate::time::Now;
 pub enum Publication {
     /// An advertisement, or its renewal.
     Lease(Signed<AdLease>),
-    /// Its end.
+    /// The signed end of what was published.
     Withdraw(Signed<Withdraw>),
     /// That it said two things under one number.
     Equivocation(Equivocation),
@@ -91,7 +91,7 @@ impl Publication {
 pub enum VerifiedPublication {
     /// An advertisement, or its renewal.
     Lease(Verified<AdLease>),
-    /// Its end.
+    /// The end of what was published, with its signature checked.
     Withdraw(Verified<Withdraw>),
     /// That its publisher said two things under one number.
     Equivocation(Proven),

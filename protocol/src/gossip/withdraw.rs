@@ -14,9 +14,9 @@ use crate::limits;
 pub struct Withdraw {
     /// The publisher; its key signs.
     pub provider: ClusterId,
-    /// As in a lease.
+    /// The epoch, as in a lease of an advertisement.
     pub epoch: u64,
-    /// As in a lease.
+    /// The number in its epoch, as in a lease of an advertisement.
     pub seq: u64,
     /// When it was signed, wall clock.
     pub issued_ms: u64,

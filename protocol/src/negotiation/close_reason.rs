@@ -8,15 +8,15 @@ use crate::codec::wire_enum;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CloseReason {
-    /// Its term is over.
+    /// The term of the contract is over.
     Expired,
-    /// The consumer cancelled.
+    /// The consumer has cancelled the contract.
     Cancelled,
-    /// The provider ended it.
+    /// The provider has ended it early.
     EndedByProvider,
     /// The provider took the capacity back, with notice.
     Reclaimed,
-    /// Usage reports stayed unsigned.
+    /// Usage reports stayed without the consumer's signature for too long.
     Unsigned,
     /// What was sold could not be provided.
     ProvisioningFailed,

@@ -19,7 +19,7 @@ pub use self::close_reason::CloseReason;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// Which negotiation.
+    /// The negotiation that the message belongs to.
     pub negotiation: NegotiationId,
     /// Who speaks; its key signs.
     pub from: ClusterId,
@@ -31,7 +31,7 @@ pub struct Message {
     /// The latest signed message of this negotiation that `from` had sent or accepted;
     /// none in the `Request` or `Rfq` that opens it.
     pub previous: Option<Digest>,
-    /// What is said.
+    /// What is said, by its kind.
     pub body: Body,
 }
 
@@ -50,19 +50,19 @@ pub enum Body {
     },
     /// The provider signed the contract and holds the capacity until its `commit_by`.
     Agreement {
-        /// Signed by the provider.
+        /// The contract, signed by the provider.
         contract: Signed<Contract>,
     },
     /// The buyer signed the same bytes.
     Verification {
-        /// Signed by the buyer.
+        /// The contract, signed by the consumer too.
         contract: Signed<Contract>,
     },
     /// The provider stored the buyer's signature: the contract stands.
     Finalized,
-    /// It comes to nothing.
+    /// Ends the negotiation without a contract.
     Terminate {
-        /// Why.
+        /// Why there is no contract.
         reason: TerminateReason,
         /// The same for a person; may be empty.
         text: String,
@@ -71,24 +71,24 @@ pub enum Body {
     StatusQuery,
     /// Where the negotiation stands for the one who was asked.
     Status {
-        /// Its state.
+        /// The state that the sender is in.
         state: State,
     },
     /// The buyer can use what it bought: from here on it is billed.
     Ready,
     /// The provider's view of the usage.
     UsageReport {
-        /// Signed by the provider.
+        /// What was used, signed by the provider.
         receipt: Signed<Receipt>,
     },
-    /// The buyer agrees.
+    /// The consumer agrees with a usage report.
     UsageReceipt {
         /// The same bytes, signed by the buyer.
         receipt: Signed<Receipt>,
     },
-    /// The lease ends.
+    /// Ends the lease of a contract.
     Close {
-        /// Why.
+        /// For which reason the lease ends.
         reason: CloseReason,
         /// The same for a person; may be empty.
         text: String,
@@ -100,7 +100,7 @@ pub enum Body {
     /// takes it, or, once it is older than an `Agreement` may be, a `Take`. It answers an
     /// `Rfq`, or a `Request` at another price or quantity.
     Offer {
-        /// Signed by the provider.
+        /// The contract as it would be, signed by the provider.
         contract: Signed<Contract>,
     },
     /// The buyer asks to extend or to resize a running lease. Nothing is changed by it.
@@ -112,24 +112,24 @@ pub enum Body {
     },
     /// What becomes of a change.
     Amendment {
-        /// Which.
+        /// The number of the amendment, from one.
         number: u32,
         /// Whether, and how far it is.
         answer: Answer,
     },
     /// The provider takes the capacity back.
     ReclaimNotice {
-        /// From when, and when.
+        /// When notice is given, and when the lease ends by it.
         notice: Notice,
         /// Why, for a person; may be empty.
         text: String,
     },
     /// What a lease that is over comes to.
     Invoice {
-        /// Signed by the provider.
+        /// The bill of the contract, signed by the provider.
         invoice: Signed<Invoice>,
     },
-    /// The buyer agrees.
+    /// The consumer agrees with the bill.
     InvoiceReceipt {
         /// The same bytes, signed by the buyer.
         invoice: Signed<Invoice>,
@@ -138,7 +138,7 @@ pub enum Body {
     Dispute {
         /// The payload of the receipt or invoice.
         about: Digest,
-        /// Why.
+        /// Why the consumer does not agree.
         reason: DisputeReason,
         /// The same for a person; may be empty.
         text: String,
@@ -170,14 +170,14 @@ pub enum Answer {
     /// The contract as it is to be, signed by the provider, which holds what it takes more
     /// until its `commit_by`. A `Verification` makes it stand.
     Agreed {
-        /// Signed by the provider.
+        /// The changed contract, signed by the provider.
         contract: Signed<Contract>,
     },
     /// The provider stored the buyer's signature: the changed contract stands.
     Done,
     /// The contract stays as it is. Either side says so.
     Refused {
-        /// Why.
+        /// Why the contract stays as it is.
         reason: TerminateReason,
         /// The same for a person; may be empty.
         text: String,
@@ -204,7 +204,7 @@ pub enum TerminateReason {
     Denied,
     /// The provider's owner said no.
     DeniedByOwner,
-    /// Not enough is left.
+    /// Less is free than was asked for.
     NoCapacity,
     /// The advertisement is not known, or no longer holds.
     AdUnknown,
@@ -212,7 +212,7 @@ pub enum TerminateReason {
     PriceChanged,
     /// A term is not what the provider offers, or the buyer takes.
     TermsRefused,
-    /// A time limit passed.
+    /// A time limit of the negotiation has passed.
     Expired,
     /// The buyer no longer wants it.
     Withdrawn,
@@ -234,23 +234,23 @@ pub enum TerminateReason {
 pub enum State {
     /// Never heard of, or forgotten.
     Unknown,
-    /// Asked.
+    /// The consumer has asked, and nobody has answered.
     Requested,
-    /// The owner is asked.
+    /// The provider's owner is asked for approval.
     Review,
-    /// Signed by the provider.
+    /// The provider has signed the contract, the consumer not yet.
     Agreed,
     /// Signed by both; the provider makes it ready.
     Pending,
-    /// In use, and billed.
+    /// The lease is in use, and is billed.
     Active,
     /// Reports stayed unsigned: nothing new is admitted.
     Suspended,
-    /// Being taken back.
+    /// The provider takes the lease back, after its notice.
     Reclaiming,
-    /// Over.
+    /// The lease is over, and so is its bill.
     Closed,
-    /// Came to nothing.
+    /// The negotiation has ended without a contract.
     Terminated,
     /// A firm offer is made, and not taken yet.
     Offered,

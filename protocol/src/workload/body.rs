@@ -7,7 +7,7 @@ use super::BodyHead;
 use crate::codec::{CodecError, ensure};
 use crate::id::Digest;
 
-/// Nothing is gained below.
+/// Bytes below which compression gains nothing.
 const SHORT: usize = 128;
 
 impl BodyHead {

@@ -179,7 +179,7 @@ pub fn is_reserved(namespace: &str) -> bool {
     RESERVED.contains(&namespace) || RESERVED_PREFIXES.iter().any(|own| namespace.starts_with(own))
 }
 
-/// Kubernetes', OpenShift's, and `config/deploy`'s.
+/// Namespaces of Kubernetes, of OpenShift and of `config/deploy` that no guest namespace may be called.
 const RESERVED: [&str; 4] = ["default", "mercato", "mercato-nodes", "openshift"];
 /// Kubernetes reserves the first one; the others are the documented ones of OpenShift,
 /// Rancher, GKE, AKS and EKS.

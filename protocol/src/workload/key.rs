@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Item, ObjectKey, ObjectKind, PodId, Uid};
 
 impl Item {
-    /// Its namespace at home.
+    /// The namespace that the object has at home.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Object(key) => &key.namespace,

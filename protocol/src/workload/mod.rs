@@ -24,7 +24,7 @@ use crate::id::{ClusterId, ContractId, Digest};
 /// The first message of a stream, by whoever opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// Which lease.
+    /// The lease that the stream is for, by its contract.
     pub contract: ContractId,
     /// Only acknowledgements come on it: they do not wait behind bodies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -37,14 +37,14 @@ pub struct Open {
 pub enum Message {
     /// From home to the provider.
     ToGuest {
-        /// What is stated.
+        /// What home states of its objects.
         frame: Frame<ToGuest>,
         /// The bodies that follow, each once, in this order.
         bodies: Vec<BodyHead>,
     },
     /// From the provider to home.
     ToHome {
-        /// What is stated.
+        /// What the provider states of guests.
         frame: Frame<ToHome>,
         /// The bodies that follow, each once, in this order.
         bodies: Vec<BodyHead>,
@@ -56,7 +56,7 @@ pub enum Message {
 pub struct BodyHead {
     /// Of the body; the statements name it by this.
     pub digest: Digest,
-    /// Its bytes; never zero.
+    /// How many bytes it has; never zero.
     pub length: u32,
     /// How many bytes follow in their place, fewer, if it is packed ([`BodyHead::pack`]).
     #[serde(default)]
@@ -78,7 +78,7 @@ pub struct Frame<T> {
     pub ack: u64,
     /// Whether an acknowledgement is asked for: never for a mere acknowledgement.
     pub answer: bool,
-    /// At most [`crate::limits::FRAME_STATEMENTS`].
+    /// What is stated, at most [`crate::limits::FRAME_STATEMENTS`].
     pub statements: Vec<T>,
 }
 
@@ -89,18 +89,18 @@ pub enum ToGuest {
     /// Have this, with this content. **The body of `digest` goes with it**; without one
     /// (home no longer has those bytes) a newer statement follows.
     Put {
-        /// What.
+        /// The pod or other object that there should be.
         item: Item,
-        /// Of the body.
+        /// SHA-256 of the object's body.
         digest: Digest,
-        /// How it came.
+        /// Which clusters the object has passed through.
         route: Route,
         /// What home would have its guest namespace called; none: the provider's to name.
         place: Option<String>,
     },
     /// End this pod. Never withdrawn; the grace may be shortened by another one.
     Delete {
-        /// Which.
+        /// The pod that should go.
         pod: PodId,
         /// Seconds; 0 for one that home has already removed.
         grace_s: u32,
@@ -128,7 +128,7 @@ pub enum ToGuest {
 pub enum ToHome {
     /// Held over there, with this content: first of all, once per link and item.
     Have {
-        /// What.
+        /// The pod or other object that is there.
         item: Item,
         /// Of the content that was applied; none for a pod that is no longer there or
         /// not there yet.
@@ -141,16 +141,16 @@ pub enum ToHome {
     HaveEnd,
     /// How a pod is. **The body of [`Report::status`] goes with it**, where there is one.
     Status {
-        /// Which.
+        /// The pod that the status is of.
         pod: PodId,
-        /// How it is.
+        /// How the pod is: its stage and its status.
         report: Report,
     },
     /// The provider will not have this, as it is. It is tried again now and then.
     Refused {
-        /// What.
+        /// The pod or other object that was refused.
         item: Item,
-        /// Why.
+        /// Why it was refused, in a word and a text.
         refusal: Refusal,
     },
     /// The body of this did not arrive: say it again.
@@ -158,9 +158,9 @@ pub enum ToHome {
     /// What the kubelet over there says of a guest pod; for people only, and not said again
     /// where it is lost.
     Event {
-        /// Which.
+        /// The pod that the event is about.
         pod: PodId,
-        /// What it says.
+        /// What the event says of it.
         event: PodEvent,
     },
     /// Answers [`ToGuest::Address`], before the status that it belongs to: what is done from now on.
@@ -184,7 +184,7 @@ pub struct PodEvent {
     pub reason: String,
     /// The container that is meant, as a field of the pod (`spec.containers{web}`), or empty.
     pub field: String,
-    /// For people.
+    /// What happened, as a text for people.
     pub message: String,
     /// How often it has come; never zero.
     pub count: u32,
@@ -193,7 +193,7 @@ pub struct PodEvent {
 /// How an event is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EventKind {
-    /// As it should be.
+    /// Something went as it should.
     Normal,
     /// Somebody should look at it.
     Warning,
@@ -211,7 +211,7 @@ pub struct Report {
 /// How far the life of a guest pod is. Only ever goes down this list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Not ended.
+    /// The pod has not ended yet.
     Live,
     /// Its phase is terminal; the guest is still there to be asked for its logs.
     Ended(Outcome),
@@ -222,14 +222,14 @@ pub enum Stage {
 /// How a pod ended, in the provider's judgement, which its status need not show.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Phase `Succeeded`.
+    /// All containers have ended well: phase `Succeeded`.
     Succeeded,
-    /// Phase `Failed`.
+    /// A container has failed for good: phase `Failed`.
     Failed {
         /// One word, as in `status.reason`: `Evicted` by the provider, `OutOfcpu`, ...;
         /// empty for a failure of its own, which its status explains.
         reason: String,
-        /// For people.
+        /// What went wrong, as a text for people.
         message: String,
     },
 }
@@ -239,7 +239,7 @@ pub enum Outcome {
 pub struct Refusal {
     /// The offending field (`spec.hostNetwork`), or empty.
     pub path: String,
-    /// For people.
+    /// What went wrong, as a text for people.
     pub reason: String,
 }
 
@@ -247,7 +247,7 @@ pub struct Refusal {
 /// alone: deleted and made again, it is the same one with another content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Item {
-    /// Anything but a pod.
+    /// An object that is no pod.
     Object(ObjectKey),
     /// A pod. Last, so that what it needs sorts, and is sent, before it.
     Pod(PodId),
@@ -256,11 +256,11 @@ pub enum Item {
 /// One pod, for life. Another pod of the same name is another `PodId`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodId {
-    /// Its uid at home.
+    /// The uid that it has at home.
     pub uid: Uid,
-    /// Its namespace at home.
+    /// The namespace that it has at home.
     pub namespace: String,
-    /// Its name at home.
+    /// The name that it has at home.
     pub name: String,
 }
 
@@ -268,11 +268,11 @@ pub struct PodId {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectKey {
-    /// Its kind.
+    /// Which kind of object it is.
     pub kind: ObjectKind,
     /// Its namespace at home; that of a `Namespace` is its own name.
     pub namespace: String,
-    /// Its name.
+    /// The name that the object has at home.
     pub name: String,
 }
 
@@ -281,11 +281,11 @@ pub struct ObjectKey {
 pub enum ObjectKind {
     /// A namespace that leaves home.
     Namespace,
-    /// A pod.
+    /// A pod, which runs at the provider.
     Pod,
-    /// A config map.
+    /// A config map that pods of the namespace refer to.
     ConfigMap,
-    /// A secret.
+    /// A secret that pods of the namespace refer to.
     Secret,
     /// A service-account token that home asked for, bound to its pod.
     ServiceAccountToken,
@@ -304,7 +304,7 @@ pub struct Uid(pub String);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// Where it was made.
+    /// The cluster in which it was made.
     pub origin: ClusterId,
     /// The clusters that it passed, origin first, the sender last.
     pub path: Vec<ClusterId>,
@@ -313,7 +313,7 @@ pub struct Route {
 }
 
 impl Message {
-    /// The bodies that follow.
+    /// The heads of the bodies that follow the message.
     pub fn bodies(&self) -> &[BodyHead] {
         match self {
             Self::ToGuest { bodies, .. } | Self::ToHome { bodies, .. } => bodies,

@@ -173,7 +173,6 @@ pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/offload", 36),
     ("node/tunnel", 35),
     ("node/tunnel/session", 66),
-    ("protocol", 269),
     ("tests", 70),
 ];
 
