@@ -46,13 +46,7 @@ pub struct Asker {
 }
 
 /// What a guest is answered. With `turn` the order of several changes.
-pub fn answer(
-    known: &Knowledge,
-    by: Asker,
-    name: &Name,
-    of: RecordType,
-    turn: usize,
-) -> Answer {
+pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: usize) -> Answer {
     let Some(zone) = known.zones.get(&by.lease).filter(|zone| !zone.domains.is_empty()) else {
         return Answer::NotYet;
     };

@@ -64,7 +64,8 @@ mod tests {
     fn no_range_with_one_of_them_is_given() {
         let net = |text: &str| -> IpNet { text.parse().unwrap() };
         let is_reserved = |range| is_reserved(net("10.200.0.0/13"), net(range));
-        for range in ["10.207.255.0/24", "10.207.255.253/32", "10.207.255.254/31", "10.200.0.0/13"] {
+        for range in ["10.207.255.0/24", "10.207.255.253/32", "10.207.255.254/31", "10.200.0.0/13"]
+        {
             assert!(is_reserved(range), "{range}");
         }
         for range in ["10.207.254.0/24", "10.207.255.252/32", "10.207.255.255/32"] {

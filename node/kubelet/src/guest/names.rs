@@ -12,8 +12,8 @@ use mercato_offload::key::{Item, ObjectKind};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_GUESTS, NAMES_NAMESPACES};
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, ServiceNames, SliceNames,
-    is_domain, is_label,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, ServiceNames,
+    SliceNames, is_domain, is_label,
 };
 use serde_json::Value;
 
@@ -311,7 +311,11 @@ mod tests {
         let at = |text: &str| -> IpAddr { text.parse().unwrap() };
         assert_eq!(all.address, Some(at("10.203.9.4")));
         assert_eq!((all.guests, all.others.len()), (vec![at("10.42.0.7")], 2));
-        assert_eq!(said(&[new], &mapped).unwrap().guests, [] as [IpAddr; 0], "it is about to begin");
+        assert_eq!(
+            said(&[new], &mapped).unwrap().guests,
+            [] as [IpAddr; 0],
+            "it is about to begin"
+        );
         assert_eq!(said(&[told], &[]).unwrap().address, None, "its range is not known yet");
     }
 

@@ -243,7 +243,10 @@ fn homes_api_server_is_told_to_guests_that_have_access_alone() {
         assert_eq!(asked(guest, name, *kind), *expected, "{guest} {name} {kind}");
     }
     let unmapped = of(None);
-    assert_eq!((unmapped(TOLD, name, A), unmapped(UNTOLD, name, A)), ("not yet".into(), "no name".into()));
+    assert_eq!(
+        (unmapped(TOLD, name, A), unmapped(UNTOLD, name, A)),
+        ("not yet".into(), "no name".into())
+    );
     assert_eq!(asked(TOLD, "web.shop.svc.rome.example.", A), "10.96.0.7");
     // Without anybody who has access it is a name like any other that there is not.
     assert_eq!(self::asked(LEASE, alone, A), "no name");
