@@ -67,13 +67,13 @@ async fn works(stage: &Stage) -> Result<()> {
     others.find_nothing(&address).await.context("without access")?;
     operator.finds_one_port(&address).await.context("with access")?;
     timer.step("others find neither name nor server, and nobody another port");
-    operator.loses_access(&home, &address).await.context("access ends")?;
-    timer.step("access has ended, with what was under way, and come back");
     for daemon in [&home, &provider] {
         daemon.kill().await?;
         operator.works_again().await.context("a daemon is killed")?;
     }
     timer.step("it works on once daemons have been killed");
+    operator.loses_access(&home, &address).await.context("access ends")?;
+    timer.step("access has ended, with what was under way, and come back");
     over(&home, &provider).await?;
     timer.step("the contract is over, and nothing of it is left");
     home.kept_to_its_rights().context("in rome")?;

@@ -163,7 +163,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// What it has under way ends with its access, and nothing else begins; it works again with it.
+    /// What it has under way ends with its access, and nothing else begins; with it all is there again.
     pub(crate) async fn loses_access(&self, home: &Daemon<'_>, address: &str) -> Result<()> {
         access(home, "none").await?;
         wait::until("nobody answers", PATIENCE, || async {
@@ -186,7 +186,12 @@ impl<'a> Operator<'a> {
             "it has seen what came later"
         );
         access(home, "home").await?;
-        self.works_again().await
+        // Its token is in its volume again once the kubelet over there looks, in a minute or two.
+        wait::until("the API server takes connections again", PATIENCE, || async {
+            Ok(self.runs(&connects(address, 443)).await?.trim() == "there")
+        })
+        .await?;
+        self.finds().await.map(drop)
     }
 
     pub(crate) async fn works_again(&self) -> Result<()> {
@@ -202,7 +207,7 @@ impl<'a> Operator<'a> {
     }
 }
 
-/// Says whether somebody takes a connection, and does not hang up at once.
+/// Says whether somebody takes a connection.
 pub(crate) fn connects(address: &str, port: u16) -> String {
-    format!("nc -z -w 3 {address} {port} 2>/dev/null && echo there || echo gone")
+    format!("busybox nc -w 2 {address} {port} -e /bin/true 2>/dev/null && echo there || echo gone")
 }
