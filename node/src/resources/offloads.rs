@@ -121,7 +121,7 @@ impl Reach {
         };
         match (gateway.enabled, &gateway.api.reason) {
             (false, _) => not("NoGateway", why),
-            (true, Some(why)) => not("NobodyListens", why),
+            (true, Some(why)) => not("NotReachable", why),
             (true, None) if gateway.pool.is_some_and(|pool| pool.addr().is_ipv6()) => {
                 not("NoIpv4", "gateway.pool is of IPv6; set one of IPv4, with poolV6 beside it")
             }
@@ -172,7 +172,7 @@ mod tests {
         let broken = OwnGateway { reason: Some("no /dev/net/tun".into()), ..OwnGateway::default() };
         assert!(why(&broken).1.ends_with("no /dev/net/tun"));
         let api = OwnApiServer { reason: Some("port 443 is taken".into()), ..on.api.clone() };
-        assert_eq!(why(&OwnGateway { api, ..on.clone() }).0, "NobodyListens");
+        assert_eq!(why(&OwnGateway { api, ..on.clone() }).0, "NotReachable");
         let six = OwnGateway { pool: "fd00::/48".parse().ok(), ..on };
         assert_eq!(why(&six).0, "NoIpv4");
     }

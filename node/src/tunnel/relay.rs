@@ -106,6 +106,11 @@ impl Relay {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
+    /// Why the last guest that called reached no API server, if so.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.shared.servers.trouble()
+    }
+
     /// Whether it has ended by itself.
     pub(super) fn has_ended(&mut self) -> bool {
         self.tasks.try_join_next().is_some()

@@ -105,7 +105,7 @@ impl OwnApi {
             guests: now.map_or(0, |_| self.callers.len()),
             connections: now.map_or(0, Relay::connections),
             refused: self.refused + now.map_or(0, Relay::refused),
-            reason: self.trouble.clone(),
+            reason: self.trouble.clone().or_else(|| now.and_then(Relay::trouble)),
         }
     }
 

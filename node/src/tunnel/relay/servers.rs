@@ -39,6 +39,8 @@ struct Tried {
     /// Those that did not answer, and when that was.
     silent: BTreeMap<Server, Instant>,
     failing: Repeated,
+    /// Why the last one was brought to none, if so.
+    trouble: Option<String>,
 }
 
 impl Servers {
@@ -63,6 +65,7 @@ impl Servers {
                     let mut tried = self.tried();
                     tried.silent.remove(&server);
                     tried.failing.is_over();
+                    tried.trouble = None;
                     return Ok(connection);
                 }
                 Err(error) => {
@@ -73,8 +76,16 @@ impl Servers {
             }
         }
         let what = "guests elsewhere do not reach this cluster's API server";
-        warn_once!(self.tried().failing, failed; "{what}");
+        let mut tried = self.tried();
+        warn_once!(tried.failing, failed; "{what}");
+        tried.trouble = Some(failed.to_string());
+        drop(tried);
         Err(failed)
+    }
+
+    /// Why the last guest that called was brought to no server, if so.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.tried().trouble.clone()
     }
 
     /// As they were said last: while none answers, none says anything else.

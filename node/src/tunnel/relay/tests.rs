@@ -161,6 +161,8 @@ async fn the_next_server_is_taken_where_one_is_dead() {
     let relay = self::relay(&[dead, dead], 4).await;
     assert!(!is_answered(&mut call(GUEST, &relay).await).await, "nobody is there");
     assert_eq!(relay.refused(), 0, "it is not refused");
+    let why = relay.trouble().expect("it is not said");
+    assert!(why.contains(&dead.to_string()), "{why}");
     let relay = self::relay(&[], 4).await;
     assert!(!is_answered(&mut call(GUEST, &relay).await).await, "none is known");
 }
