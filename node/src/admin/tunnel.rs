@@ -106,7 +106,7 @@ pub(crate) struct OwnGateway {
 pub(crate) struct OwnApiServer {
     /// At which address inside the tunnels, while there is anybody who may.
     pub(crate) address: Option<IpAddr>,
-    /// How many may now.
+    /// How many guests may do so now.
     pub(crate) guests: usize,
     /// How many connections they have.
     pub(crate) connections: usize,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{NAMESPACE, NODE, access};
 
 const POD: &str = "operator";
-/// A pod at home.
+/// A pod that stays at home.
 const NEAR: &str = "near";
 const ACCOUNT: &str = "system:serviceaccount:shop:clerk";
 const PATIENCE: Duration = Duration::from_secs(60);

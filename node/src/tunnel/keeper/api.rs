@@ -109,7 +109,7 @@ impl OwnApi {
         }
     }
 
-    /// Who may by now.
+    /// Who may call by now.
     fn learn(&mut self, said: &Said) {
         let mut callers = callers(&self.namespaces, said);
         let many = callers.len();

@@ -24,7 +24,7 @@ impl Default for RelayBounds {
     }
 }
 
-/// Those that there are.
+/// The connections that there are.
 pub(super) struct Places {
     bounds: RelayBounds,
     taken: Mutex<Taken>,
@@ -66,7 +66,7 @@ impl Places {
         Some(Place { of: self.clone(), guest, lease })
     }
 
-    /// How many there are.
+    /// How many of them there are.
     pub(super) fn taken(&self) -> usize {
         self.lock().all
     }

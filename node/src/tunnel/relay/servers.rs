@@ -19,7 +19,7 @@ pub(in crate::tunnel) type AskServers =
 /// A host, and its port.
 type Server = (String, u16);
 
-/// Those that are known.
+/// The API servers that are known.
 pub(super) struct Servers {
     ask: AskServers,
     /// Whoever asks keeps others waiting, who then know it as well.
