@@ -91,6 +91,38 @@ pub(crate) const CLOSE_TRY: Duration = Duration::from_secs(60);
 /// use for a minute.
 pub(crate) const NODE_EVENT_TRIES: usize = 12;
 pub(crate) const NODE_EVENT_AGAIN: Duration = Duration::from_secs(5);
+/// Connections of one guest elsewhere to this cluster's API server at a time: client libraries have one
+/// or two, and controllers with older protocols some for each kind that they watch. A guess,
+pub(crate) const API_OF_GUEST: usize = 64;
+/// as are those of all guests of a lease, whose provider can speak for each of them,
+pub(crate) const API_OF_LEASE: usize = 512;
+/// and those of all. Each has two sockets and two buffers.
+pub(crate) const API_CONNECTIONS: usize = 1_024;
+/// Bytes of a buffer, of which each connection has one each way: a record of TLS.
+pub(crate) const API_BUFFER: usize = 16 * 1_024;
+/// Guests that may call at a time: as many as the machine's rules name. No others do.
+pub(crate) const API_CALLERS: usize = 4_096;
+/// The port of HTTPS, which everybody knows API servers by.
+pub(crate) const API_PORT: u16 = 443;
+/// How long an API server has to take a connection, before the next one is tried.
+pub(crate) const API_DIAL: Duration = Duration::from_secs(2);
+/// How long it is tried after the others, where it did not.
+pub(crate) const API_RESTS: Duration = Duration::from_secs(10);
+/// How long it is taken for true where API servers are,
+pub(crate) const API_SERVERS_FRESH: Duration = Duration::from_secs(10);
+/// and how long they have to say so.
+pub(crate) const API_SERVERS_ANSWER: Duration = Duration::from_secs(2);
+/// A connection on which nothing is said, as one that watches, is asked after so long whether its other
+/// end is still there, again after each of these pauses, and given up after so many. There is no other
+/// bound on silence.
+pub(crate) const API_ALIVE: Duration = Duration::from_secs(60);
+pub(crate) const API_ALIVE_AGAIN: Duration = Duration::from_secs(15);
+pub(crate) const API_ALIVE_TRIES: u32 = 4;
+/// How long one side may still speak once the other has said its last.
+pub(crate) const API_HALF_CLOSED: Duration = Duration::from_secs(600);
+/// After a failure to take a connection, as without file descriptors.
+pub(crate) const API_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
 /// A node that closes guests may be away for so long before it counts as one that does not: its
 /// process starts again, or its connection ends to be looked at anew.
 pub(crate) const NODE_AWAY: Duration = Duration::from_secs(5);

@@ -131,8 +131,8 @@ pub const STREAM_BYTES: usize = 32 * 1_024;
 pub const GATEWAYS: usize = 4;
 /// Addresses of one gateway: configured, of its local networks, as others see it.
 pub const GATEWAY_ADDRESSES: usize = 8;
-/// Ranges by which a cluster's own pods are known inside a tunnel: one of its nodes, and one for each
-/// node with pods that are called. A guess: larger clusters call by few of their nodes.
+/// Ranges by which a cluster is known inside a tunnel: one of its nodes, one of the way to its API
+/// server, and one for each node with pods that are called. A guess: larger clusters call by few of their nodes.
 pub const RANGES: usize = 64;
 /// A list of gateways: as large as the bounds above let it be, and a little more.
 pub const GATEWAYS_BYTES: usize = 4 * 1_024;
@@ -167,7 +167,7 @@ pub const NODE_ASKERS: usize = 4_096;
 pub const NODE_SERVERS: usize = 3;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6; or the names
 /// of one lease.
-pub const TO_NODE_BYTES: usize = 1_024 * 1_024;
+pub const TO_NODE_BYTES: usize = 1_152 * 1_024;
 
 /// What a cluster calls itself, or a Service stands for: a name of DNS.
 pub const DOMAIN_BYTES: usize = 253;
@@ -181,6 +181,8 @@ pub const NAMES_SERVICES: usize = 1_024;
 pub const NAMES_PORTS: usize = 4_096;
 /// Endpoints of those that are headless.
 pub const NAMES_ENDPOINTS: usize = 4_096;
+/// Guests of which it is said whether they are told of home's API server.
+pub const NAMES_GUESTS: usize = NODE_ASKERS;
 
 /// The uid of a guest pod: Kubernetes gives them 36.
 pub const GATE_UID_BYTES: usize = 64;

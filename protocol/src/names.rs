@@ -26,6 +26,20 @@ pub struct LeaseNames {
     pub forwards: bool,
     /// The namespaces of home that are offloaded.
     pub namespaces: Vec<NamespaceNames>,
+    /// Which guests are told of home's API server; none: there is none who is.
+    pub api: Option<ApiNames>,
+}
+
+/// Where home's API server is reached, and which guests are told so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiNames {
+    /// Its address where the guests are; none: it is not known there yet.
+    pub address: Option<IpAddr>,
+    /// The guests that are told, by their own addresses.
+    pub guests: Vec<IpAddr>,
+    /// Those that are told that there is none. Of whoever is not among either it is not known yet.
+    pub others: Vec<IpAddr>,
 }
 
 /// The names of one namespace of home.
@@ -99,6 +113,8 @@ impl LeaseNames {
         at_most("domains", self.domains.len(), limits::NAMES_DOMAINS)?;
         at_most("namespaces", self.namespaces.len(), limits::NAMES_NAMESPACES)?;
         self.count().check()?;
+        let guests = self.api.as_ref().map_or(0, |api| api.guests.len() + api.others.len());
+        at_most("guests of an API server", guests, limits::NAMES_GUESTS)?;
         self.domains.iter().try_for_each(|domain| ensure(is_domain(domain), "no domain"))?;
         self.namespaces.iter().try_for_each(|namespace| {
             ensure(is_label(&namespace.home), "no name of a namespace")?;
@@ -194,7 +210,9 @@ wire_map!(LeaseNames {
     3 => is_part,
     4 => forwards,
     5 => namespaces,
+    6 => api,
 });
+wire_map!(ApiNames { 1 => address, 2 => guests, 3 => others });
 wire_map!(NamespaceNames { 1 => home, 2 => services });
 wire_map!(ServiceNames { 1 => name, 2 => addresses, 3 => ports, 4 => slices, 5 => external });
 wire_map!(SliceNames { 1 => ports, 2 => endpoints });

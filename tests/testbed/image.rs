@@ -25,6 +25,9 @@ pub const PAUSE: &str = "mercato.test/pause:1";
 /// The daemon's own program, as `mercato`, in an archive of its own.
 pub const MERCATO: &str = "mercato.test/mercato:1";
 
+/// kubectl beside busybox, in an archive of its own.
+pub const KUBECTL: &str = "mercato.test/kubectl:1";
+
 const BUSYBOX: &str = "/bin/busybox";
 const E2E: &str = "registry.k8s.io/e2e-test-images";
 
@@ -105,6 +108,40 @@ pub fn of_program(program: &Path) -> Result<PathBuf> {
         config: json!({"Entrypoint": ["mercato"]}),
     };
     write_archive(File::create(&partial)?, &[layer(&files, &[], &["tmp"])?], &[image])?;
+    fs::rename(&partial, &whole)?;
+    fs::write(&stamp, recipe)?;
+    Ok(whole)
+}
+
+/// Makes the archive of [`KUBECTL`] out of this program, which is linked with nothing, beside it, unless
+/// one of the same program is there; where it is.
+///
+/// # Errors
+/// When busybox (package busybox-static) is missing or the disk is full.
+pub fn of_kubectl(program: &Path) -> Result<PathBuf> {
+    // All programs of a cluster are one, which goes by the name that it is called by.
+    let program = fs::canonicalize(program)?;
+    let beside = |end: &str| program.with_file_name(format!("kubectl.image.{end}"));
+    let (whole, partial, stamp) = (beside("tar"), beside("partial"), beside("recipe"));
+    let lock = File::create(beside("lock"))?;
+    lock.lock().context("lock the image of kubectl")?;
+    let bytes = fs::read(&program).with_context(|| format!("read {}", program.display()))?;
+    let busybox = fs::read(BUSYBOX)?;
+    let mut recipe = Sha256::new();
+    recipe.update(include_bytes!("image.rs"));
+    recipe.update(&busybox);
+    recipe.update(&bytes);
+    let recipe = hex::encode(recipe.finalize());
+    if whole.exists() && fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) {
+        return Ok(whole);
+    }
+    let layers = [base(&busybox)?, layer(&[("usr/bin/kubectl", &bytes)], &[], &[])?];
+    let image = Image {
+        names: vec![KUBECTL.into()],
+        layers: &[0, 1],
+        config: json!({"Cmd": ["sleep", "36000"]}),
+    };
+    write_archive(File::create(&partial)?, &layers, &[image])?;
     fs::rename(&partial, &whole)?;
     fs::write(&stamp, recipe)?;
     Ok(whole)

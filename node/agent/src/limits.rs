@@ -21,9 +21,12 @@ pub const GIVE_UP_MS: u64 = 2_000;
 /// From one new name of a lease's guest namespaces to the next: the cluster makes one and removes
 /// another for each. A guess.
 pub const MOVE_MS: u64 = 5_000;
-/// Blocks of this cluster's pod network with addresses of the pool: beside the range of its nodes as
-/// many as are told to a peer.
-pub const OWN_BLOCKS: usize = RANGES - 1;
+/// Ranges that are told to a peer before all others: that of this cluster's nodes, and the one address
+/// of the way to its API server.
+pub const FIRST_RANGES: usize = 2;
+/// Blocks of this cluster's pod network with addresses of the pool: beside those as many as are told to
+/// a peer.
+pub const OWN_BLOCKS: usize = RANGES - FIRST_RANGES;
 /// Addresses for the nodes of this cluster, as a power of two: each that pods of other clusters are
 /// called from has one. A guess, and at most what a peer takes ([`PEER_RANGE_BITS`]).
 pub const NODES_BITS: u8 = 8;

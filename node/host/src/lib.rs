@@ -53,4 +53,4 @@ pub use reach::Closed;
 pub use sandbox::{Namespaces, Sandbox, sandbox_of, try_to_see};
 pub use step::Step;
 pub use trial::try_to_close;
-pub use wanted::{Marks, Wanted};
+pub use wanted::{ApiWay, Marks, Wanted};

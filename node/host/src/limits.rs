@@ -9,6 +9,9 @@ pub(crate) const PODS: usize = 4_096;
 /// Guests of this node: more than four times what the kubelet runs unless told otherwise. With all
 /// the other sets as large as they may be, one batch takes no more than these.
 pub(crate) const GUESTS: usize = 512;
+/// Guests elsewhere that may call this cluster's API server, of one family: as many as there is room for
+/// in one batch, with all the other sets as large as they may be.
+pub(crate) const CALLERS: usize = 4_096;
 /// Connections of one guest in conntrack, which has room for 131,072 or more where kube-proxy sets
 /// it: a thirtieth part. With this many the kernel takes 0.7 ms to count them, for each that begins.
 pub(crate) const CONNECTIONS: u32 = 4_096;

@@ -68,6 +68,8 @@ pub struct Wanted {
     /// The address of the pool at which guests ask for names, on this node as on each other; none:
     /// nowhere.
     pub names: Option<IpAddr>,
+    /// At the gateway: where guests that run elsewhere reach this cluster's API server; none: nowhere.
+    pub api: Option<ApiWay>,
     /// What of other clusters is reached, within the pools.
     pub ranges: BTreeSet<IpNet>,
     /// Those of them that are reached by mapped pods alone: the homes of guests that run here.
@@ -84,6 +86,16 @@ pub struct Wanted {
     /// The way to the other nodes; without, this machine is the only one that other clusters
     /// reach.
     pub overlay: Option<Overlay>,
+}
+
+/// Where guests that run elsewhere reach this cluster's API server, by TCP at the port of HTTPS: who
+/// listens there passes bytes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiWay {
+    /// An address of the pool, which is this machine's.
+    pub address: IpAddr,
+    /// The guests that may, as they are known in the pool. Nobody else reaches it, from wherever.
+    pub callers: BTreeSet<IpAddr>,
 }
 
 impl Wanted {
@@ -110,6 +122,8 @@ impl Wanted {
             bound("pods of other nodes", elsewhere, limits::ELSEWHERE)?;
             bound("nodes", nodes, limits::NODES)?;
         }
+        let callers = self.api.as_ref().map_or(0, |api| api.callers.len());
+        bound("guests that call an API server", callers, limits::CALLERS)?;
         self.check_addresses()?;
         let overlay = self.overlay.as_ref().map(|overlay| overlay.mtu);
         let smallest = overlay.map_or(self.mtu, |mtu| mtu.min(self.mtu));
@@ -147,7 +161,8 @@ impl Wanted {
 
     /// The addresses that its device of the way has.
     pub(crate) fn own(&self) -> impl Iterator<Item = IpNet> + use<> {
-        self.places().map(|place| place.node).chain(self.names).map(IpNet::from)
+        let api = self.api.as_ref().map(|api| api.address);
+        self.places().map(|place| place.node).chain(self.names).chain(api).map(IpNet::from)
     }
 
     /// What this node has of a family.
@@ -176,8 +191,10 @@ impl Wanted {
                 return Err(WantedError::Outside { address: node.into(), pool });
             }
         }
-        if let Some(names) = self.names.filter(|names| !self.pool.contains(names)) {
-            return Err(WantedError::Outside { address: names.into(), pool: self.pool });
+        let api = self.api.iter().flat_map(|api| api.callers.iter().chain([&api.address]));
+        let mut of_pool = self.names.iter().chain(api);
+        if let Some(outside) = of_pool.find(|address| !self.pool.contains(*address)) {
+            return Err(WantedError::Outside { address: (*outside).into(), pool: self.pool });
         }
         let pool = |net: IpNet| {
             let place = self.place(Family::of_net(net)).ok_or(WantedError::Family(net))?;

@@ -37,6 +37,9 @@ pub struct HomeLeaseConfig {
     pub audiences: BTreeSet<String>,
     /// What this cluster calls itself, where guests may find its names.
     pub domain: Option<String>,
+    /// At which address inside the tunnel its API server is reached by guests that have access; none:
+    /// nowhere.
+    pub api: Option<IpAddr>,
 }
 
 /// One lease as home's cluster sees it: a virtual node and its kubelet API.
@@ -73,12 +76,14 @@ impl HomeLease {
         peer: Arc<dyn PeerStreams>,
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
-            let HomeLeaseConfig { mut node, listen, approve_serving, audiences, domain } = config;
+            let HomeLeaseConfig { mut node, listen, approve_serving, audiences, domain, api } =
+                config;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
             let (host_ip, provider) = (address, node.provider);
-            let home = HomeConfig { node: name.clone(), provider, host_ip, audiences, domain };
+            let node_name = name.clone();
+            let home = HomeConfig { node: node_name, provider, host_ip, audiences, domain, api };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
                 name: name.clone(),

@@ -20,6 +20,7 @@
 
 mod account;
 pub mod api;
+mod api_servers;
 mod bodies;
 mod bucket;
 mod callers;
@@ -54,6 +55,7 @@ pub mod usage;
 mod watch;
 
 pub use account::{Account, Grant};
+pub use api_servers::api_servers;
 pub use bodies::{Bodies, BodyError};
 pub use bucket::{Bucket, TooMuch};
 pub use cluster::{Answer, Cluster};

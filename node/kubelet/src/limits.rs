@@ -171,3 +171,5 @@ pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);
 
 /// How often it is looked at which endpoints guests do not know: what is so twice is told.
 pub(crate) const LEFT_OUT_LOOK: Duration = Duration::from_secs(10);
+/// API servers of this cluster that are called for guests: more than anybody is known to run.
+pub(crate) const API_SERVERS: usize = 16;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RecordType};
-use mercato_names::{Bounds, Knowledge, NameServer, Zone, answer};
+use mercato_names::{Asker, Bounds, Knowledge, NameServer, Zone, answer};
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::names::{LeaseNames, NamedPort, NamespaceNames, ServiceNames};
 
 const LEASE: ContractId = NegotiationId([1; 16]);
+const BY: Asker = Asker { guest: IpAddr::V4(Ipv4Addr::LOCALHOST), lease: LEASE };
 /// As many as a guest namespace holds.
 const SERVICES: u16 = 512;
 
@@ -29,6 +30,7 @@ fn knowledge() -> Knowledge {
         is_part: false,
         forwards: true,
         namespaces: vec![NamespaceNames { home: "shop".into(), services }],
+        api: None,
     };
     Knowledge {
         domain: "cluster.local".into(),
@@ -52,7 +54,7 @@ fn decide(criterion: &mut Criterion) {
     ] {
         let of = name(of);
         group.bench_function(what, |bencher| {
-            bencher.iter(|| answer(&known, LEASE, black_box(&of), RecordType::A, 0));
+            bencher.iter(|| answer(&known, BY, black_box(&of), RecordType::A, 0));
         });
     }
     group.finish();

@@ -8,7 +8,7 @@ use mercato_protocol::id::ContractId;
 
 use crate::knowledge::{Knowledge, before};
 use crate::limits;
-use crate::zone::{Found, Zone};
+use crate::zone::Found;
 
 /// What is to be said to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,24 +33,35 @@ pub enum Answer {
 /// mean something where the provider's name servers are.
 const PRIVATE: [&str; 8] =
     ["local", "localhost", "internal", "home.arpa", "invalid", "onion", "test", "alt"];
+/// What an API server's certificate calls it in every cluster, without the cluster's domain.
+const HOME_API: &str = "kubernetes.default.svc";
 
-/// What a guest of that lease is answered. With `turn` the order of several changes.
-pub fn answer(
-    known: &Knowledge,
-    lease: ContractId,
-    name: &Name,
-    of: RecordType,
-    turn: usize,
-) -> Answer {
-    let Some(zone) = known.zones.get(&lease).filter(|zone| !zone.domains.is_empty()) else {
+/// A guest that asks for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Its own address, from which it asks.
+    pub guest: IpAddr,
+    /// Of which lease it is.
+    pub lease: ContractId,
+}
+
+/// What a guest is answered. With `turn` the order of several changes.
+pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: usize) -> Answer {
+    let Some(zone) = known.zones.get(&by.lease).filter(|zone| !zone.domains.is_empty()) else {
         return Answer::NotYet;
     };
     // What is no text is no name of anybody here.
     let Some(text) = lower(name) else { return Answer::NoName(None) };
     for domain in &zone.domains {
         if let Some(before) = before(&text, domain) {
-            return of_home(zone, domain, before, of, turn);
+            let found = zone.find(by.guest, &labels(before));
+            return of_home(found, domain, before, of, turn);
         }
+    }
+    // As who has no search list is told of it.
+    if text == HOME_API {
+        let found = zone.find(by.guest, &labels(HOME_API));
+        return of_home(found, &zone.domains[0], HOME_API, of, turn);
     }
     if let Some(address) = address_of(&text) {
         let names = zone.pointers(address);
@@ -75,17 +86,20 @@ pub fn answer(
     if zone.forwards { Answer::Elsewhere } else { Answer::Refused }
 }
 
-fn of_home(zone: &Zone, domain: &str, before: &str, of: RecordType, turn: usize) -> Answer {
-    let labels: Vec<&str> = before.split('.').filter(|label| !label.is_empty()).collect();
+fn labels(before: &str) -> Vec<&str> {
+    before.split('.').filter(|label| !label.is_empty()).collect()
+}
+
+fn of_home(found: Found, domain: &str, before: &str, of: RecordType, turn: usize) -> Answer {
     let origin = || Name::from_ascii(format!("{domain}.")).ok();
     let full = |name: &String| Name::from_ascii(format!("{name}.{domain}.")).ok();
-    let records: Vec<RData> = match zone.find(&labels) {
+    let records: Vec<RData> = match found {
         Found::Nothing => return Answer::NoName(origin()),
         Found::Unknown => return Answer::NotYet,
         Found::Alias(name) => {
             return Name::from_ascii(format!("{name}.")).map_or(Answer::NotYet, Answer::Alias);
         }
-        Found::Empty if labels.is_empty() && of == RecordType::SOA => {
+        Found::Empty if before.is_empty() && of == RecordType::SOA => {
             origin().and_then(|origin| soa(&origin)).map(RData::SOA).into_iter().collect()
         }
         Found::Empty => Vec::new(),

@@ -19,7 +19,7 @@ mod server;
 mod stream;
 mod zone;
 
-pub use answer::{Answer, answer};
+pub use answer::{Answer, Asker, answer};
 pub use knowledge::Knowledge;
 pub use limits::Bounds;
 pub use server::NameServer;

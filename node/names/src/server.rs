@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::answer::{Answer, alias, answer};
+use crate::answer::{Answer, Asker, alias, answer};
 use crate::cache::Cache;
 use crate::guests::{Guests, Place};
 use crate::knowledge::Knowledge;
@@ -243,7 +243,8 @@ impl Shared {
             return said(asked, &Said::only(ResponseCode::Refused), room);
         }
         for _ in 0..limits::ALIASES {
-            let answer = answer(&asked.knowledge, asked.lease, &name, of, turn);
+            let by = Asker { guest: asked.guest, lease: asked.lease };
+            let answer = answer(&asked.knowledge, by, &name, of, turn);
             let now = match answer {
                 Answer::Records(data) => Said::records(&name, data),
                 Answer::NoData(origin) => Said::nothing(ResponseCode::NoError, origin),

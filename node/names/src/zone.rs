@@ -1,10 +1,10 @@
 //! The names of one lease, for look-ups: what its guests find, by the rules of Kubernetes
 //! (DNS-based service discovery, 1.1.0).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use mercato_protocol::names::{LeaseNames, NamedEndpoint, NamedPort, ServiceNames};
+use mercato_protocol::names::{ApiNames, LeaseNames, NamedEndpoint, NamedPort, ServiceNames};
 
 /// The names of one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,16 @@ pub struct Zone {
     namespaces: BTreeMap<String, BTreeMap<String, Service>>,
     /// Of addresses, names before the domain.
     pointers: BTreeMap<IpAddr, Vec<String>>,
+    api: Option<Api>,
+}
+
+/// Home's API server, and who is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Api {
+    /// As the Service that it is at home; none: its address is not known yet.
+    service: Option<Service>,
+    guests: BTreeSet<IpAddr>,
+    others: BTreeSet<IpAddr>,
 }
 
 /// A Service, as it is looked up.
@@ -48,6 +58,10 @@ pub(crate) enum Found {
 
 /// Which rules it is by.
 const VERSION: &str = "1.1.0";
+/// The Service of an API server, as each cluster has it, and its port.
+const SERVICE: &str = "kubernetes";
+const NAMESPACE: &str = "default";
+const HTTPS: u32 = 443;
 
 impl Zone {
     /// For look-ups of what was said of a lease.
@@ -75,11 +89,15 @@ impl Zone {
             }
         }
         let domains = said.domains.clone();
-        Self { domains, is_part: said.is_part, forwards: said.forwards, namespaces, pointers }
+        let api = said.api.as_ref().map(Api::new);
+        Self { domains, is_part: said.is_part, forwards: said.forwards, namespaces, pointers, api }
     }
 
-    /// What is found at these labels before the domain, lower case, the first one first.
-    pub(crate) fn find(&self, labels: &[&str]) -> Found {
+    /// What a guest finds at these labels before the domain, lower case, the first one first.
+    pub(crate) fn find(&self, guest: IpAddr, labels: &[&str]) -> Found {
+        if let Some(found) = self.api.as_ref().and_then(|api| api.find(guest, labels)) {
+            return found;
+        }
         match labels {
             [] | ["svc"] => Found::Empty,
             ["dns-version"] => Found::Text(VERSION),
@@ -104,6 +122,42 @@ impl Zone {
     /// The names of an address, before the domain.
     pub(crate) fn pointers(&self, address: IpAddr) -> &[String] {
         self.pointers.get(&address).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Api {
+    fn new(said: &ApiNames) -> Self {
+        let service = |address: IpAddr| {
+            let port = NamedPort { name: "https".to_owned(), is_udp: false, port: HTTPS };
+            let names = ServiceNames {
+                name: SERVICE.to_owned(),
+                addresses: vec![address],
+                ports: vec![port],
+                ..ServiceNames::default()
+            };
+            Service { names, hosts: BTreeMap::new() }
+        };
+        Self {
+            service: said.address.map(service),
+            guests: said.guests.iter().copied().collect(),
+            others: said.others.iter().copied().collect(),
+        }
+    }
+
+    /// None: it is another name, or one that this guest is not told.
+    fn find(&self, guest: IpAddr, labels: &[&str]) -> Option<Found> {
+        let before = match labels {
+            [before @ .., SERVICE, NAMESPACE, "svc"] => Some(before),
+            [NAMESPACE, "svc"] => None,
+            _ => return None,
+        };
+        if self.others.contains(&guest) {
+            return None;
+        }
+        // A guest may ask before anybody has heard of which namespace it is.
+        let service = self.service.as_ref().filter(|_| self.guests.contains(&guest));
+        let Some(service) = service else { return Some(Found::Unknown) };
+        Some(before.map_or(Found::Empty, |before| service.find(before, NAMESPACE)))
     }
 }
 

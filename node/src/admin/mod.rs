@@ -50,7 +50,7 @@ pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
 pub(crate) use tunnel::{
-    CutOff, NoTunnels, OpenNode, OwnGateway, TunnelLink, TunnelState, Tunnels,
+    CutOff, NoTunnels, OpenNode, OwnApiServer, OwnGateway, TunnelLink, TunnelState, Tunnels,
 };
 pub(crate) use types::{
     Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status, Token,

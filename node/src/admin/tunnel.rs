@@ -1,7 +1,7 @@
 //! What is known of the tunnels by which pods of two clusters call each other.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
@@ -95,6 +95,25 @@ pub(crate) struct OwnGateway {
     /// cannot.
     #[serde(default)]
     pub(crate) isolates: bool,
+    /// How guests elsewhere reach this cluster's API server.
+    #[serde(default)]
+    pub(crate) api: OwnApiServer,
+}
+
+/// How guests elsewhere, of namespaces with `apiAccess: home`, reach this cluster's API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OwnApiServer {
+    /// At which address inside the tunnels, while there is anybody who may.
+    pub(crate) address: Option<IpAddr>,
+    /// How many guests may do so now.
+    pub(crate) guests: usize,
+    /// How many connections they have.
+    pub(crate) connections: usize,
+    /// How many were refused since the daemon began.
+    pub(crate) refused: u64,
+    /// Why they do not reach it, and what to do.
+    pub(crate) reason: Option<String>,
 }
 
 /// A node of this cluster that does not close guests.

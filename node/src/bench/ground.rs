@@ -152,6 +152,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
         node: gateway,
         second: None,
         names: None,
+        api: None,
         ranges: BTreeSet::from([others(end)]),
         homes: BTreeSet::new(),
         pods: BTreeSet::new(),

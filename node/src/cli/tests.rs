@@ -26,8 +26,8 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Attention, AttentionKind, Class, Client, Deal, Found, OperatorApi, OwnGateway, Peer,
-    Problem, Request, Server, Share, Status, Token, TunnelLink, TunnelState,
+    Answer, Attention, AttentionKind, Class, Client, Deal, Found, OperatorApi, OwnApiServer,
+    OwnGateway, Peer, Problem, Request, Server, Share, Status, Token, TunnelLink, TunnelState,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -112,6 +112,7 @@ fn status() -> Status {
             open: Vec::new(),
             closed: 2,
             isolates: true,
+            api: OwnApiServer::default(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],
         attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],

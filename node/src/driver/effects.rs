@@ -158,7 +158,8 @@ impl Driver {
         let peer = Arc::new(Streams(self.handle.clone()));
         let (services, names) = (self.tell_services(contract), self.tell_names(contract));
         let (name_server, has_tunnels) = (self.name_server(), self.tunnels.is_some());
-        let telling = Telling { report, services, names, name_server, has_tunnels };
+        let home_api = self.tunnels.as_ref().and_then(|tunnels| tunnels.home_api());
+        let telling = Telling { report, services, names, name_server, has_tunnels, home_api };
         let lease = LeaseHandle::start(&**cluster, desire, telling, peer);
         match &self.tunnels {
             Some(tunnels) => tunnels.lease(&said, lease.node_cell()),

@@ -42,6 +42,9 @@ pub(crate) trait LeaseTunnels: Send + Sync {
     /// Provider: where guests are told names.
     fn name_server(&self) -> watch::Receiver<NameServerAt>;
 
+    /// Consumer: at which address inside of them guests reach this cluster's API server, if anywhere.
+    fn home_api(&self) -> Option<IpAddr>;
+
     /// By which addresses this cluster's own pods are known.
     fn own(&self, own: OwnRanges);
 

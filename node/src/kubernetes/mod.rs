@@ -66,6 +66,12 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// why it does not tell.
     fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>>;
 
+    /// Where its API servers take requests, the one to be tried first first: a host and a port each.
+    fn api_servers(&self) -> BoxFuture<'static, Vec<(String, u16)>>;
+
+    /// The namespaces whose pods elsewhere may call them, now and whenever that changes.
+    fn api_namespaces(&self) -> BoxStream<'static, BTreeSet<String>>;
+
     /// Whether guests can be kept apart on its network.
     fn isolates(&self) -> bool;
 
@@ -166,6 +172,8 @@ pub(crate) struct Telling {
     pub(crate) name_server: watch::Receiver<NameServerAt>,
     /// Whether there are tunnels at all.
     pub(crate) has_tunnels: bool,
+    /// At which address inside of them guests elsewhere reach this cluster's API server.
+    pub(crate) home_api: Option<IpAddr>,
 }
 
 /// What a lease's task is given.
@@ -187,6 +195,8 @@ pub(crate) struct LeaseTask {
     pub(crate) name_server: watch::Receiver<NameServerAt>,
     /// Whether there are tunnels at all.
     pub(crate) has_tunnels: bool,
+    /// Consumer: at which address inside of them guests reach this cluster's API server.
+    pub(crate) home_api: Option<IpAddr>,
     /// Consumer: opens streams at the provider.
     pub(crate) peer: Arc<dyn PeerStreams>,
     /// The bytes of what crosses.
@@ -231,7 +241,7 @@ impl LeaseHandle {
         telling: Telling,
         peer: Arc<dyn PeerStreams>,
     ) -> Self {
-        let Telling { report, services, names, name_server, has_tunnels } = telling;
+        let Telling { report, services, names, name_server, has_tunnels, home_api } = telling;
         let (contract, bodies) = (desire.contract.id, Bodies::default());
         let (desire, wanted) = watch::channel(desire);
         let (tunnel, word) = watch::channel(TunnelWord::default());
@@ -247,6 +257,7 @@ impl LeaseHandle {
             names,
             name_server,
             has_tunnels,
+            home_api,
             peer,
             bodies: bodies.clone(),
             node: node.clone(),

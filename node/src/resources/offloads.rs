@@ -4,13 +4,14 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_kubelet::resources::{
-    Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, Strategy, is_deleted,
+    ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, Strategy,
+    is_deleted,
 };
 use mercato_kubelet::{RepeatedEach, warn_once};
 use mercato_protocol::id::ClusterId;
 
 use super::service::{Serve, Service, news, say};
-use crate::admin::{Offload, Problem, Request};
+use crate::admin::{Offload, OwnGateway, Problem, Request};
 
 pub(super) struct Offloads {
     pub(super) service: Service,
@@ -72,16 +73,107 @@ impl Offloads {
         let kind = if ready { EventType::Normal } else { EventType::Warning };
         let before = object.status.clone().unwrap_or_default();
         let generation = object.metadata.generation.unwrap_or_default();
-        let conditions = Condition::ready(ready, why, generation, &before.conditions);
+        let mut conditions = Condition::ready(ready, why, generation, &before.conditions);
         let news = news(kind, &before.conditions, &conditions);
+        let reach = self.reach_of_api(object).await?;
+        conditions.extend(reach.as_ref().map(|reach| {
+            let Reach { holds, reason, message } = reach;
+            let (kind, before) = (API_ACCESS, &before.conditions);
+            Condition::of(kind, *holds, reason, message.clone(), generation, before)
+        }));
         let status = NamespaceOffloadStatus { to: to_line(&spec.to), conditions };
-        Ok(say(objects, object, status, news).await?)
+        say(objects, object, status, news).await?;
+        let said = before.conditions.iter().find(|known| known.kind == API_ACCESS);
+        if let Some(Reach { holds, reason, message }) = reach
+            && said.is_none_or(|said| said.reason != reason)
+        {
+            let kind = if holds { EventType::Normal } else { EventType::Warning };
+            objects.event(object, kind, reason, &message).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether pods elsewhere reach this cluster's API server, where they may; none: they may not.
+    async fn reach_of_api(&self, object: &NamespaceOffload) -> Result<Option<Reach>, Problem> {
+        if object.spec.api_access != ApiAccess::Home {
+            return Ok(None);
+        }
+        let status = self.service.api.status().await?;
+        Ok(Some(Reach::of(&status.gateway)))
     }
 }
+
+/// Whether pods elsewhere reach this cluster's API server, and why, or why not.
+#[derive(Debug, PartialEq, Eq)]
+struct Reach {
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Reach {
+    /// With what is known of this cluster's end of all tunnels.
+    fn of(gateway: &OwnGateway) -> Self {
+        let why = gateway.reason.as_deref().unwrap_or(NO_GATEWAY);
+        let not = |reason, why: &str| {
+            let message = format!("pods elsewhere do not reach this cluster's API server: {why}");
+            Self { holds: false, reason, message }
+        };
+        match (gateway.enabled, &gateway.api.reason) {
+            (false, _) => not("NoGateway", why),
+            (true, Some(why)) => not("NotReachable", why),
+            (true, None) if gateway.pool.is_some_and(|pool| pool.addr().is_ipv6()) => {
+                not("NoIpv4", "gateway.pool is of IPv6; set one of IPv4, with poolV6 beside it")
+            }
+            (true, None) => Self {
+                holds: true,
+                reason: "Reachable",
+                message: "pods elsewhere reach this cluster's API server as kubernetes.default.svc"
+                    .to_owned(),
+            },
+        }
+    }
+}
+
+/// What says whether pods elsewhere reach this cluster's API server.
+const API_ACCESS: &str = "ApiReachable";
+/// What its owner has to set.
+const NO_GATEWAY: &str =
+    "there is no gateway, by whose tunnels they would: set gateway.enabled: on";
 
 /// For a table: as short as ids are typed.
 fn to_line(to: &[String]) -> String {
     let short = |one: &String| one.parse().map_or(one.clone(), |id: ClusterId| id.short());
     let all: Vec<String> = to.iter().map(short).collect();
     if all.is_empty() { "all".to_owned() } else { all.join(",") }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::OwnApiServer;
+
+    use super::*;
+
+    #[test]
+    fn why_nobody_reaches_the_api_server_is_said_with_what_to_do() {
+        let on = OwnGateway {
+            enabled: true,
+            pool: "10.200.0.0/13".parse().ok(),
+            ..OwnGateway::default()
+        };
+        assert_eq!((Reach::of(&on).holds, Reach::of(&on).reason), (true, "Reachable"));
+        let why = |gateway: &OwnGateway| {
+            let reach = Reach::of(gateway);
+            assert!(!reach.holds, "{reach:?}");
+            (reach.reason, reach.message)
+        };
+        let (reason, said) = why(&OwnGateway::default());
+        assert!(reason == "NoGateway" && said.contains("gateway.enabled: on"), "{said}");
+        let broken = OwnGateway { reason: Some("no /dev/net/tun".into()), ..OwnGateway::default() };
+        assert!(why(&broken).1.ends_with("no /dev/net/tun"));
+        let api = OwnApiServer { reason: Some("port 443 is taken".into()), ..on.api.clone() };
+        assert_eq!(why(&OwnGateway { api, ..on.clone() }).0, "NotReachable");
+        let six = OwnGateway { pool: "fd00::/48".parse().ok(), ..on };
+        assert_eq!(why(&six).0, "NoIpv4");
+    }
 }

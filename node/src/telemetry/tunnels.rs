@@ -19,6 +19,9 @@ pub(super) struct Tunnels {
     closing: Gauges<1>,
     /// Without labels, and without a value where there is no gateway.
     isolates: Gauges<0>,
+    api_connections: Gauges<0>,
+    api_refused: Counters<0>,
+    api_counted: u64,
     /// What each tunnel had dropped when that was last counted, by reason.
     counted: BTreeMap<ClusterId, BTreeMap<String, u64>>,
 }
@@ -29,6 +32,8 @@ impl Tunnels {
         let drops = "Packets that passed no tunnel, by reason";
         let nodes = "Nodes by whether guests are closed there: closed, open";
         let isolates = "1 while guests are closed wherever they may run, and may be sold so";
+        let api = "Connections of guests elsewhere to this cluster's API server";
+        let refused = "Connections to this cluster's API server that were refused at the gateway";
         let trip = "Last round trip of tunnels, by the fingerprint of the peer";
         Self {
             up: add(all, "tunnel_up", up, Family::default()),
@@ -36,6 +41,9 @@ impl Tunnels {
             drops: add(all, "tunnel_dropped_packets", drops, Family::default()),
             closing: add(all, "isolation_nodes", nodes, Family::default()),
             isolates: add(all, "isolation_proven", isolates, Family::default()),
+            api_connections: add(all, "home_api_connections", api, Family::default()),
+            api_refused: add(all, "home_api_refused_connections", refused, Family::default()),
+            api_counted: 0,
             counted: BTreeMap::new(),
         }
     }
@@ -44,12 +52,18 @@ impl Tunnels {
     pub(super) fn set_own(&mut self, own: Option<&OwnGateway>) {
         self.closing.clear();
         self.isolates.clear();
+        self.api_connections.clear();
         let Some(own) = own else { return };
         for (state, nodes) in [("closed", own.closed), ("open", own.open.len())] {
             let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
             self.closing.get_or_create(&[("state", state.to_owned())]).set(nodes);
         }
         self.isolates.get_or_create(&[]).set(i64::from(own.isolates));
+        let connections = i64::try_from(own.api.connections).unwrap_or(i64::MAX);
+        self.api_connections.get_or_create(&[]).set(connections);
+        let refused = own.api.refused;
+        self.api_refused.get_or_create(&[]).inc_by(refused.saturating_sub(self.api_counted));
+        self.api_counted = refused;
     }
 
     /// Sets them; without tunnels what is known of them was not told.

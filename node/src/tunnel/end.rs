@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
-use mercato_host::{Marks, Place, Wanted, Way};
+use mercato_host::{ApiWay, Marks, Place, Wanted, Way};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::tunnel::{PairSecret, second};
 use mercato_session::{Change, PublicKey, SharedSecret};
@@ -35,6 +35,8 @@ pub(super) struct Stand<'a> {
     pub(super) pods: &'a PodNodes,
     /// The guests of this node that are closed.
     pub(super) guests: BTreeSet<IpAddr>,
+    /// Where guests elsewhere reach this cluster's API server, and who does.
+    pub(super) api: Option<ApiWay>,
 }
 
 /// This cluster's end of all tunnels.
@@ -178,7 +180,7 @@ impl End {
         if self.running.is_none() {
             return;
         }
-        let Stand { common, node, ranges, homes, nodes, pods, guests } = ground;
+        let Stand { common, node, ranges, homes, nodes, pods, guests, api } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
         let locals = locals.filter(|local| !common.has(local)).collect();
         let second = common
@@ -191,6 +193,7 @@ impl End {
             node,
             second,
             names: common.names.as_ref().map(|names| names.address),
+            api,
             ranges,
             homes,
             pods: nodes.here(&locals, pods),

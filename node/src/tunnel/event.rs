@@ -1,5 +1,7 @@
 //! What happens to the task that keeps the tunnels.
 
+use std::collections::BTreeSet;
+
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use mercato_protocol::id::ClusterId;
@@ -20,6 +22,8 @@ pub(super) enum Event {
     Link(LinkEvent),
     Pods(Vec<PodPlace>),
     Machines(Vec<NodeMachine>),
+    /// Pods of these namespaces may call the API server from elsewhere.
+    ApiNamespaces(BTreeSet<String>),
     /// Another guest of this node is closed, or one no more.
     Guests,
     /// Nodes were told where the daemon is; or why they were not.

@@ -1,5 +1,6 @@
 //! The task that keeps the gateway, the machine and each peer in step with leases and pods.
 
+mod api;
 mod gateway;
 mod guests;
 mod isolation;
@@ -25,6 +26,7 @@ use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
+use self::api::OwnApi;
 use self::guests::OwnGuests;
 use self::names::OwnNames;
 use super::door::Door;
@@ -69,6 +71,7 @@ pub(crate) struct Keeper {
     door: Door,
     own_guests: OwnGuests,
     own_names: OwnNames,
+    own_api: OwnApi,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -125,8 +128,8 @@ pub(crate) struct Parts<'a> {
 pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(TunnelHandle, Before)> {
     let Parts { config, data_dir, gateway: settings } = parts;
     let secrets = Secrets::open(data_dir, config.copied)?;
+    let (tunnels, heard) = TunnelHandle::new(settings.api());
     let ground = Ground::look(settings, Marks::default());
-    let (tunnels, heard) = TunnelHandle::new();
     let seen = Arc::new(Seen::new(ground.own()));
     Ok((tunnels, Before { config, ground, secrets, heard, seen }))
 }
@@ -165,6 +168,7 @@ impl Before {
         driver.tell(Input::Tunnel(TunnelInput::Pool(pool))).await;
         let secrets = Arc::new(secrets);
         let peers = Peers::new(&config, driver.clone(), secrets.clone(), tell.clone());
+        let own_api = OwnApi::new(kubernetes.clone());
         let door = Door::new(kubernetes.clone(), secrets.clone(), tell.clone(), tell_node);
         Keeper {
             driver,
@@ -188,6 +192,7 @@ impl Before {
             door,
             own_guests: OwnGuests::default(),
             own_names: OwnNames::default(),
+            own_api,
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,
@@ -277,6 +282,7 @@ impl Keeper {
                 self.knows_pods = true;
             }
             Event::Machines(machines) => self.on_machines(&machines),
+            Event::ApiNamespaces(namespaces) => self.own_api.know(namespaces),
             // Whatever it is, it is looked at in the next step.
             Event::Guests => {}
             Event::Told(told) => self.door.on_told(told),

@@ -12,6 +12,7 @@ use ipnet::{IpNet, Ipv6Net};
 use mercato_discovery::Host;
 use mercato_host::{Family, Finding, Mac, Marks, Wanted, WantedError};
 use mercato_net::Net;
+use mercato_protocol::tunnel::home_api;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
@@ -79,6 +80,11 @@ impl GatewaySettings {
             }
         }
         of.into_iter().collect()
+    }
+
+    /// Where guests elsewhere reach this cluster's API server, by IPv4 alone.
+    pub(super) fn api(&self) -> Option<IpAddr> {
+        home_api(self.pool).filter(IpAddr::is_ipv4)
     }
 
     /// By such an address pods are known in tunnels.

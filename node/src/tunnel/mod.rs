@@ -17,6 +17,7 @@ mod nodes;
 mod own;
 mod peer;
 mod peers;
+mod relay;
 mod second;
 mod secrets;
 mod seen;

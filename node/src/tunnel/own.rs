@@ -23,14 +23,16 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Of a gateway that runs, or why none does.
+    /// Of a gateway that runs, or why none does, and where guests reach this cluster's API server.
     pub(super) fn new(
         gateway: Result<(PublicKey, Vec<SocketAddr>), String>,
         own: &OwnRanges,
+        api: Option<IpAddr>,
     ) -> Self {
         let blocks = own.blocks.iter().map(|block| block.inner);
         // Where pods at other providers are known comes last: what is here is called sooner.
-        let all = own.nodes.into_iter().chain(blocks).chain(own.leases.iter().copied());
+        let first = own.nodes.into_iter().chain(api.map(IpNet::from));
+        let all = first.chain(blocks).chain(own.leases.iter().copied());
         let ranges: BTreeSet<IpNet> = all.take(RANGES).collect();
         let gateway = gateway.map(|(key, mut addresses)| {
             addresses.truncate(GATEWAY_ADDRESSES);
@@ -123,7 +125,7 @@ mod tests {
         let keys = KeyPair::from_seed(&[1; 32]);
         let now = Now { mono_ms: 0, wall_ms: 1_000 };
         let said = |why: &str| {
-            let content = Content::new(Err(why.to_owned()), &OwnRanges::default());
+            let content = Content::new(Err(why.to_owned()), &OwnRanges::default(), None);
             content.sign(&keys, ClusterId([1; 32]), 1_000, now).unwrap().reason.clone().unwrap()
         };
         let why = "why ".repeat(100) + "what to do";
@@ -139,12 +141,16 @@ mod tests {
         let leases = ["10.201.4.0/24", "10.202.5.0/24"].map(|text| text.parse().unwrap()).into();
         let nodes = "10.206.0.0/24".parse().ok();
         let own = OwnRanges { nodes, blocks: blocks.collect(), leases };
-        let content = Content::new(Err("none".to_owned()), &own);
+        let content = Content::new(Err("none".to_owned()), &own, None);
         assert_eq!(content.ranges.len(), RANGES);
         assert!(content.ranges.is_sorted() && content.ranges.contains(&own.leases[0]));
         assert!(!content.ranges.contains(&own.leases[1]), "there is no room");
         let keys = KeyPair::from_seed(&[1; 32]);
         content.sign(&keys, ClusterId([1; 32]), 1_000, Now { mono_ms: 0, wall_ms: 1_000 }).unwrap();
+        let api: IpAddr = "10.207.255.253".parse().unwrap();
+        let content = Content::new(Err("none".to_owned()), &own, Some(api));
+        assert!(content.ranges.contains(&api.into()), "it is among the first");
+        assert_eq!(content.ranges.len(), RANGES);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(crate) struct TunnelHandle {
     changed: Arc<Notify>,
     asked: mpsc::Sender<Asked>,
     name_server: watch::Receiver<NameServerAt>,
+    home_api: Option<IpAddr>,
 }
 
 /// All that was said, as it is now.
@@ -92,11 +93,13 @@ pub(super) struct Asked {
 }
 
 impl TunnelHandle {
-    pub(super) fn new() -> (Self, Heard) {
+    /// With where guests elsewhere reach this cluster's API server, if anywhere.
+    pub(super) fn new(home_api: Option<IpAddr>) -> (Self, Heard) {
         let (asked, asks) = mpsc::channel(limits::TUNNEL_ASKS);
         let (tell_server, name_server) = watch::channel(NameServerAt::NotYet);
-        let this = Self { said: Arc::default(), changed: Arc::default(), asked, name_server };
-        let (said, changed) = (this.said.clone(), this.changed.clone());
+        let (said, changed): (Arc<Mutex<Said>>, Arc<Notify>) = Default::default();
+        let (to, wakes) = (said.clone(), changed.clone());
+        let this = Self { said: to, changed: wakes, asked, name_server, home_api };
         let heard = Heard { said, changed, asks, name_server: tell_server };
         (this, heard)
     }
@@ -184,6 +187,10 @@ impl LeaseTunnels for TunnelHandle {
 
     fn name_server(&self) -> watch::Receiver<NameServerAt> {
         self.name_server.clone()
+    }
+
+    fn home_api(&self) -> Option<IpAddr> {
+        self.home_api
     }
 
     fn own(&self, own: OwnRanges) {

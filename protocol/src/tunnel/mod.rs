@@ -7,16 +7,16 @@
 //! (`node/src/tunnel/`); how a session uses it to `node/tunnel/session/`.
 
 mod gateways;
-mod name_server;
 mod pair_secret;
+mod reserved;
 mod second;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use gateways::{Gateway, Gateways};
-pub use name_server::name_server;
 pub use pair_secret::PairSecret;
+pub use reserved::{home_api, is_reserved, name_server};
 pub use second::{SECOND_POOL, SECOND_PREFIX, second, second_range};
 
 use crate::codec::{CodecError, Message, Wire as _, Writer, at_most, wire_enum, wire_union};

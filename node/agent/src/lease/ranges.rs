@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
-use mercato_protocol::tunnel::name_server;
+use mercato_protocol::tunnel::is_reserved;
 
 use crate::record::{Change, RangeOwner, Record, RecordKey};
 
@@ -46,7 +46,9 @@ impl Ranges {
         let pool = self.pool.filter(|pool| is_of_family(owner, *pool))?;
         let length = pool.max_prefix_len().checked_sub(bits)?;
         let held = self.given.get(&owner).copied();
-        let fits = |range: &IpNet| range.prefix_len() <= length && pool.contains(range);
+        let fits = |range: &IpNet| {
+            range.prefix_len() <= length && pool.contains(range) && !is_reserved(pool, *range)
+        };
         if let Some(range) = held.filter(fits) {
             return Some(Given { range, record: None });
         }
@@ -65,10 +67,9 @@ impl Ranges {
         let others = self.given.iter().filter(|(other, _)| **other != owner);
         let others: Vec<&IpNet> = others.map(|(_, range)| range).collect();
         let overlaps = |one: &IpNet, other: &IpNet| one.contains(other) || other.contains(one);
-        let reserved = name_server(pool);
         let is_free = |range: &IpNet| {
             pool.contains(range)
-                && !reserved.is_some_and(|reserved| range.contains(&reserved))
+                && !is_reserved(pool, *range)
                 && !others.iter().any(|other| overlaps(range, other))
         };
         let wish = wish.filter(|wish| wish.prefix_len() == length && is_free(wish));
@@ -198,14 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_the_name_server_is_nobodys() {
+    fn the_addresses_at_the_end_are_nobodys() {
+        let pool = range("10.200.0.0/16");
         let mut book = book("10.200.0.0/16");
+        // As an earlier release may have given it.
+        book.restore(peer(7, "10.1.0.0/32"), range("10.200.255.253/32"));
+        let again = book.give(peer(7, "10.1.0.0/32"), 0, None).unwrap();
+        assert!(again.record.is_some() && !is_reserved(pool, again.range), "{}", again.range);
+        book.give_back(peer(7, "10.1.0.0/32"));
         let (owner, wished) = (peer(1, "10.200.255.0/24"), Some(range("10.200.255.0/24")));
         assert_ne!(book.give(owner, 8, wished).unwrap().range, range("10.200.255.0/24"));
         for n in 0..254 {
             let owner = RangeOwner::Own(range(&format!("10.1.{n}.0/24")));
             let given = book.give(owner, 8, None).unwrap().range;
-            assert!(!given.contains(&name_server(range("10.200.0.0/16")).unwrap()), "{given}");
+            assert!(!is_reserved(pool, given), "{given}");
         }
         assert!(book.give(peer(2, "10.1.0.0/24"), 8, None).is_none(), "no other one is left");
     }

@@ -247,6 +247,7 @@ impl HomeSide {
             host_ip: None,
             audiences: &BTreeSet::new(),
             domain: None,
+            api: None,
         };
         Some(match Departure::of(pod, leave, node) {
             Departure::Undecided => (None, false),

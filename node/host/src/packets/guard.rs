@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::api;
 use super::between;
 use super::bounds;
 use super::expression::{
@@ -55,6 +56,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
             sets.insert(Table::PODS.to_owned(), pods.collect());
             sets.extend(homes::sets(&scope));
             sets.extend(between::sets(&scope));
+            sets.extend(api::sets(&scope));
             sets.extend(overlay::sets(&scope));
             tallies = bounds::tallies();
             with_place(&scope)
@@ -172,7 +174,11 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
         let accepted = "answers to the node, and errors about what it sent";
         [rule(accepted, answers, Verdict::Accept), drop_of(comment, from(device))]
     });
-    guests::input(scope.family, scope.wanted.names).into_iter().chain(of_pool).collect()
+    let mut rules = guests::input(scope.family, scope.wanted.names);
+    rules.extend(api::called(scope));
+    rules.extend(of_pool);
+    rules.extend(api::otherwise(scope));
+    rules
 }
 
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {

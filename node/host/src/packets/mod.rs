@@ -5,6 +5,7 @@
 //! A table is compared with what the kernel has, and so holds what the kernel keeps, and no more.
 //! How it is said to the kernel is `netlink/`'s.
 
+mod api;
 mod between;
 mod bounds;
 mod closed;

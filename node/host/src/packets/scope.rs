@@ -1,5 +1,7 @@
 //! What the rules of one family have in common.
 
+use std::net::IpAddr;
+
 use super::expression::{Expression, address, destination, source, within};
 use crate::family::{Family, Place};
 use crate::overlay::Way;
@@ -45,9 +47,18 @@ impl Scope<'_> {
         [self.source()].into_iter().chain(within(self.place.pool))
     }
 
-    /// It goes to the pool, and not to this node.
+    /// Where this cluster's API server is called, if that is of this family.
+    pub(super) fn api(&self) -> Option<IpAddr> {
+        let address = self.wanted.api.as_ref().map(|api| api.address)?;
+        (Family::of(address) == self.family).then_some(address)
+    }
+
+    /// It goes to the pool, and not to this node, nor to who is called at the gateway.
     pub(super) fn to_other_of_pool(&self) -> impl Iterator<Item = Expression> + use<> {
         let to_pool = [self.destination()].into_iter().chain(within(self.place.pool));
-        to_pool.chain([self.destination(), Expression::IsNot(address(self.place.node))])
+        let own = [self.place.node].into_iter().chain(self.api());
+        let destination = self.destination();
+        let not = move |own| [destination.clone(), Expression::IsNot(address(own))];
+        to_pool.chain(own.flat_map(not))
     }
 }

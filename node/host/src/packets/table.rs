@@ -108,6 +108,8 @@ impl Table {
     pub const PODS: &'static str = "pods";
     /// The set of this node's guests: pods of other clusters that run here.
     pub const GUESTS: &'static str = "guests";
+    /// At the gateway, the set of guests elsewhere that call this cluster's API server.
+    pub const CALLERS: &'static str = "callers";
     /// At the gateway, the set of other nodes' pods that are mapped.
     pub const ELSEWHERE: &'static str = "elsewhere";
     /// The set of other nodes' addresses of the pool.

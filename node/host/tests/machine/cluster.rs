@@ -66,6 +66,7 @@ pub(crate) fn wanted() -> Wanted {
         node: NODE.into(),
         second: None,
         names: None,
+        api: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         homes: [].into(),
         pods: [MAPPED.into()].into(),

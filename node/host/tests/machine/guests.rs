@@ -55,6 +55,7 @@ pub(crate) fn wanted(guests: &[IpAddr]) -> Wanted {
             node: OF_POOL_V6.into(),
         }),
         names: Some(NAMES.into()),
+        api: None,
         ranges: ranges.map(|range| range.parse().expect("a network")).into(),
         homes: [].into(),
         pods: [POD.into(), POD_V6.into()].into(),

@@ -87,6 +87,7 @@ pub(crate) fn of_gateway() -> Wanted {
         node: GATEWAY.into(),
         second: None,
         names: None,
+        api: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         homes: [].into(),
         pods: [GATEWAYS_POD.into()].into(),

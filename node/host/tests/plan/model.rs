@@ -21,6 +21,7 @@ pub(crate) fn wanted() -> Wanted {
         node: "10.201.0.1".parse().unwrap(),
         second: None,
         names: None,
+        api: None,
         ranges: nets(&["10.201.4.0/24", "10.203.0.0/26"]),
         homes: nets(&[]),
         pods: ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().unwrap()).into(),

@@ -189,7 +189,8 @@ impl Seen {
             Some((home.as_str(), one.named.as_ref()?))
         });
         let forwards = context.gate.is_none();
-        let now = names(context.contract, forwards, context.namespaces.keys(), named);
+        let (lease, homes) = (context.contract, context.namespaces.keys());
+        let now = names(lease, forwards, &context.ranges, homes, named);
         shared.names.send_if_modified(|before| {
             let is_new = before.as_deref() != Some(&now);
             *before = Some(Arc::new(now));

@@ -5,26 +5,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use mercato_offload::address::MappedRange;
 use mercato_offload::forge::SERVICE_NAME;
-use mercato_offload::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME};
+use mercato_offload::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_API};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_NAMESPACES};
+use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_GUESTS, NAMES_NAMESPACES};
 use mercato_protocol::names::{
-    LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, ServiceNames, SliceNames,
-    is_domain, is_label,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, ServiceNames,
+    SliceNames, is_domain, is_label,
 };
 use serde_json::Value;
 
 /// What one guest object says of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// What home calls its cluster, by a pod.
-    Domain(String),
+    /// What a pod says of its home, and where it is.
+    Pod(NamedPod),
     /// A Service, and whether it has endpoints in the place of addresses.
     Service { service: ServiceNames, headless: bool },
     /// Some endpoints of the Service of that name.
     Slice { of: String, slice: SliceNames },
+}
+
+/// What a pod says of its home, and where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NamedPod {
+    /// What home calls its cluster.
+    domain: Option<String>,
+    /// Where home's API server is reached inside the tunnel, if the pod has access to it.
+    api: Option<IpAddr>,
+    /// Its own address, until it is over.
+    address: Option<IpAddr>,
 }
 
 impl Named {
@@ -32,10 +44,7 @@ impl Named {
     pub(super) fn read(item: &Item, object: &Value) -> Option<Self> {
         let key = match item {
             // Also one that is about to end looks for names.
-            Item::Pod(_) => {
-                let domain = object["metadata"]["annotations"][CLUSTER_DOMAIN].as_str()?;
-                return is_domain(domain).then(|| Self::Domain(domain.to_owned()));
-            }
+            Item::Pod(_) => return Some(Self::Pod(NamedPod::read(object))),
             Item::Object(key) if object["metadata"]["deletionTimestamp"].is_null() => key,
             Item::Object(_) => return None,
         };
@@ -50,6 +59,22 @@ impl Named {
             | ObjectKind::ConfigMap
             | ObjectKind::Secret
             | ObjectKind::ServiceAccountToken => None,
+        }
+    }
+}
+
+impl NamedPod {
+    fn read(object: &Value) -> Self {
+        let (annotations, status) = (&object["metadata"]["annotations"], &object["status"]);
+        let domain = annotations[CLUSTER_DOMAIN].as_str().filter(|domain| is_domain(domain));
+        let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let address = status["podIP"].as_str().filter(|_| !is_over);
+        let address = address.and_then(|address| address.parse().ok());
+        Self {
+            domain: domain.map(str::to_owned),
+            api: annotations[HOME_API].as_str().and_then(|address| address.parse().ok()),
+            // By which guests ask.
+            address: address.filter(IpAddr::is_ipv4),
         }
     }
 }
@@ -106,10 +131,11 @@ fn ports(all: &Value) -> Vec<NamedPort> {
 }
 
 /// All names of a lease, of what its guest objects say, each with its namespace at home; as many as a
-/// node takes. `forwards`: see there.
+/// node takes. `forwards`: see there. In these ranges guests know what is at home.
 pub(super) fn names<'a>(
     lease: ContractId,
     forwards: bool,
+    ranges: &[MappedRange],
     namespaces: impl Iterator<Item = &'a String>,
     all: impl Iterator<Item = (&'a str, &'a Named)>,
 ) -> LeaseNames {
@@ -117,9 +143,13 @@ pub(super) fn names<'a>(
     let mut homes: BTreeMap<&str, BTreeMap<&str, (&ServiceNames, bool)>> =
         namespaces.map(|home| (home.as_str(), BTreeMap::new())).collect();
     let mut slices: BTreeMap<(&str, &str), Vec<&SliceNames>> = BTreeMap::new();
+    let mut pods = Vec::new();
     for (home, named) in all {
         match named {
-            Named::Domain(domain) => drop(domains.insert(domain)),
+            Named::Pod(pod) => {
+                domains.extend(&pod.domain);
+                pods.push(pod);
+            }
             Named::Service { service, headless } => {
                 homes.entry(home).or_default().insert(&service.name, (service, *headless));
             }
@@ -150,7 +180,26 @@ pub(super) fn names<'a>(
     }
     is_part |= homes.next().is_some();
     let domains = domains.into_iter().take(NAMES_DOMAINS).cloned().collect();
-    LeaseNames { lease, domains, is_part, forwards, namespaces: told }
+    LeaseNames { lease, domains, is_part, forwards, namespaces: told, api: api(&pods, ranges) }
+}
+
+/// Who is told of home's API server: guests ask for it as soon as they begin, and nobody may say that
+/// it is not there to one of which nothing is known yet. So the others are said as well.
+fn api(pods: &[&NamedPod], ranges: &[MappedRange]) -> Option<ApiNames> {
+    let inner = pods.iter().find_map(|pod| pod.api)?;
+    let of = |has_access: bool| {
+        let pods = pods.iter().filter(move |pod| pod.api.is_some() == has_access);
+        pods.filter_map(|pod| pod.address)
+    };
+    let guests: BTreeSet<IpAddr> = of(true).take(NAMES_GUESTS).collect();
+    // An address may be another guest's by now, whose word is the later one.
+    let others: BTreeSet<IpAddr> = of(false).filter(|address| !guests.contains(address)).collect();
+    let room = NAMES_GUESTS - guests.len();
+    Some(ApiNames {
+        address: ranges.iter().find_map(|range| range.local_of(inner)),
+        guests: guests.into_iter().collect(),
+        others: others.into_iter().take(room).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -164,13 +213,17 @@ mod tests {
 
     const LEASE: ContractId = NegotiationId([5; 16]);
 
+    fn of_domain(domain: &str) -> Named {
+        Named::Pod(NamedPod { domain: Some(domain.to_owned()), ..NamedPod::default() })
+    }
+
     fn read(kind: ObjectKind, name: &str, object: Value) -> Option<Named> {
         Named::read(&Item::Object(key(kind, "shop", name)), &object)
     }
 
     fn said(all: &[Named]) -> LeaseNames {
         let homes = ["bank".to_owned(), "shop".to_owned()];
-        names(LEASE, true, homes.iter(), all.iter().map(|named| ("shop", named)))
+        names(LEASE, true, &[], homes.iter(), all.iter().map(|named| ("shop", named)))
     }
 
     fn endpoints(of: &str, endpoints: Value) -> Named {
@@ -198,7 +251,7 @@ mod tests {
                 { "addresses": ["forged"] }, 7,
             ]),
         );
-        let domain = Named::Domain("rome.example".into());
+        let domain = of_domain("rome.example");
         let said = said(&[of("web", &web), of("members", &headless), of("db", &name), all, domain]);
         assert_eq!((said.domains, said.is_part), (vec!["rome.example".to_owned()], false));
         let homes: Vec<_> = said.namespaces.iter().map(|it| it.home.as_str()).collect();
@@ -227,10 +280,43 @@ mod tests {
             let object = json!({ "metadata": { "annotations": { CLUSTER_DOMAIN: domain } } });
             Named::read(&Item::Pod(pod.clone()), &object)
         };
-        assert_eq!(of("rome.example"), Some(Named::Domain("rome.example".into())));
-        assert_eq!(of("Rome..example"), None);
-        let many: Vec<_> = (0..9).map(|n| Named::Domain(format!("d{n}"))).collect();
+        assert_eq!(of("rome.example"), Some(of_domain("rome.example")));
+        assert_eq!(of("Rome..example"), Some(Named::Pod(NamedPod::default())));
+        let many: Vec<_> = (0..9).map(|n| of_domain(&format!("d{n}"))).collect();
         assert_eq!(said(&many).domains.len(), NAMES_DOMAINS);
+    }
+
+    #[test]
+    fn who_is_told_of_homes_api_server_is_said_of_each_guest() {
+        let pod = PodId { uid: Uid("u".into()), namespace: "shop".into(), name: "web".into() };
+        let of = |api: Option<&str>, address: Option<&str>, phase: &str| {
+            let object = json!({ "metadata": { "annotations": { HOME_API: api } },
+                "status": { "podIP": address, "phase": phase } });
+            Named::read(&Item::Pod(pod.clone()), &object).unwrap()
+        };
+        let net = |text: &str| text.parse().unwrap();
+        let mapped = [MappedRange { inner: net("10.207.255.253/32"), local: net("10.203.9.4/32") }];
+        let said = |all: &[Named], ranges: &[MappedRange]| {
+            let homes = ["shop".to_owned()];
+            names(LEASE, true, ranges, homes.iter(), all.iter().map(|named| ("shop", named))).api
+        };
+        let api = Some("10.207.255.253");
+        let [told, new] = [Some("10.42.0.7"), None].map(|at| of(api, at, "Running"));
+        let untold = of(None, Some("10.42.0.8"), "Running");
+        assert_eq!(said(std::slice::from_ref(&untold), &mapped), None, "nobody has access");
+        let odd = of(Some("forged"), Some("10.42.0.9"), "Running");
+        let over = of(None, Some("10.42.0.7"), "Succeeded");
+        let six = of(api, Some("fd00::7"), "Running");
+        let all = said(&[told.clone(), untold, odd, over, six, new.clone()], &mapped).unwrap();
+        let at = |text: &str| -> IpAddr { text.parse().unwrap() };
+        assert_eq!(all.address, Some(at("10.203.9.4")));
+        assert_eq!((all.guests, all.others.len()), (vec![at("10.42.0.7")], 2));
+        assert_eq!(
+            said(&[new], &mapped).unwrap().guests,
+            [] as [IpAddr; 0],
+            "it is about to begin"
+        );
+        assert_eq!(said(&[told], &[]).unwrap().address, None, "its range is not known yet");
     }
 
     #[test]

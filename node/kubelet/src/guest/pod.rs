@@ -1,7 +1,7 @@
 //! A guest pod, written: what can change of one that runs, and what the API server takes
 //! only at a subresource. Whose the pod is has been settled before.
 
-use mercato_offload::forge::labels::{DIGEST, HOME_GENERATION};
+use mercato_offload::forge::labels::{DIGEST, HOME_API, HOME_GENERATION};
 use mercato_offload::forge::{self, Passage, Refusal, is_homes};
 use mercato_offload::guest::Failure as GuestFailure;
 use mercato_offload::placement;
@@ -119,7 +119,9 @@ fn mutable(forged: &Value, present: &Value) -> Value {
 /// What is wanted, and that home's other keys are to go: those of the provider's own stay.
 fn changed(forged: &Value, present: &Value) -> Value {
     let mut patch = forged.as_object().cloned().unwrap_or_default();
-    for key in present.as_object().into_iter().flat_map(Map::keys).filter(|key| is_homes(key)) {
+    // Access to home's API server may be taken back.
+    let goes = |key: &&String| is_homes(key) || *key == HOME_API;
+    for key in present.as_object().into_iter().flat_map(Map::keys).filter(goes) {
         patch.entry(key.clone()).or_insert(Value::Null);
     }
     Value::Object(patch)

@@ -32,6 +32,9 @@ pub struct HomeConfig {
     pub audiences: BTreeSet<String>,
     /// What this cluster calls itself, where guests may find its names.
     pub domain: Option<String>,
+    /// At which address inside the tunnel its API server is reached by guests that have access; none:
+    /// nowhere.
+    pub api: Option<IpAddr>,
 }
 
 /// What the tasks of home's side of one lease have in common.
@@ -61,9 +64,9 @@ impl Shared {
     pub(super) fn departure(&self, pod: &Value, opted_in: &Known) -> Departure {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(namespace));
-        let HomeConfig { node, provider, host_ip, audiences, domain } = &self.config;
+        let HomeConfig { node, provider, host_ip, audiences, domain, api } = &self.config;
         let (host_ip, domain) = (Some(*host_ip), domain.as_deref());
-        let node = BoundNode { name: node, provider, host_ip, audiences, domain };
+        let node = BoundNode { name: node, provider, host_ip, audiences, domain, api: *api };
         Departure::of(pod, leave, node)
     }
 

@@ -1,6 +1,6 @@
 //! What the rest of the daemon knows of the namespaces that may leave home.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mercato_offload::placement::export::{Leave, OptIn, Scope, Targets};
@@ -54,6 +54,12 @@ impl OptedIn {
     /// Which virtual nodes the pods of this one may go to.
     pub(crate) fn targets(&self, namespace: &str) -> Targets {
         self.namespaces.get(namespace).map(|entry| entry.how.targets.clone()).unwrap_or_default()
+    }
+
+    /// Those whose pods elsewhere may call this cluster's API server.
+    pub fn with_api_access(&self) -> BTreeSet<String> {
+        let may = self.namespaces.iter().filter(|(_, entry)| entry.ready && entry.how.api_access);
+        may.map(|(name, _)| name.clone()).collect()
     }
 
     /// Whether the pods of this one may leave home.

@@ -13,7 +13,7 @@ pub const READY: &str = "Ready";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition is about: here always Ready.
+    /// What the condition is about: Ready, or something further.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether it holds: True, False or Unknown.
@@ -47,16 +47,28 @@ impl Condition {
         generation: i64,
         before: &[Self],
     ) -> Vec<Self> {
+        vec![Self::of(READY, holds, reason, message, generation, before)]
+    }
+
+    /// Whether something else holds of it, likewise.
+    pub fn of(
+        kind: &str,
+        holds: bool,
+        reason: &str,
+        message: String,
+        generation: i64,
+        before: &[Self],
+    ) -> Self {
         let status = if holds { "True" } else { "False" };
-        let same = before.iter().find(|known| known.kind == READY && known.status == status);
+        let same = before.iter().find(|known| known.kind == kind && known.status == status);
         let since = same.map(|known| known.last_transition_time.clone());
-        vec![Self {
-            kind: READY.to_owned(),
+        Self {
+            kind: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
             message,
             last_transition_time: since.unwrap_or_else(clock::now),
             observed_generation: generation,
-        }]
+        }
     }
 }

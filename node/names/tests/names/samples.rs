@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mercato_names::{Knowledge, Zone};
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::names::{
-    LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
 };
 
 pub(crate) const LEASE: ContractId = NegotiationId([1; 16]);
@@ -69,6 +69,7 @@ pub(crate) fn rome() -> LeaseNames {
         is_part: false,
         forwards: true,
         namespaces: vec![namespace("shop", shop), namespace("bank", vec![api])],
+        api: None,
     }
 }
 
@@ -77,6 +78,20 @@ pub(crate) fn turin() -> LeaseNames {
     let secret = ServiceNames { addresses: vec![at("10.96.0.9")], ..service("secret") };
     let namespaces = vec![NamespaceNames { home: "vault".into(), services: vec![secret] }];
     LeaseNames { lease: OTHER, domains: vec!["cluster.local".into()], namespaces, ..rome() }
+}
+
+/// A guest that is told of home's API server, in the one namespace,
+pub(crate) const TOLD: &str = "10.42.0.7";
+/// one that is not, in the other,
+pub(crate) const UNTOLD: &str = "10.42.0.8";
+/// and one of which nobody has heard yet.
+pub(crate) const NEW: &str = "10.42.0.9";
+
+/// Rome, with its API server at this address over here.
+pub(crate) fn rome_with_api(address: Option<&str>) -> LeaseNames {
+    let (guests, others) = (vec![at(TOLD)], vec![at(UNTOLD)]);
+    let api = ApiNames { address: address.map(at), guests, others };
+    LeaseNames { api: Some(api), ..rome() }
 }
 
 pub(crate) fn knowledge() -> Knowledge {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, RecordType};
-use mercato_names::{Answer, Zone, answer};
+use mercato_names::{Answer, Asker, Zone, answer};
 use mercato_protocol::names::LeaseNames;
 
 use crate::samples::*;
@@ -26,9 +26,13 @@ fn shown(answer: Answer) -> String {
     }
 }
 
+fn by(lease: mercato_protocol::id::ContractId) -> Asker {
+    Asker { guest: at(TOLD), lease }
+}
+
 fn asked(lease: mercato_protocol::id::ContractId, name: &str, of: RecordType) -> String {
     let name = Name::from_ascii(name).unwrap();
-    shown(answer(&knowledge(), lease, &name, of, 0))
+    shown(answer(&knowledge(), by(lease), &name, of, 0))
 }
 
 use RecordType::{A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT};
@@ -172,7 +176,7 @@ fn tricks_lead_nowhere() {
     ];
     let asked = |labels: &[&str], of| {
         let labels = labels.iter().map(|label| label.as_bytes());
-        shown(answer(&knowledge(), LEASE, &Name::from_labels(labels).unwrap(), of, 0))
+        shown(answer(&knowledge(), by(LEASE), &Name::from_labels(labels).unwrap(), of, 0))
     };
     for before in all {
         for of in [A, SRV, PTR] {
@@ -194,7 +198,7 @@ fn where_names_are_left_out_nobody_says_that_there_is_none() {
     let mut knowledge = knowledge();
     knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
     let asked =
-        |name: &str| shown(answer(&knowledge, LEASE, &Name::from_ascii(name).unwrap(), A, 0));
+        |name: &str| shown(answer(&knowledge, by(LEASE), &Name::from_ascii(name).unwrap(), A, 0));
     assert_eq!(asked("web.shop.svc.rome.example."), "10.96.0.7");
     assert_eq!(asked("late.shop.svc.rome.example."), "not yet");
     // As a resolver asks for a name of the Internet, with each domain in turn.
@@ -203,10 +207,56 @@ fn where_names_are_left_out_nobody_says_that_there_is_none() {
 }
 
 #[test]
+fn homes_api_server_is_told_to_guests_that_have_access_alone() {
+    let of = |address: Option<&str>| {
+        let mut knowledge = knowledge();
+        knowledge.zones.insert(LEASE, Arc::new(Zone::new(&rome_with_api(address))));
+        move |guest: &str, name: &str, of| {
+            let by = Asker { guest: at(guest), lease: LEASE };
+            shown(answer(&knowledge, by, &Name::from_ascii(name).unwrap(), of, 0))
+        }
+    };
+    let (name, alone) = ("kubernetes.default.svc.rome.example.", "kubernetes.default.svc.");
+    let port = "_https._tcp.kubernetes.default.svc.rome.example.";
+    let asked = of(Some("10.203.9.4"));
+    let table: &[(&str, &str, RecordType, &str)] = &[
+        (TOLD, name, A, "10.203.9.4"),
+        (TOLD, alone, A, "10.203.9.4"),
+        (TOLD, alone, AAAA, "no data"),
+        (TOLD, name, AAAA, "no data"),
+        (TOLD, port, SRV, "0 100 443 kubernetes.default.svc.rome.example."),
+        (TOLD, "any.kubernetes.default.svc.rome.example.", A, "no name"),
+        (TOLD, "default.svc.rome.example.", A, "no data"),
+        (TOLD, "web.default.svc.rome.example.", A, "no name"),
+        (TOLD, "kubernetes.default.svc.milan.example.", A, "no name"),
+        (TOLD, "kubernetes.default.svc.shop.svc.rome.example.", A, "no name"),
+        (UNTOLD, name, A, "no name"),
+        (UNTOLD, alone, A, "no name"),
+        (UNTOLD, port, SRV, "no name"),
+        (UNTOLD, "default.svc.rome.example.", A, "no name"),
+        (NEW, name, A, "not yet"),
+        (NEW, alone, A, "not yet"),
+        (NEW, port, SRV, "not yet"),
+        (NEW, "web.shop.svc.rome.example.", A, "10.96.0.7"),
+    ];
+    for (guest, name, kind, expected) in table {
+        assert_eq!(asked(guest, name, *kind), *expected, "{guest} {name} {kind}");
+    }
+    let unmapped = of(None);
+    assert_eq!(
+        (unmapped(TOLD, name, A), unmapped(UNTOLD, name, A)),
+        ("not yet".into(), "no name".into())
+    );
+    assert_eq!(asked(TOLD, "web.shop.svc.rome.example.", A), "10.96.0.7");
+    // Without anybody who has access it is a name like any other that there is not.
+    assert_eq!(self::asked(LEASE, alone, A), "no name");
+}
+
+#[test]
 fn the_first_of_several_is_another_each_time() {
     let name = Name::from_ascii("members.shop.svc.rome.example.").unwrap();
     let first = |turn| {
-        let answer = answer(&knowledge(), LEASE, &name, A, turn);
+        let answer = answer(&knowledge(), by(LEASE), &name, A, turn);
         let Answer::Records(all) = answer else { panic!("{answer:?}") };
         all[0].to_string()
     };

@@ -8,25 +8,35 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::refs::{each, retain_tokens, visit_containers};
-use super::{HomeContext, names};
+use super::{HomeContext, api_env, names};
 
 /// A pod as it is sent: without status and book-keeping, with home's service variables and
 /// the address of its virtual node, and without the tokens that stay at home.
 ///
 /// A variable of the container wins over one of a service, as at home. A container with
 /// `envFrom` is given only the variables of the API server, since an explicit variable
-/// would win over one of a config map, which is not so at home.
+/// would win over one of a config map, which is not so at home. Where the API server is reached from
+/// elsewhere, they have its name: its certificate knows no address of a tunnel.
 pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
     let mut pod = strip(pod);
     let links = pod["spec"]["enableServiceLinks"] != json!(false);
+    let mut service_env = ctx.service_env.clone();
+    if ctx.api.is_some() {
+        api_env::name(&mut service_env);
+    }
     let spec = &mut pod["spec"];
     visit_containers(spec, &mut |container| {
         each(container, "env", &mut |env| name_the_host(env, ctx));
-        add_service_env(container, &ctx.service_env, links);
+        add_service_env(container, &service_env, links);
     });
     retain_tokens(spec, &ctx.tokens);
     if let Some(domain) = &ctx.domain {
         names::say_domain(&mut pod, domain);
+    }
+    // Whatever its owner has written there.
+    names::take_api(&mut pod);
+    if let Some(address) = ctx.api {
+        names::say_api(&mut pod, address);
     }
     pod
 }

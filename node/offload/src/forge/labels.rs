@@ -71,6 +71,10 @@ pub const DIGEST: &str = "mercato.dev/digest";
 /// Annotation of a pod: what home calls its cluster, as names in it end (`cluster.local`).
 pub const CLUSTER_DOMAIN: &str = "mercato.dev/cluster-domain";
 
+/// Annotation of a pod: the address inside the tunnel at which its home's API server is reached, where
+/// its namespace there has access to that.
+pub const HOME_API: &str = "mercato.dev/home-api";
+
 /// Annotation of a Service: the name that it stands for at home (`ExternalName`).
 pub const EXTERNAL_NAME: &str = "mercato.dev/external-name";
 

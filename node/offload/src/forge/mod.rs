@@ -31,6 +31,7 @@ pub use service::{SERVICE_NAME, Slice, export_service, export_slice};
 pub use status::{StatusContext, home_status, open_gates};
 pub use tokens::Tokens;
 
+mod api_env;
 mod check;
 #[cfg(test)]
 mod coverage;
@@ -72,6 +73,9 @@ pub struct HomeContext {
     pub host_ip: Option<String>,
     /// What home calls its cluster, where guests may find its names; none: they do not.
     pub domain: Option<String>,
+    /// At which address inside the tunnel home's API server is reached, where the pod's namespace has
+    /// access to it; none: nowhere.
+    pub api: Option<IpAddr>,
 }
 
 /// What the provider imposes on the guests of a lease.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use mercato_protocol::names::is_domain;
 use serde_json::{Value, json};
 
-use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME};
+use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_API};
 
 /// A resolver of the guest's asks twice, a second each time: a node's name server is near, and one that
 /// is just being replaced is back by then.
@@ -16,13 +16,22 @@ const DOTS: [&str; 2] = ["ndots", "5"];
 
 /// Says with a pod what home calls its cluster.
 pub(super) fn say_domain(pod: &mut Value, domain: &str) {
+    annotate(pod, CLUSTER_DOMAIN, domain);
+}
+
+/// Says with a pod at which address inside the tunnel home's API server is reached.
+pub(super) fn say_api(pod: &mut Value, address: IpAddr) {
+    annotate(pod, HOME_API, &address.to_string());
+}
+
+fn annotate(pod: &mut Value, name: &str, value: &str) {
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
         if annotations.is_null() {
             *annotations = json!({});
         }
         if let Some(annotations) = annotations.as_object_mut() {
-            annotations.insert(CLUSTER_DOMAIN.to_owned(), json!(domain));
+            annotations.insert(name.to_owned(), json!(value));
         }
     }
 }
@@ -32,6 +41,13 @@ pub(super) fn take_domain(pod: &mut Value) -> Option<String> {
     let annotations = pod["metadata"].get_mut("annotations")?.as_object_mut()?;
     let domain = annotations.remove(CLUSTER_DOMAIN)?;
     domain.as_str().filter(|domain| is_domain(domain)).map(str::to_owned)
+}
+
+/// Where home's API server is reached inside the tunnel, taken out of a pod that home has sent; none:
+/// the pod has no access to it.
+pub(super) fn take_api(pod: &mut Value) -> Option<IpAddr> {
+    let annotations = pod["metadata"].get_mut("annotations")?.as_object_mut()?;
+    annotations.remove(HOME_API)?.as_str()?.parse().ok()
 }
 
 /// The name that a Service stands for, as home has sent it; none: it stands for none.

@@ -6,7 +6,7 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value, json};
 
-use super::labels::{CLUSTER_DOMAIN, GATE, LEFT_OUT};
+use super::labels::{CLUSTER_DOMAIN, GATE, HOME_API, LEFT_OUT};
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::rule::refusal;
 use super::schema::POD;
@@ -28,7 +28,7 @@ pub fn forge_pod(
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
     let (mut home, left_out) = allowed(home, ctx.pod_security);
-    let domain = names::take_domain(&mut home);
+    let (domain, api) = (names::take_domain(&mut home), names::take_api(&mut home));
     let home = &home;
     let mut pod = POD.filter(home, ctx.pod_security)?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
@@ -58,6 +58,7 @@ pub fn forge_pod(
     let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
     further.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
     further.extend(domain.iter().map(|domain| (CLUSTER_DOMAIN.to_owned(), json!(domain))));
+    further.extend(api.map(|address| (HOME_API.to_owned(), json!(address))));
     grace::shorten(spec, ctx.longest_grace_s);
     impose(spec, home, ctx);
     if let (Some(domain), Some(server)) = (domain, ctx.name_server) {

@@ -90,6 +90,7 @@ impl AtHome {
                 approve_serving: self.shared.approve_serving,
                 audiences: self.shared.audiences.clone(),
                 domain: self.task.has_tunnels.then(|| self.shared.domain.clone()),
+                api: self.task.home_api,
             };
             let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());

@@ -188,6 +188,7 @@ async fn connect(
         cluster,
         account,
         server,
+        host: (host, port),
         version,
         address,
         approve_serving,

@@ -11,8 +11,10 @@ mod examine;
 mod link;
 mod name_servers;
 mod retry;
+mod servers;
 mod shared;
 
+use std::collections::BTreeSet;
 use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -195,6 +197,17 @@ impl Kubernetes for Real {
             told.map_err(|failure| failure.to_string())
         }
         .boxed()
+    }
+
+    fn api_servers(&self) -> BoxFuture<'static, Vec<(String, u16)>> {
+        match self.now() {
+            Ok(shared) => servers::all(shared).boxed(),
+            Err(_) => ready(Vec::new()).boxed(),
+        }
+    }
+
+    fn api_namespaces(&self) -> BoxStream<'static, BTreeSet<String>> {
+        stream::once(self.known()).filter_map(ready).flat_map(servers::namespaces).boxed()
     }
 
     /// There is no gateway yet that could enforce it, and a CNI is not taken at its word.

@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) account: Account,
     /// The address of the API server.
     pub(super) server: String,
+    /// The host and port in it.
+    pub(super) host: (String, u16),
     pub(super) version: String,
     /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
     /// pods' hostIP.

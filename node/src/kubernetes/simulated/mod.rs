@@ -5,6 +5,7 @@ mod guest;
 mod home;
 mod model;
 
+use std::collections::BTreeSet;
 use std::future::ready;
 use std::net::SocketAddr;
 
@@ -68,6 +69,15 @@ impl Kubernetes for Simulated {
 
     fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {
         ready(Ok(Vec::new())).boxed()
+    }
+
+    /// The model is asked by calls.
+    fn api_servers(&self) -> BoxFuture<'static, Vec<(String, u16)>> {
+        ready(Vec::new()).boxed()
+    }
+
+    fn api_namespaces(&self) -> BoxStream<'static, BTreeSet<String>> {
+        stream::pending().boxed()
     }
 
     /// There is no network in the model.

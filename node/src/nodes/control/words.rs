@@ -205,8 +205,8 @@ mod tests {
         let id = mercato_protocol::id::NegotiationId([5; 16]);
         let names = |domain: &str| {
             let (domains, namespaces) = (vec![domain.to_owned()], vec![]);
-            let said =
-                LeaseNames { lease: id, domains, is_part: false, forwards: true, namespaces };
+            let (is_part, forwards, api) = (false, true, None);
+            let said = LeaseNames { lease: id, domains, is_part, forwards, namespaces, api };
             WishNames::new([(id, Arc::new(said))].into())
         };
         let lease = |of| WishLease {

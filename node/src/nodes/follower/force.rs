@@ -230,6 +230,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         node: way.address,
         second: None,
         names: way.names.as_ref().map(|names| names.address),
+        api: None,
         ranges,
         homes,
         pods,

@@ -124,7 +124,8 @@ mod tests {
 
     fn names(lease: ContractId) -> LeaseNames {
         let domains = vec!["rome.example".to_owned()];
-        LeaseNames { lease, domains, is_part: false, forwards: true, namespaces: vec![] }
+        let (is_part, forwards) = (false, true);
+        LeaseNames { lease, domains, is_part, forwards, namespaces: vec![], api: None }
     }
 
     fn heard(leases: Vec<NodeLease>) -> Heard {

@@ -46,12 +46,13 @@ impl Keeper {
         }
     }
 
-    /// Where the cluster's pods are is told from now on.
+    /// Where the cluster's pods are is told from now on, and whose may call the API server.
     pub(super) fn watch_pods(&mut self) {
         if std::mem::replace(&mut self.watches_pods, true) {
             return;
         }
         tell_each(self.kubernetes.pods(), self.tell.clone(), Event::Pods);
+        tell_each(self.kubernetes.api_namespaces(), self.tell.clone(), Event::ApiNamespaces);
     }
 
     /// What the cluster has given out is told once it answers.

@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn guests_reach_the_services_of_their_own_lease_until_it_ends() {
-        let (tunnels, heard) = TunnelHandle::new();
+        let (tunnels, heard) = TunnelHandle::new(None);
         let service = |of: u16| IpAddr::from([10, 96, (of >> 8) as u8, of as u8]);
         tunnels.services(LEASE, [service(7)].into());
         tunnels.services(OTHER, [service(8)].into());

@@ -36,6 +36,7 @@ impl Keeper {
         self.own_guests.mind(&self.ground, said, &self.tell);
         self.mind_machines(said);
         self.mind_names(said).await;
+        self.own_api.mind(&self.ground, &self.end, said).await;
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
             news.tell(&self.driver, &self.kubernetes).await;
         }
@@ -61,7 +62,8 @@ impl Keeper {
             (Ok(settings), Some(key), _) => Ok((key, settings.told(self.driver.net()))),
             (Ok(_), None, None) => return,
         };
-        self.peers.say_own(Content::new(gateway, &said.own));
+        let api = self.own_api.address(&self.ground);
+        self.peers.say_own(Content::new(gateway, &said.own, api));
     }
 
     /// By what the pods of a consumer are known.
@@ -132,7 +134,8 @@ impl Keeper {
                 row.locals = self.callable(said, lease);
                 let gateway = said.own.nodes.map(|range| range.network());
                 let nodes = gateway.into_iter().chain(self.nodes.addresses());
-                row.locals.extend(nodes.map(|node| (node, node)));
+                let called = nodes.chain(self.own_api.address(&self.ground));
+                row.locals.extend(called.map(|own| (own, own)));
             }
         }
         let pods = said.pods.get(id).into_iter().flat_map(BTreeMap::values);
@@ -172,6 +175,7 @@ impl Keeper {
             isolates: self.own_guests.isolates(),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
+            api: self.own_api.seen(&self.ground),
             ..self.ground.own()
         };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });

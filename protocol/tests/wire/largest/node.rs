@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{
-    LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, Snapshot, ToNode,
@@ -115,5 +115,10 @@ fn names() -> LeaseNames {
         is_part: true,
         forwards: true,
         namespaces,
+        api: Some(ApiNames {
+            address: Some(address(0)),
+            guests: (0..limits::NAMES_GUESTS).map(address).collect(),
+            others: vec![],
+        }),
     }
 }

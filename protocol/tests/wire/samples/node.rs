@@ -2,7 +2,7 @@
 
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::names::{
-    LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, Snapshot, ToNode,
@@ -97,6 +97,11 @@ pub(crate) fn lease_names() -> LeaseNames {
             home: "shop".into(),
             services: vec![web, members, outside],
         }],
+        api: Some(ApiNames {
+            address: Some(address("10.203.9.4")),
+            guests: vec![address("10.42.1.7")],
+            others: vec![address("10.42.1.9")],
+        }),
     }
 }
 
@@ -122,6 +127,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         is_part: false,
         forwards: false,
         namespaces: vec![],
+        api: None,
         ..lease_names()
     };
     let both = NodeLease {

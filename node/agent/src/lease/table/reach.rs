@@ -151,7 +151,7 @@ impl Leases {
             let local = self.give(RangeOwner::Own(block), bits(block), None, turn);
             blocks.extend(local.map(|inner| MappedRange { inner, local: block }));
         }
-        let room = limits::RANGES.saturating_sub(blocks.len() + usize::from(nodes.is_some()));
+        let room = limits::RANGES.saturating_sub(blocks.len() + limits::FIRST_RANGES);
         let is_over = |lease: &&Lease| lease.spec.desired == Desired::Gone;
         let bought = self.all.values().filter(|lease| lease.spec.side == Side::Consumer);
         let bought = bought.filter(|lease| !is_over(lease) && !lease.reach.ranges.is_empty());

@@ -96,6 +96,7 @@ async fn bed(
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),
         domain: None,
+        api: None,
     };
     let bodies = Bodies::default();
     let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);

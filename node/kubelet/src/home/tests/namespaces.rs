@@ -41,6 +41,7 @@ async fn what_a_pod_needs_is_followed_in_each_life_of_its_namespace_and_not_betw
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),
         domain: None,
+        api: None,
     };
     let (mut side, mut inputs) = HomeSide::start(cluster, config, Bodies::default(), receiver);
     assert_eq!(inputs.recv().await, Some(Input::Synced(Vec::new())));

@@ -41,6 +41,7 @@ async fn services_come_with_the_first_pod_of_a_namespace_and_go_with_the_last() 
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),
         domain: None,
+        api: None,
     };
     let bodies = Bodies::default();
     let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);

@@ -95,6 +95,7 @@ fn home_context(tokens: Tokens) -> HomeContext {
         tokens,
         host_ip: Some("10.0.0.9".into()),
         domain: None,
+        api: None,
     }
 }
 

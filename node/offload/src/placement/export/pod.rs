@@ -26,6 +26,8 @@ pub struct BoundNode<'a> {
     pub audiences: &'a BTreeSet<String>,
     /// What home calls its cluster, where guests may find its names.
     pub domain: Option<&'a str>,
+    /// At which address inside the tunnel home's API server is reached by guests that have access.
+    pub api: Option<IpAddr>,
 }
 
 /// What becomes of a pod that is bound to a virtual node.
@@ -78,11 +80,13 @@ impl Departure {
             place => place.unwrap_or_default(),
         };
         let tokens = if how.api_access { Tokens::All } else { Tokens::For(node.audiences.clone()) };
+        let api = node.api.filter(|_| how.api_access);
         Self::Leaves(Permit {
             how,
             place,
             host_ip: node.host_ip,
             domain: node.domain.map(str::to_owned),
+            api,
             tokens,
         })
     }
@@ -95,6 +99,7 @@ pub struct Permit {
     place: Option<String>,
     host_ip: Option<IpAddr>,
     domain: Option<String>,
+    api: Option<IpAddr>,
     tokens: Tokens,
 }
 
@@ -116,8 +121,8 @@ impl Permit {
         let (service_env, tokens) = (service_env.clone(), self.tokens.clone());
         let domain = self.domain.clone();
         let host_ip = self.host_ip.map(|address| address.to_string());
-        let exported =
-            forge::export_pod(pod, &HomeContext { service_env, tokens, host_ip, domain });
+        let context = HomeContext { service_env, tokens, host_ip, domain, api: self.api };
+        let exported = forge::export_pod(pod, &context);
         let needs = forge::needs(&exported);
         if let Some(refusal) = self.kept_at_home(pod, &needs) {
             return staying(pod, refusal);
@@ -191,6 +196,7 @@ mod tests {
         host_ip: None,
         audiences: &BTreeSet::new(),
         domain: None,
+        api: None,
     };
 
     fn pod(phase: &str, deleting: bool) -> Value {
