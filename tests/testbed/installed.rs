@@ -23,7 +23,7 @@ const WAIT: [&str; 3] = ["--wait", "--timeout", "120s"];
 /// A daemon in a pod, and the command line in it.
 #[derive(Debug)]
 pub struct Installed<'a> {
-    /// Where it runs.
+    /// The cluster that it runs in.
     pub cluster: &'a Cluster,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Installed<'a> {
         self.helm(&["upgrade", RELEASE, CHART, "--values", "-"], &WAIT, config).await
     }
 
-    /// The chart's own test.
+    /// Runs the chart's own test, and waits for it.
     ///
     /// # Errors
     /// When it fails, with what it said.
@@ -63,13 +63,27 @@ impl<'a> Installed<'a> {
     /// Takes all of it away again, the volume too.
     ///
     /// # Errors
-    /// When Helm fails, or something stays for two minutes.
+    /// When Helm fails, with what the chart's own job says.
     pub async fn uninstall(&self) -> Result<()> {
         let helm = self.cluster.program_path("helm");
         let all = [&["uninstall", RELEASE][..], &WAIT].concat();
-        self.cluster.run(&helm, &all, "").await?.ok()?;
+        let said = self.cluster.run(&helm, &all, "").await?;
+        if said.code != Some(0) {
+            let job = ["-n", NAMESPACE, "logs", "job/mercato-uninstall"];
+            let job = self.cluster.kubectl(&job).await?;
+            return said.ok().with_context(|| format!("{job:?}")).map(drop);
+        }
         let volume = ["delete", "persistentvolume/mercato", "--timeout=60s"];
         self.cluster.kubectl(&volume).await?.ok().map(drop)
+    }
+
+    /// Takes the daemon away as nobody should, and waits until it has ended.
+    ///
+    /// # Errors
+    /// When it does not within a minute.
+    pub async fn loses_its_daemon(&self) -> Result<()> {
+        let delete = ["-n", NAMESPACE, "delete", "deploy/mercato", "--cascade=foreground"];
+        self.cluster.kubectl(&[&delete[..], &["--timeout=60s"]].concat()).await?.ok().map(drop)
     }
 
     /// Runs `mercato` in the daemon's pod.

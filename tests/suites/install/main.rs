@@ -1,6 +1,7 @@
 //! Two real clusters, each with the chart of `config/deploy/chart` and nothing else: the daemons run
 //! in pods, find each other on the LAN and trade, and a pod of one runs on the other and answers. An
-//! upgrade of the chart leaves that pod alone.
+//! upgrade of the chart leaves that pod alone. What is uninstalled leaves nothing, be the daemons there
+//! or not.
 #![allow(clippy::disallowed_methods, reason = "installations take time")]
 
 mod shop;
@@ -9,10 +10,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::cluster::{Cluster, ClusterSpec};
 use mercato_tests::installed::Installed;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::tunnel::has_no_tunnel;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
 async fn by_one_chart(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     let program = stage.program("mercato")?;
+    rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
+    let before = (rome.objects().await?, turin.objects().await?);
     let mut timer = StepTimer::start();
     let home = Installed::install(rome, &program, &config("rome", "warm")).await?;
     let provider = Installed::install(turin, &program, &config("turin", "cold")).await?;
@@ -51,6 +55,27 @@ async fn by_one_chart(stage: &Stage) -> Result<()> {
     shop.is_as_it_was().await.context("after the upgrade")?;
     shop.answers().await.context("after the upgrade")?;
     timer.step("both were upgraded, and the same pod answers");
+
+    home.uninstall().await.context("helm uninstall in rome")?;
+    shop.close().await?;
+    rome.is_as_before(&before.0).await.context("in rome")?;
+    has_no_tunnel(rome, 1).await.context("in rome")?;
+    has_no_guests(turin).await?;
+    timer.step("uninstalled in rome, and nothing is left there");
+    let home = Installed::install(rome, &program, &config("rome", "warm")).await?;
+    bought(&home, &provider).await.context("buy again")?;
+    let shop = Shop::open(rome).await.context("open the shop again")?;
+    timer.step("installed in rome again: it was never anybody else");
+    for (installed, before) in [(&provider, &before.1), (&home, &before.0)] {
+        installed.loses_its_daemon().await?;
+        installed.uninstall().await.context("helm uninstall without a daemon")?;
+        if installed.cluster.name() == "rome" {
+            shop.close().await?;
+        }
+        installed.cluster.is_as_before(before).await.context("without a daemon")?;
+        has_no_tunnel(installed.cluster, 1).await.context("without a daemon")?;
+        timer.step("uninstalled without a daemon, and nothing is left");
+    }
     Ok(())
 }
 
@@ -91,4 +116,15 @@ async fn upgraded(one: &Installed<'_>, config: &Value) -> Result<()> {
     let contracts = one.json(&["contracts", "list"]).await?;
     ensure!(contracts[0]["state"] == "active", "{contracts}");
     Ok(())
+}
+
+/// What rome's daemon has ended is over in turin, too.
+async fn has_no_guests(turin: &Cluster) -> Result<()> {
+    let guests = ["get", "namespaces", "-l", "mercato.dev/contract", "-o", "name"];
+    wait::until("no guest is left in turin", PATIENCE, || async {
+        let guests = turin.kubectl(&guests).await?.ok()?;
+        ensure!(guests.is_empty(), "{guests}");
+        Ok(true)
+    })
+    .await
 }

@@ -45,14 +45,13 @@ const POD: &str = "jsonpath={.items[*].metadata.uid} \
 
 pub(crate) struct Shop<'a> {
     user: User<'a>,
-    /// As [`POD`] says.
+    /// Who it is and where, as [`POD`] says.
     pod: String,
 }
 
 impl<'a> Shop<'a> {
-    /// Both run.
+    /// Both run, in a namespace that is there.
     pub(crate) async fn open(rome: &'a Cluster) -> Result<Self> {
-        rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
         let object = json!({
             "apiVersion": "mercato.dev/v1alpha1", "kind": "NamespaceOffload",
             "metadata": { "name": "default", "namespace": "shop" },
@@ -84,6 +83,12 @@ impl<'a> Shop<'a> {
             Ok(true)
         })
         .await
+    }
+
+    /// What people made is theirs to remove.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let all = ["delete", "deploy/web", "pod/caller", "--cascade=foreground", "--timeout=60s"];
+        self.user.kubectl(&all).await.map(drop)
     }
 
     /// It is the same pod, and was not started again.
