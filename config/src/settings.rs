@@ -284,6 +284,15 @@ mod tests {
     }
 
     #[test]
+    fn what_helm_makes_of_bare_words_is_understood() {
+        let read = |yaml: &str| Settings::parse("mercato.yaml", yaml).unwrap();
+        let helm = read("lan: false\ngateway: {enabled: true}\nkubernetes: {enabled: false}");
+        let words = read("lan: off\ngateway: {enabled: on}\nkubernetes: {enabled: off}");
+        assert_eq!(helm, words);
+        assert_ne!(words, Settings::default());
+    }
+
+    #[test]
     fn an_error_says_where_and_what_would_be_right() {
         let said = refused("name: rome\nshare:\n  price: cpu=0.02 EUR\n");
         assert!(said.contains("expected '/' at character 13"), "{said}");

@@ -3,7 +3,8 @@
 //! `cli` reads what is typed. `daemon` puts a daemon together: the `driver` owns the
 //! agent and performs its effects, `store` keeps its records, `kubernetes` is the cluster
 //! at the other end, `admin` what its owner may ask, `present` how things are said to people,
-//! `telemetry` what is watched of it, `nodes` what it and the other nodes of the cluster say.
+//! `telemetry` what is watched of it, `nodes` what it and the other nodes of the cluster say,
+//! `uninstall` how all of it leaves a cluster.
 
 // Floor 4 has the clocks and the machine's randomness.
 #![allow(clippy::disallowed_methods)]
@@ -23,6 +24,7 @@ mod resources;
 mod store;
 mod telemetry;
 mod tunnel;
+mod uninstall;
 
 use std::process::ExitCode;
 

@@ -20,6 +20,7 @@ pub mod courier;
 pub mod daemon;
 pub mod fault_proxy;
 pub mod image;
+pub mod installed;
 pub mod leftovers;
 pub mod nodes;
 pub mod relay;

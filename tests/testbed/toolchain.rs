@@ -39,6 +39,9 @@ const OTHERS: [(&str, &str); 2] = [
     ("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),
 ];
 
+/// Helm, which no cluster is made of: what it is built of changes nothing of the rest.
+const HELM: &str = "helm.sh/helm/v3/cmd/helm";
+
 /// kwok's own files that make nodes ready, keep their leases, and run pods at once.
 const KWOK_STAGES: [&str; 5] = [
     "node/fast/node-initialize.yaml",
@@ -63,7 +66,7 @@ impl Toolchain {
     /// # Errors
     /// When Go or busybox is missing, or a build fails, with its output.
     pub fn build(progress: Progress) -> Result<Self> {
-        let dir = cache()?.join(key()?);
+        let dir = cache()?.join(key_of(&["", "kwok", "metrics-server", "pause"])?);
         fs::create_dir_all(dir.join("bin"))
             .with_context(|| format!("make the cache {}", dir.display()))?;
         let lock = File::create(dir.join("lock"))?;
@@ -86,12 +89,15 @@ impl Toolchain {
         for (name, package) in OTHERS {
             toolchain.go(&format!("bin/{name}"), name, &["build", package], "", progress)?;
         }
+        let helm = format!("helm-{}", key_of(&["helm"])?);
+        // What it says of clusters that it does not ask.
+        let version = ["k8sVersionMajor=1", "k8sVersionMinor=35"]
+            .map(|value| format!("-X helm.sh/helm/v3/pkg/chartutil.{value}"));
+        toolchain.go(&helm, "helm", &["build", HELM], &version.join(" "), progress)?;
+        toolchain.link("helm", &helm)?;
         toolchain.stages()?;
         for program in PROGRAMS {
-            let link = toolchain.dir.join("bin").join(program);
-            if link.symlink_metadata().is_err() {
-                std::os::unix::fs::symlink("../kubernetes", &link)?;
-            }
+            toolchain.link(program, "kubernetes")?;
         }
         image::build(&toolchain, progress)?;
         Ok(toolchain)
@@ -140,6 +146,19 @@ impl Toolchain {
     #[must_use]
     pub fn kwok_stages(&self) -> PathBuf {
         self.dir.join("kwok-stages.yaml")
+    }
+
+    /// Calls what is in the toolchain's folder by the name of a program.
+    fn link(&self, program: &str, target: &str) -> Result<()> {
+        let (link, target) = (self.dir.join("bin").join(program), Path::new("..").join(target));
+        if fs::read_link(&link).is_ok_and(|old| old == target) {
+            return Ok(());
+        }
+        let fresh = self.dir.join(format!("{program}.link"));
+        // Of a build that was interrupted.
+        let _ = fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(target, &fresh)?;
+        Ok(fs::rename(fresh, link)?)
     }
 
     fn stages(&self) -> Result<()> {
@@ -237,10 +256,10 @@ fn cache() -> Result<PathBuf> {
     }
 }
 
-/// A name for the module's state: a hash over the files that decide what is built.
-fn key() -> Result<String> {
+/// A name for the state of modules: a hash over the files that decide what is built.
+fn key_of(folders: &[&str]) -> Result<String> {
     let mut files = Vec::new();
-    for dir in ["", "kwok", "metrics-server", "pause"].map(|dir| modules().join(dir)) {
+    for dir in folders.iter().map(|folder| modules().join(folder)) {
         for entry in fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))? {
             let path = entry?.path();
             let decides = |end| matches!(end, "go" | "mod" | "sum");

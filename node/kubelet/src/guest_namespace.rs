@@ -187,7 +187,7 @@ async fn usable(cluster: &Cluster, name: &str) -> Result<(), Failure> {
 const OURS: &str = "mercato";
 /// Name and value of the class of spot guests: below zero, which is what pods
 /// without a class have.
-const SPOT: &str = "mercato-spot";
+pub const SPOT: &str = "mercato-spot";
 const SPOT_PRIORITY: i32 = -1000;
 const READY_LOOK: Duration = Duration::from_millis(100);
 const READY_LOOKS: u32 = 150;

@@ -23,6 +23,7 @@ use super::requests::Requests;
 use super::rfq::Rfq;
 use super::run::{Demo, Run};
 use super::share::Share;
+use super::uninstall::Uninstall;
 use crate::admin::Class;
 use crate::present::text::label;
 
@@ -102,6 +103,8 @@ Exit code 1 when a check fails. Without a daemon only this machine is checked.")
     Export(Export),
     /// Create a data folder from an exported state
     Import(Import),
+    /// Remove all that Mercato has made in the cluster
+    Uninstall(Uninstall),
     /// Print the completion script of a shell
     #[command(after_help = "Examples:
   mercato completion bash > ~/.local/share/bash-completion/completions/mercato

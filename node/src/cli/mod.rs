@@ -6,7 +6,7 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo), `node`, `gate`. What is done, the daemon does.
+//! import), `run` (run, demo), `node`, `gate`, `uninstall`. What is done, the daemon does.
 
 mod announce;
 mod args;
@@ -43,6 +43,7 @@ mod table;
 mod tests;
 mod token;
 mod tunnel;
+mod uninstall;
 mod watch;
 
 use std::path::Path;
@@ -103,6 +104,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         Command::Bench(bench) => on_threads(bench.perform(screen)),
         Command::Export(export) => on_threads(export.perform(&global, screen)),
         Command::Import(import) => import.perform(&global, screen),
+        Command::Uninstall(uninstall) => on_threads(uninstall.perform(&global, screen)),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);

@@ -4,7 +4,6 @@
 mod clusters;
 mod real;
 mod simulated;
-mod site;
 mod stage;
 mod tell;
 
@@ -24,10 +23,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::admin::{Answer, Class, Deal, Offload, Problem, Request};
 use crate::daemon::Daemon;
+use crate::kubernetes::site::until;
 use clusters::Clusters;
 use real::Pair;
 use simulated::Models;
-use stage::{POD, Stage, until};
+use stage::{POD, Stage};
 use tell::{Tell, Told};
 
 pub(crate) use real::IMAGE;

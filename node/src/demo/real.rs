@@ -15,11 +15,11 @@ use mercato_offload::forge::Gate;
 use serde_json::{Value, json};
 
 use super::clusters::{Asked, Clusters, Place, pod};
-use super::site::Site;
-use super::stage::{POD, until};
+use super::stage::POD;
 use crate::admin::{Class, Problem};
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
+use crate::kubernetes::site::{Site, until};
 use crate::telemetry::Metrics;
 
 /// What the pod runs unless another image is named: small, and has a shell.

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use mercato_discovery::{Address, Host, Transport};
@@ -13,7 +12,6 @@ use mercato_protocol::stream::{self, Ask, Logs, What};
 use mercato_protocol::workload::Uid;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
-use tokio::time::{Instant, sleep};
 
 use super::clusters::{Clusters, Place};
 use super::tell::Told;
@@ -21,14 +19,11 @@ use crate::admin::Request;
 use crate::daemon::identity::Identity;
 use crate::daemon::{Daemon, Plan};
 use crate::driver::Streams;
+use crate::kubernetes::site::until;
 use crate::telemetry::Metrics;
 
 pub(super) const POD: &str = "web";
 
-/// A condition of the story that does not come true: a guess, far above what each takes.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks at a condition.
-const LOOK: Duration = Duration::from_millis(20);
 /// So that the first bill comes soon.
 const METERING_S: u32 = 1;
 
@@ -151,21 +146,4 @@ async fn start(
         restart: None,
     };
     Daemon::start(plan).await
-}
-
-/// Waits for something of the story to come true.
-pub(super) async fn until<T>(
-    what: &str,
-    mut look: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
-) -> anyhow::Result<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        if Instant::now() > deadline {
-            bail!("{what}: not within {} s", PATIENCE.as_secs());
-        }
-        sleep(LOOK).await;
-    }
 }

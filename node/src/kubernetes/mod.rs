@@ -6,6 +6,7 @@
 
 pub(crate) mod real;
 pub(crate) mod simulated;
+pub(crate) mod site;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

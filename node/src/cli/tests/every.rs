@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 59] = [
+const COMMANDS: [(&str, Prints); 60] = [
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
     ("completion", Else),
@@ -86,6 +86,7 @@ const COMMANDS: [(&str, Prints); 59] = [
     ("share show", Objects("share show")),
     ("share stop", Sentence("share stop")),
     ("status", Objects("status")),
+    ("uninstall", Else),
     ("unoffload", Sentence("unoffload shop --yes")),
     // Those that only hold others.
     ("bench", Else),

@@ -1,17 +1,18 @@
-//! One real cluster, with the rights of the user who plays the demo: what of Mercato's is
-//! there, and how it is removed.
+//! One real cluster, with the rights of whoever tidies up there: what of Mercato's is there, and how
+//! it is removed when no daemon does.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use http::Request;
 use kube::Client;
 use mercato_config::settings;
 use mercato_kubelet::names;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
-use super::stage::until;
-use crate::kubernetes::real::client;
+use super::real::client;
 
 const NODES: &str = "/api/v1/nodes";
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -19,31 +20,36 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-/// A real cluster of the demo, by plain requests.
-pub(super) struct Site {
+/// Something that is to come true: a guess, far above what each takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A real cluster, by plain requests.
+pub(crate) struct Site {
     /// The name of the cluster in messages.
-    pub(super) name: String,
-    pub(super) client: Client,
+    pub(crate) name: String,
+    pub(crate) client: Client,
 }
 
 impl Site {
-    pub(super) async fn open(name: String, settings: &settings::Kubernetes) -> Result<Self> {
+    pub(crate) async fn open(name: String, settings: &settings::Kubernetes) -> Result<Self> {
         let client = client(settings).await.with_context(|| name.clone())?;
         Ok(Self { name, client })
     }
 
-    pub(super) async fn answers(&self) -> Result<()> {
+    pub(crate) async fn answers(&self) -> Result<()> {
         self.get("/version").await.map(drop)
     }
 
     /// The same for no other cluster.
-    pub(super) async fn id(&self) -> Result<Value> {
+    pub(crate) async fn id(&self) -> Result<Value> {
         let system = self.get(&format!("{NAMESPACES}/kube-system")).await?;
         Ok(system.unwrap_or_default()["metadata"]["uid"].clone())
     }
 
     /// What there is of Mercato's, as kubectl calls it.
-    pub(super) async fn ours(&self) -> Result<Vec<String>> {
+    pub(crate) async fn ours(&self) -> Result<Vec<String>> {
         let mut ours: Vec<String> = Vec::new();
         let named = |kind: &str, names: Vec<String>| {
             names.into_iter().map(|name| format!("{kind}/{name}")).collect::<Vec<_>>()
@@ -57,31 +63,30 @@ impl Site {
         Ok(ours)
     }
 
-    pub(super) async fn virtual_nodes(&self) -> Result<Vec<String>> {
+    pub(crate) async fn virtual_nodes(&self) -> Result<Vec<String>> {
         self.labelled(NODES, names::CONTRACT).await
     }
 
-    pub(super) async fn guest_namespaces(&self) -> Result<Vec<String>> {
+    pub(crate) async fn guest_namespaces(&self) -> Result<Vec<String>> {
         self.labelled(NAMESPACES, names::CONTRACT).await
     }
 
-    pub(super) async fn webhook(&self) -> Result<Option<Value>> {
+    pub(crate) async fn webhook(&self) -> Result<Option<Value>> {
         self.get(&format!("{WEBHOOKS}/{}", names::WEBHOOK)).await
     }
 
     /// Certificate requests of Mercato's virtual nodes, decided ones as well.
-    pub(super) async fn requests(&self) -> Result<Vec<String>> {
+    pub(crate) async fn requests(&self) -> Result<Vec<String>> {
         let managed = format!("{}={}", names::MANAGED_BY, names::FIELD_MANAGER);
         self.labelled(REQUESTS, &managed).await
     }
 
     /// Removes all of Mercato's, and these namespaces, but not these certificate requests.
-    pub(super) async fn clear(&self, namespaces: &[String], others: &[String]) -> Result<()> {
+    pub(crate) async fn clear(&self, namespaces: &[String], others: &[String]) -> Result<()> {
         let nodes = self.virtual_nodes().await?;
         self.delete(&format!("{WEBHOOKS}/{}", names::WEBHOOK), None).await?;
         for node in &nodes {
-            self.delete(&format!("{LEASES}/{node}"), None).await?;
-            self.delete(&format!("{NODES}/{node}"), None).await?;
+            self.remove_node(node).await?;
         }
         for request in self.requests().await?.iter().filter(|one| !others.contains(one)) {
             self.delete(&format!("{REQUESTS}/{request}"), None).await?;
@@ -92,7 +97,7 @@ impl Site {
             self.delete(&format!("{NAMESPACES}/{namespace}"), None).await?;
             self.free(namespace).await?;
         }
-        until("the demo's namespaces are gone", async || {
+        until("the namespaces are gone", async || {
             for namespace in &all {
                 if self.get(&format!("{NAMESPACES}/{namespace}")).await?.is_some() {
                     return Ok(None);
@@ -104,41 +109,55 @@ impl Site {
         .with_context(|| self.name.clone())
     }
 
+    /// Ends what is bound to a virtual node, for which no kubelet answers, and the node with its Lease.
+    async fn remove_node(&self, node: &str) -> Result<()> {
+        let bound = self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await?;
+        for pod in items(bound.as_ref()) {
+            let [namespace, name] =
+                ["namespace", "name"].map(|key| pod["metadata"][key].as_str().unwrap_or_default());
+            self.delete(&format!("{NAMESPACES}/{namespace}/pods/{name}"), Some(0)).await?;
+        }
+        self.delete(&format!("{LEASES}/{node}"), None).await?;
+        self.delete(&format!("{NODES}/{node}"), None).await
+    }
+
     /// Lets pods go that wait for a daemon or a node which is not there any more.
     async fn free(&self, namespace: &str) -> Result<()> {
         let pods = format!("{NAMESPACES}/{namespace}/pods");
         for pod in self.labelled(&pods, "").await? {
             let path = format!("{pods}/{pod}");
-            let patch = json!({ "metadata": { "finalizers": null } });
-            let patch = Request::patch(&path)
-                .header("content-type", "application/merge-patch+json")
-                .body(patch.to_string().into_bytes())?;
-            self.ask(patch).await?;
+            self.merge(&path, &json!({ "metadata": { "finalizers": null } })).await?;
             self.delete(&path, Some(0)).await?;
         }
         Ok(())
     }
 
     /// The names of those in a collection that a label selects.
-    async fn labelled(&self, collection: &str, selector: &str) -> Result<Vec<String>> {
+    pub(crate) async fn labelled(&self, collection: &str, selector: &str) -> Result<Vec<String>> {
         let selector = selector.replace('/', "%2F").replace('=', "%3D");
         let list = self.get(&format!("{collection}?labelSelector={selector}")).await?;
-        let items = list.as_ref().and_then(|list| list["items"].as_array()).into_iter().flatten();
-        Ok(items.filter_map(|item| Some(item["metadata"]["name"].as_str()?.to_owned())).collect())
+        let name = |item: &Value| Some(item["metadata"]["name"].as_str()?.to_owned());
+        Ok(items(list.as_ref()).filter_map(name).collect())
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Option<Value>> {
+    /// Changes an object by a JSON merge patch; what is not there stays so.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<()> {
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        self.ask(request.body(patch.to_string().into_bytes())?).await.map(drop)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>> {
         self.ask(Request::get(path).body(Vec::new())?).await
     }
 
-    pub(super) async fn create(&self, path: &str, object: &Value) -> Result<()> {
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<()> {
         let request = Request::post(path).header("content-type", "application/json");
         let made = self.ask(request.body(object.to_string().into_bytes())?).await?;
         made.map(drop).with_context(|| format!("{}: there is no {path}", self.name))
     }
 
     /// What is not there is deleted.
-    pub(super) async fn delete(&self, path: &str, grace_s: Option<u32>) -> Result<()> {
+    pub(crate) async fn delete(&self, path: &str, grace_s: Option<u32>) -> Result<()> {
         let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
         if let Some(seconds) = grace_s {
             options["gracePeriodSeconds"] = seconds.into();
@@ -154,5 +173,30 @@ impl Site {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(error).context(what),
         }
+    }
+}
+
+/// The objects of a list, which may not be there.
+pub(crate) fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
+    list.and_then(|list| list["items"].as_array()).into_iter().flatten()
+}
+
+/// Waits for something to come true, two minutes at most.
+///
+/// # Errors
+/// When it does not, or looking fails.
+pub(crate) async fn until<T>(
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            bail!("{what}: not within {} s", PATIENCE.as_secs());
+        }
+        sleep(LOOK).await;
     }
 }

@@ -1,0 +1,56 @@
+//! `mercato uninstall`: what is typed, asked and shown.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mercato_config::settings;
+
+use super::global::Global;
+use super::screen::Screen;
+use crate::admin::{Client, Problem};
+use crate::kubernetes::site::Site;
+use crate::uninstall::Leaving;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato uninstall --dry-run
+  mercato uninstall --yes
+
+Contracts are ended, and the daemon that the chart has installed; virtual nodes,
+guest namespaces, finalizers, the webhook and marks of namespaces go, also where
+the daemon is gone already. helm uninstall does this by itself.")]
+pub(crate) struct Uninstall {
+    /// Show what would go, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The cluster, by the rights of an administrator [default: $KUBECONFIG,
+    /// ~/.kube/config, or the pod's own cluster]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Uninstall {
+    pub(crate) async fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
+        let settings =
+            settings::Kubernetes { kubeconfig: self.kubeconfig, ..settings::Kubernetes::default() };
+        let site = Site::open("the cluster".to_owned(), &settings).await?;
+        let api = Client::new(global.socket(), global.answer_timeout());
+        let leaving = Leaving { site, api: &api };
+        let found = leaving.found().await?;
+        if self.dry_run {
+            return screen.render(&found, || match found.is_empty() {
+                true => "nothing of Mercato's is there\n".to_owned(),
+                false => found.iter().map(|line| format!("{line}\n")).collect(),
+            });
+        }
+        let said = match found.is_empty() {
+            true => "Nothing of Mercato's is seen but the daemon.".to_owned(),
+            false => format!("These go:\n{}", found.join("\n")),
+        };
+        screen.confirm(&said, "remove them?")?;
+        for left in leaving.perform().await? {
+            screen.note(left);
+        }
+        Ok(screen.done("all that Mercato had made in this cluster is removed"))
+    }
+}

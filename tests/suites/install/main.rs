@@ -1,0 +1,130 @@
+//! Two real clusters, each with the chart of `config/deploy/chart` and nothing else: the daemons run
+//! in pods, find each other on the LAN and trade, and a pod of one runs on the other and answers. An
+//! upgrade of the chart leaves that pod alone. What is uninstalled leaves nothing, be the daemons there
+//! or not.
+#![allow(clippy::disallowed_methods, reason = "installations take time")]
+
+mod shop;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::{Cluster, ClusterSpec};
+use mercato_tests::installed::Installed;
+use mercato_tests::step_timer::StepTimer;
+use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::tunnel::has_no_tunnel;
+use mercato_tests::wait;
+use serde_json::{Value, json};
+
+use shop::Shop;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SHARE: [&str; 8] = ["share", "set", "--cpu", "80%", "--memory", "80%", "--price", "free"];
+const ORDER: [&str; 9] =
+    ["order", "--cpu", "500m", "--memory", "1Gi", "--pods", "8", "--for", "1h"];
+
+fn main() -> ExitCode {
+    let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
+    let tests = vec![Test::ci("by_one_chart", |stage| Box::pin(by_one_chart(stage)))];
+    suite::run("install", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+async fn by_one_chart(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    let program = stage.program("mercato")?;
+    rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
+    let before = (rome.objects().await?, turin.objects().await?);
+    let mut timer = StepTimer::start();
+    let home = Installed::install(rome, &program, &config("rome", "warm")).await?;
+    let provider = Installed::install(turin, &program, &config("turin", "cold")).await?;
+    timer.step("installed in both, the daemons are ready");
+    home.test().await.context("helm test")?;
+    timer.step("the chart's own test has passed");
+
+    found(&home).await.context("find each other")?;
+    bought(&home, &provider).await.context("buy")?;
+    timer.step("found on the LAN, and bought");
+    let shop = Shop::open(rome).await.context("open the shop")?;
+    shop.answers().await.context("before the upgrade")?;
+    timer.step("a pod runs over there, and has answered");
+
+    upgraded(&provider, &config("turin", "colder")).await?;
+    upgraded(&home, &config("rome", "warmer")).await?;
+    shop.is_as_it_was().await.context("after the upgrade")?;
+    shop.answers().await.context("after the upgrade")?;
+    timer.step("both were upgraded, and the same pod answers");
+
+    home.uninstall().await.context("helm uninstall in rome")?;
+    shop.close().await?;
+    rome.is_as_before(&before.0).await.context("in rome")?;
+    has_no_tunnel(rome, 1).await.context("in rome")?;
+    has_no_guests(turin).await?;
+    timer.step("uninstalled in rome, and nothing is left there");
+    let home = Installed::install(rome, &program, &config("rome", "warm")).await?;
+    bought(&home, &provider).await.context("buy again")?;
+    let shop = Shop::open(rome).await.context("open the shop again")?;
+    timer.step("installed in rome again: it was never anybody else");
+    for (installed, before) in [(&provider, &before.1), (&home, &before.0)] {
+        installed.loses_its_daemon().await?;
+        installed.uninstall().await.context("helm uninstall without a daemon")?;
+        if installed.cluster.name() == "rome" {
+            shop.close().await?;
+        }
+        installed.cluster.is_as_before(before).await.context("without a daemon")?;
+        has_no_tunnel(installed.cluster, 1).await.context("without a daemon")?;
+        timer.step("uninstalled without a daemon, and nothing is left");
+    }
+    Ok(())
+}
+
+fn config(name: &str, region: &str) -> Value {
+    json!({ "name": name, "region": region, "gateway": { "enabled": true } })
+}
+
+/// With no configuration, by mDNS.
+async fn found(home: &Installed<'_>) -> Result<()> {
+    wait::until("turin is found on the LAN and connected", PATIENCE, || async {
+        let peers = home.json(&["peers"]).await?;
+        let all = peers.as_array().context("a list of peers")?;
+        let turin = all.iter().find(|peer| peer["name"] == "turin");
+        let turin = turin.with_context(|| format!("no turin in {peers}"))?;
+        let mdns = turin["found"].as_array().is_some_and(|found| found.contains(&"mdns".into()));
+        ensure!(mdns && turin["connected"].is_string(), "{turin}");
+        Ok(true)
+    })
+    .await
+}
+
+/// With what the provider sells by default: guests are kept apart from all but their home.
+async fn bought(home: &Installed<'_>, provider: &Installed<'_>) -> Result<()> {
+    let terms = ["--pods", "40", "--approve", "auto"];
+    provider.mercato(&[&SHARE[..], &terms].concat()).await?.ok()?;
+    home.sees_offer_of("turin").await?;
+    home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok()?;
+    let order = [&ORDER[..], &["--from", "turin", "--wait", "--timeout", "60s"]].concat();
+    home.mercato(&order).await?.ok().map(drop)
+}
+
+/// The daemon runs in another pod from then on, with the same contracts.
+async fn upgraded(one: &Installed<'_>, config: &Value) -> Result<()> {
+    let before = one.pod().await?;
+    one.upgrade(config).await.context("helm upgrade")?;
+    let now = one.pod().await?;
+    ensure!(before != now, "the daemon has not started with what is new: {now}");
+    let contracts = one.json(&["contracts", "list"]).await?;
+    ensure!(contracts[0]["state"] == "active", "{contracts}");
+    Ok(())
+}
+
+/// What rome's daemon has ended is over in turin, too.
+async fn has_no_guests(turin: &Cluster) -> Result<()> {
+    let guests = ["get", "namespaces", "-l", "mercato.dev/contract", "-o", "name"];
+    wait::until("no guest is left in turin", PATIENCE, || async {
+        let guests = turin.kubectl(&guests).await?.ok()?;
+        ensure!(guests.is_empty(), "{guests}");
+        Ok(true)
+    })
+    .await
+}
