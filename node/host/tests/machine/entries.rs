@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Marks, Overlay, Step, Wanted, Way, apply, clean, mtu_of, networks, overlap};
+use mercato_host::{
+    ApiWay, Marks, Overlay, Step, Wanted, Way, apply, clean, mtu_of, networks, overlap,
+};
 
 use crate::cluster::{DEVICE, empty, nft, perform, said, set_up, steps};
 use crate::namespace::Namespace;
@@ -248,6 +250,8 @@ pub(crate) fn many_of_all() -> Result<()> {
     let elsewhere = (0..5_632)
         .map(|n| (number([10, 43, 0, 0], n).into(), number([10, 202, 0, 0], n % 2_000).into()));
     many.way = Way::Device { elsewhere: elsewhere.collect() };
+    let callers = (0..4_096).map(|n| number([10, 203, 0, 0], n).into()).collect();
+    many.api = Some(ApiWay { address: [10, 207, 255, 253].into(), callers });
     let node = machine(&of_gateway())?;
     set_up(&node, &many)?;
     let rest = steps(&node, &many)?;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a deadline ends a test that hangs")]
 
+mod api;
 mod between;
 mod both;
 mod bounds;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         trial("services_lead_to_other_clusters", packets::services_lead_there),
         trial("a_guest_calls_home_once_it_is_mapped", homes::a_guest_calls_once_it_is_mapped),
         trial("a_guest_of_another_node_calls_home", homes::by_the_overlay_as_well),
+        trial("guests_that_may_reach_the_api_server", api::guests_that_may_reach_it),
         trial("guests_of_two_clusters_meet", between::guests_of_two_clusters_meet),
         trial("guests_of_two_clusters_meet_by_both_families", between::both_families_meet),
         trial("nobody_else_goes_through", between::nobody_else_goes_through),

@@ -11,6 +11,7 @@ use crate::guest::Failure;
 use crate::key::{Item, PodId, Uid, key};
 use crate::message::{Outcome, Route};
 
+mod api;
 mod change;
 mod crossing;
 mod gate;
