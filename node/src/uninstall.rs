@@ -45,8 +45,12 @@ impl Leaving<'_> {
     /// When the cluster does not answer, or the daemon fails.
     pub(crate) async fn found(&self) -> Result<Vec<String>, Problem> {
         let mut found = Vec::new();
-        for deal in self.deals().await?.unwrap_or_default() {
-            found.push(format!("contract {} with {}", deal.id.short(), peer(&deal)));
+        // Of which daemon, since the socket and the cluster may be of two.
+        if let Some(deals) = self.deals().await? {
+            let us = self.api.status().await?.name;
+            let line =
+                |deal: &Deal| format!("contract {} of {us} with {}", deal.id.short(), peer(deal));
+            found.extend(deals.iter().map(line));
         }
         found.extend(self.site.ours().await?);
         let short = |path: &str, group: &str| path.replacen(&format!("{group}/"), "", 1);

@@ -41,12 +41,15 @@ impl<'a> Installed<'a> {
         Ok(this)
     }
 
-    /// Gives it another configuration, and waits until the daemon is ready with that.
+    /// Gives it another configuration, and turns these values of the chart on. Waits until the daemon is
+    /// ready with that.
     ///
     /// # Errors
     /// As [`Installed::install`].
-    pub async fn upgrade(&self, config: &Value) -> Result<()> {
-        self.helm(&["upgrade", RELEASE, CHART, "--values", "-"], &WAIT, config).await
+    pub async fn upgrade(&self, config: &Value, on: &[&str]) -> Result<()> {
+        let on: Vec<_> = on.iter().map(|value| format!("--set={value}=true")).collect();
+        let more: Vec<_> = on.iter().map(String::as_str).chain(WAIT).collect();
+        self.helm(&["upgrade", RELEASE, CHART, "--values", "-"], &more, config).await
     }
 
     /// Runs the chart's own test, and waits for it.

@@ -24,11 +24,32 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SHARE: [&str; 8] = ["share", "set", "--cpu", "80%", "--memory", "80%", "--price", "free"];
 const ORDER: [&str; 9] =
     ["order", "--cpu", "500m", "--memory", "1Gi", "--pods", "8", "--for", "1h"];
+/// What the chart can add without the operator of Prometheus.
+const ALL: [&str; 6] = [
+    "offloadAll",
+    "privilegedGuests",
+    "tokenAudiences",
+    "podDisruptionBudget",
+    "metrics.enabled",
+    "metrics.dashboard",
+];
+const CHART: &str = include_str!("../../../config/deploy/chart/Chart.yaml");
 
 fn main() -> ExitCode {
     let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
-    let tests = vec![Test::ci("by_one_chart", |stage| Box::pin(by_one_chart(stage)))];
+    let tests = vec![
+        Test::ci("the_charts_version_is_the_programs", |_| Box::pin(async { same_version() })),
+        Test::ci("by_one_chart", |stage| Box::pin(by_one_chart(stage))),
+    ];
     suite::run("install", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+fn same_version() -> Result<()> {
+    for key in ["version", "appVersion"] {
+        let line = format!("\n{key}: {}\n", env!("CARGO_PKG_VERSION"));
+        ensure!(CHART.contains(&line), "Chart.yaml has another {key}");
+    }
+    Ok(())
 }
 
 async fn by_one_chart(stage: &Stage) -> Result<()> {
@@ -50,8 +71,10 @@ async fn by_one_chart(stage: &Stage) -> Result<()> {
     shop.answers().await.context("before the upgrade")?;
     timer.step("a pod runs over there, and has answered");
 
-    upgraded(&provider, &config("turin", "colder")).await?;
-    upgraded(&home, &config("rome", "warmer")).await?;
+    let mut colder = config("turin", "colder");
+    colder["kubernetes"] = json!({ "tokenAudiences": ["vault"] });
+    upgraded(&provider, &colder, &ALL).await?;
+    upgraded(&home, &config("rome", "warmer"), &[]).await?;
     shop.is_as_it_was().await.context("after the upgrade")?;
     shop.answers().await.context("after the upgrade")?;
     timer.step("both were upgraded, and the same pod answers");
@@ -108,9 +131,9 @@ async fn bought(home: &Installed<'_>, provider: &Installed<'_>) -> Result<()> {
 }
 
 /// The daemon runs in another pod from then on, with the same contracts.
-async fn upgraded(one: &Installed<'_>, config: &Value) -> Result<()> {
+async fn upgraded(one: &Installed<'_>, config: &Value, on: &[&str]) -> Result<()> {
     let before = one.pod().await?;
-    one.upgrade(config).await.context("helm upgrade")?;
+    one.upgrade(config, on).await.context("helm upgrade")?;
     let now = one.pod().await?;
     ensure!(before != now, "the daemon has not started with what is new: {now}");
     let contracts = one.json(&["contracts", "list"]).await?;
