@@ -3,6 +3,7 @@
 mod gateway;
 mod guests;
 mod isolation;
+mod mends;
 mod names;
 mod nodes;
 mod second;
@@ -26,6 +27,7 @@ use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
 use self::guests::OwnGuests;
+use self::mends::Mends;
 use self::names::OwnNames;
 use super::door::Door;
 use super::end::End;
@@ -69,6 +71,7 @@ pub(crate) struct Keeper {
     door: Door,
     own_guests: OwnGuests,
     own_names: OwnNames,
+    mends: Mends,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -188,6 +191,7 @@ impl Before {
             door,
             own_guests: OwnGuests::default(),
             own_names: OwnNames::default(),
+            mends: Mends::default(),
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,
