@@ -16,12 +16,12 @@ use nix::sched::{CloneFlags, unshare};
 use crate::dropping::NotForwarded;
 use crate::error::{HostError, KernelError};
 use crate::family::Family;
-use crate::found::{DeviceSetting, Neighbour, Route, RouteKind};
+use crate::found::{DeviceSetting, Neighbour, Route, RouteKind, Rule};
 use crate::limits;
 use crate::netlink::{
-    Change, Conversation, Device, add_address, add_neighbour, add_pair, add_route, all_routes,
-    read_addresses, read_devices, read_dropping, read_generation, read_packets, remove_device,
-    set_device, set_up,
+    Change, Conversation, Device, add_address, add_neighbour, add_pair, add_route, add_rule,
+    all_routes, read_addresses, read_devices, read_dropping, read_generation, read_packets,
+    read_rules, remove_device, remove_rule, set_device, set_up,
 };
 use crate::overlay::Mac;
 use crate::packets::Table;
@@ -35,13 +35,11 @@ const OUT: &str = Marks::OF_TRIALS[1];
 const INSIDE: &str = "eth0";
 /// Whom the datagram is for: nobody has an address of this network (RFC 5737).
 const TO: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 174);
-/// The address of the device by which it comes: one that has none takes nothing where sources are looked
-/// up (`rp_filter`).
-const BY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 173);
-/// Routes with ours would go as those of an earlier run (`Marks::protocol`): the next number.
+/// Routes and rules with ours would go as those of an earlier run (`Marks::protocol`): the next number.
 const PROTOCOL: u8 = 175;
-/// The table that all packets look into (`RT_TABLE_MAIN`).
+/// The table that all packets look into (`RT_TABLE_MAIN`), and one for the datagram alone.
 const MAIN: u32 = 254;
+const BACK: u32 = 7480;
 /// Of the addresses of a network, those are tried whose last byte is at most this.
 const LAST: u8 = 254;
 
@@ -116,7 +114,10 @@ impl Room {
         }
         let loose = DeviceSetting::ReversePath;
         perform(&mut self.routing, set_device(there.device, loose, loose.wanted()))?;
-        perform(&mut self.routing, add_address(there.device, IpNet::from(IpAddr::V4(own))))?;
+        // Nobody is to hear of an address that is gone in a moment; without IPv6 there is none.
+        let no_address = DeviceSetting::AddressGeneration;
+        let _ = kernel.perform(set_device(here.device, no_address, no_address.wanted()));
+        perform(&mut self.routing, add_address(there.device, net(own)))?;
         perform(&mut self.routing, set_up(there.device))?;
         perform(kernel, set_up(here.device))?;
         Ok([here, there])
@@ -173,7 +174,9 @@ fn comes_through(
     source: Ipv4Addr,
 ) -> Result<bool, HostError> {
     let [enters, first] = from.join(kernel, IN, source)?;
-    perform(kernel, add_address(enters.device, IpNet::from(IpAddr::V4(BY))))?;
+    // Sources are looked up (`rp_filter`): this one is behind that device, for the datagram alone.
+    perform(kernel, add_route(&Route { table: BACK, ..enters.route(net(source)) }))?;
+    perform(kernel, add_rule(&back(source)))?;
     let [leaves, last] = to.join(kernel, OUT, TO)?;
     first.leads(&mut from.routing, TO, enters.mac)?;
     // Who has sent it is behind the one device that there is.
@@ -193,7 +196,29 @@ fn comes_through(
     Ok(false)
 }
 
+/// The way back of the datagram, and of nothing else.
+fn back(source: Ipv4Addr) -> Rule {
+    Rule {
+        family: Family::V4,
+        preference: Marks::default().preference,
+        to: Some(net(source)),
+        from: Some(net(TO)),
+        from_device: None,
+        table: BACK,
+        protocol: PROTOCOL,
+        is_plain: true,
+    }
+}
+
+fn net(address: Ipv4Addr) -> IpNet {
+    IpNet::from(IpAddr::V4(address))
+}
+
 fn remove(kernel: &mut Conversation) -> Result<(), HostError> {
+    let rules = read_rules(kernel, Family::V4).map_err(reading("routing rules"))?;
+    for rule in rules.iter().filter(|rule| rule.protocol == PROTOCOL) {
+        perform(kernel, remove_rule(rule))?;
+    }
     let devices = read_devices(kernel).map_err(reading("devices"))?;
     let ours = devices.iter().filter(|device| [IN, OUT].contains(&&*device.name));
     ours.map(|device| device.index).try_for_each(|device| perform(kernel, remove_device(device)))

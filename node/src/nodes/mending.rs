@@ -16,7 +16,7 @@ impl Mending {
         // Until this is in force again, whatever is found is ours.
         if self.last.take().is_some_and(|last| lacks_rules(found, &last)) {
             self.mended += 1;
-            // As often as somebody does it.
+            // Once for each time that somebody does it.
             tracing::warn!("somebody else has changed packet rules of ours, which are put back");
         }
     }

@@ -15,7 +15,7 @@ use crate::packets::{Base, Hook};
 // Families of packets (`NFPROTO_...`).
 const ANY_FAMILY: u8 = 0;
 const INET: u8 = 1;
-/// `NFT_MSG_GETGEN` and `NFTA_GEN_ID`.
+/// By which the number of packet rules is asked (`NFT_MSG_GETGEN`), and said (`NFTA_GEN_ID`).
 const GET_GENERATION: u16 = 16;
 const GENERATION: u16 = 1;
 

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use mercato_host::{Marks, dropping, generation, try_to_forward};
 
-use crate::cluster::{DEVICE, empty, nft, said};
+use crate::cluster::{DEVICE, empty, nft, said, sysctl};
 use crate::pods::Pods;
 
 /// As Docker and firewalld make them, and what is none of our business.
@@ -63,6 +63,10 @@ pub(crate) fn what_is_not_forwarded_is_trouble() -> Result<()> {
         Ok::<_, anyhow::Error>(error)
     };
     tried()?.context("at first")?;
+    for strict in ["all", "default"] {
+        sysctl(&pods.node, &format!("net.ipv4.conf.{strict}.rp_filter=1"))?;
+    }
+    tried()?.context("where sources are looked up")?;
     let before = pods.node.within(generation)??;
     nft(&pods.node, "add table ip mine")?;
     ensure!(pods.node.within(generation)?? != before, "a change is not seen");
@@ -94,8 +98,10 @@ pub(crate) fn what_is_not_forwarded_is_trouble() -> Result<()> {
     tried()?.context("in the end")?;
     let left = said(&pods.node, "ip -o link show")?;
     ensure!(!left.contains("mercato"), "{left}");
-    let left = said(&pods.node, "ip route show")?;
-    ensure!(!left.contains("198.51.100.174"), "{left}");
+    for all in ["ip route show table all", "ip rule show"] {
+        let left = said(&pods.node, all)?;
+        ensure!(!left.contains("198.51.100.174") && !left.contains("7480"), "{left}");
+    }
     Ok(())
 }
 

@@ -32,7 +32,8 @@ impl News {
 }
 
 /// People are told so, as soon as the cluster answers.
-pub(super) fn tell((event, of_node): Told, driver: &Handle, kubernetes: &Arc<dyn Kubernetes>) {
+pub(super) fn tell(told: Told, driver: &Handle, kubernetes: &Arc<dyn Kubernetes>) {
+    let (event, of_node) = told;
     driver.say(event);
     let Some(told) = of_node else { return };
     let kubernetes = kubernetes.clone();
