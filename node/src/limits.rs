@@ -87,6 +87,9 @@ pub(crate) const CLOSED: usize = 512;
 pub(crate) const CLOSE_LOOK: Duration = Duration::from_secs(5);
 /// It is tried so often whether anybody can be closed.
 pub(crate) const CLOSE_TRY: Duration = Duration::from_secs(60);
+/// It is looked so often whether packet rules have changed, by which what guests send may be dropped; and
+/// tried again where it is. Soon enough that one try in vain does not count ([`NODE_AWAY`]).
+pub(crate) const FORWARD_LOOK: Duration = Duration::from_secs(2);
 /// How often an event of a node is tried to be written, and how long after each time: it is of some
 /// use for a minute.
 pub(crate) const NODE_EVENT_TRIES: usize = 12;
@@ -123,6 +126,8 @@ pub(crate) const API_HALF_CLOSED: Duration = Duration::from_secs(600);
 /// After a failure to take a connection, as without file descriptors.
 pub(crate) const API_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// How often people are told of one node whose packet rules somebody else changes.
+pub(crate) const MENDED_AGAIN: Duration = Duration::from_secs(60);
 /// A node that closes guests may be away for so long before it counts as one that does not: its
 /// process starts again, or its connection ends to be looked at anew.
 pub(crate) const NODE_AWAY: Duration = Duration::from_secs(5);

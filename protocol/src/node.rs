@@ -42,6 +42,9 @@ pub enum FromNode {
         second: bool,
         /// Why guests cannot be closed here, for the operator; none: they can.
         open: Option<String>,
+        /// How often since the start of the node's process somebody else had changed or removed packet
+        /// rules that it had set, which it has put back; none: never.
+        mended: Option<u64>,
     },
 }
 
@@ -279,7 +282,7 @@ impl NodeLease {
 
 wire_union!(FromNode {
     0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open },
+    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended },
 });
 wire_union!(ToNode {
     0 => Snapshot(snapshot),

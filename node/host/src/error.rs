@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use thiserror::Error;
 
+use crate::dropping::NotForwarded;
 use crate::family::Family;
 
 /// Why nothing can be set up as wanted.
@@ -173,6 +174,9 @@ pub enum HostError {
          netdev for what leaves (Linux 5.16 or later)"
     )]
     NotClosed,
+    /// What pods send is dropped on its way through.
+    #[error(transparent)]
+    NotForwarded(#[from] NotForwarded),
     /// What is wanted of a pod cannot be.
     #[error("{0}")]
     Wanted(#[from] WantedError),

@@ -8,6 +8,7 @@
 //!
 //! A pod that may reach few is closed in its own network namespace: [`sandbox_of`] finds it,
 //! [`close`] sets the rules of its device, [`close_at_node`] the same ones at the node's end of it.
+//! Whether what it sends comes through the node at all is tried by [`try_to_forward`].
 //!
 //! Both families are, each where this node has an address of a pool of it; the network between
 //! nodes is of either.
@@ -20,6 +21,7 @@ mod dropping;
 mod error;
 mod family;
 mod folders;
+mod forwarding;
 mod found;
 mod interface;
 mod limits;
@@ -38,9 +40,10 @@ mod wanted;
 pub use apply::{apply, clean, dropping, forget, mtu_of, networks, read};
 pub use at_node::{close_at_node, forget_at_node, is_closed_at_node, open_at_node};
 pub use closed::{close, close_both, is_closed, open};
-pub use dropping::{Dropping, PacketFamily};
+pub use dropping::{Dropping, NotForwarded, PacketFamily};
 pub use error::{HostError, KernelError, WantedError};
 pub use family::{Family, Place};
+pub use forwarding::{generation, try_to_forward};
 pub use found::{
     DeviceSetting, Endpoint, Finding, Found, Link, Neighbour, OverlayLink, Route, RouteKind, Rule,
     Vxlan,
@@ -48,7 +51,7 @@ pub use found::{
 pub use networks::{Network, NetworkKind, Overlap, overlap};
 pub use overlay::{Mac, Overlay, Way};
 pub use packets::{Base, Bound, Chain, Expression, Hook, PacketRule, Table, Tally, Verdict, guard};
-pub use plan::{clean_plan, plan, refuse_plan};
+pub use plan::{clean_plan, lacks_rules, plan, refuse_plan};
 pub use reach::Closed;
 pub use sandbox::{Namespaces, Sandbox, sandbox_of, try_to_see};
 pub use step::Step;

@@ -59,5 +59,8 @@ pub(crate) const NODE_ADDRESSES: usize = 2_048;
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How long it is waited for a datagram on a device on which it arrives at once.
 pub(crate) const TRIAL: Duration = Duration::from_millis(100);
+/// How often one is sent that should be forwarded: a device takes a moment to be up, and a busy machine
+/// (thirty that want each core) to forward.
+pub(crate) const TRIALS: usize = 20;
 /// How often a list is asked for again that changed while it was read.
 pub(crate) const READS: usize = 8;

@@ -87,6 +87,12 @@ fn forgotten(found: &Found, pool: IpNet, kept: &BTreeSet<IpAddr>) -> Option<Step
     (!pods.is_empty()).then_some(Step::ForgetConnections { pods, pool })
 }
 
+/// Whether packet rules that were set up for this are not there any more as they were: somebody else has
+/// changed or removed them.
+pub fn lacks_rules(found: &Found, wanted: &Wanted) -> bool {
+    network(found, wanted).is_ok_and(|network| !packets(found, wanted, network).is_empty())
+}
+
 /// What has to be done, in order, so that nothing of ours is left but the gateway's device: that
 /// goes with the gateway.
 pub fn clean_plan(found: &Found, marks: &Marks) -> Vec<Step> {

@@ -16,10 +16,11 @@ use nix::sched::{CloneFlags, setns};
 use crate::error::{HostError, KernelError};
 use crate::folders::{each_namespace, entering, files, id, open, open_same};
 use crate::netlink::{
-    Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device, read_devices,
-    read_frames, route_to,
+    Address, Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device,
+    read_devices, read_frames, route_to,
 };
 use crate::packets::Table;
+use crate::wanted::Marks;
 
 /// Where a pod is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,14 +149,7 @@ pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
     // With this list the kernel gives numbers to the namespaces that devices lead to.
     let devices = read_devices(&mut kernel).map_err(reading)?;
     let addresses = read_addresses(&mut kernel).map_err(reading)?;
-    // The node's own device may be a pair as well, as in a node that is a container: it has a
-    // network. The end of a pod has none, but for its own address.
-    let has_network = |device: &Device| {
-        let own = addresses.iter().filter(|one| one.device == device.index);
-        let mut own = own.filter(|one| !is_of_link(one.net.addr())).map(|one| one.net);
-        own.any(|net| net.prefix_len() < net.max_prefix_len())
-    };
-    let of_pods = devices.iter().filter(|device| device.is_pair && !has_network(device));
+    let of_pods = ends_of_pods(&devices, &addresses);
     let led_to: BTreeSet<u32> = of_pods.filter_map(|device| device.link_namespace).collect();
     let (mut seen, mut unmounted) = (BTreeSet::new(), None);
     each_namespace(&files(folders)?, |path, id| {
@@ -180,6 +174,24 @@ pub fn try_to_see(folders: &[&Path]) -> Result<(), HostError> {
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// The node's ends of pairs that lead to pods, but for those of a trial.
+pub(crate) fn ends_of_pods<'a>(
+    devices: &'a [Device],
+    addresses: &'a [Address],
+) -> impl Iterator<Item = &'a Device> {
+    // The node's own device may be a pair as well, as in a node that is a container: it has a
+    // network. The end of a pod has none, but for its own address.
+    let has_network = |device: &Device| {
+        let own = addresses.iter().filter(|one| one.device == device.index);
+        let mut own = own.filter(|one| !is_of_link(one.net.addr())).map(|one| one.net);
+        own.any(|net| net.prefix_len() < net.max_prefix_len())
+    };
+    let is_pods = move |device: &&Device| {
+        device.is_pair && !has_network(device) && !Marks::OF_TRIALS.contains(&&*device.name)
+    };
+    devices.iter().filter(is_pods)
 }
 
 impl Seen {

@@ -36,6 +36,11 @@ pub struct Marks {
     pub protocol: u8,
 }
 
+impl Marks {
+    /// What the two devices are called by which it is tried for a moment what is forwarded.
+    pub(crate) const OF_TRIALS: [&'static str; 2] = ["mercato-in", "mercato-out"];
+}
+
 impl Default for Marks {
     /// Tables are numbered as the ports of the tunnel and of the overlay; the preference is before Amazon's (512) and
     /// Tailscale's (5210) and after Cilium's (9 to 110); the protocol is nobody's in iproute2's

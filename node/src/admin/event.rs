@@ -211,6 +211,8 @@ closed_list! {
         IsolationProven,
         /// Provider: on a node guests are not closed any more: nothing is sold so.
         IsolationLost,
+        /// Somebody else has changed packet rules of ours on a node, which has put them back.
+        PacketRulesRestored,
         /// More happened at once than could be kept.
         EventsLost,
     }

@@ -32,7 +32,7 @@ pub(crate) fn gateway(
                     let sees = |chain: &&Dropping| {
                         chain.family.sees(family) || second.is_some_and(|it| chain.family.sees(it))
                     };
-                    chains.iter().filter(sees).map(|chain| dropped(chain, &marks)).collect()
+                    chains.iter().filter(sees).map(dropped).collect()
                 }
                 Err(error) => vec![Finding::warn(CHECK, error.to_string())],
             };
@@ -80,12 +80,12 @@ fn ipvs() -> Finding {
     Finding::warn(CHECK, what).todo("set kube-proxy's --proxy-mode to nftables, or to iptables")
 }
 
-fn dropped(chain: &Dropping, marks: &Marks) -> Finding {
+fn dropped(chain: &Dropping) -> Finding {
     let what = format!(
         "the chain {chain} drops forwarded packets that none of its rules accepts: those between \
          pods and tunnels may be among them"
     );
-    chain.cures(&marks.device).into_iter().fold(Finding::warn(CHECK, what), Finding::todo)
+    chain.cures().into_iter().fold(Finding::warn(CHECK, what), Finding::todo)
 }
 
 #[cfg(test)]
@@ -131,7 +131,8 @@ mod tests {
         );
         let named = &look(&runs)[1];
         assert!(named.what.contains("ip filter FORWARD"), "{named:?}");
-        assert_eq!(named.todo[0], "nft insert rule ip filter FORWARD iifname mercato0 accept");
+        let cure = "nft insert rule ip filter FORWARD iifname '\"mercato*\"' accept";
+        assert_eq!(named.todo[0], cure);
     }
     #[test]
     fn a_proxy_that_passes_by_our_rules_is_named() {

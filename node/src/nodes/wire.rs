@@ -73,6 +73,7 @@ mod tests {
                 trouble: Some("no".to_owned()),
                 open: None,
                 second: true,
+                mended: None,
             },
         ];
         // A few bytes at a time.

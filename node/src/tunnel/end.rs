@@ -22,6 +22,7 @@ use super::secrets::Secrets;
 use super::table::{Difference, KnownGateway, Row, Table};
 use crate::driver::clock::wall_ms;
 use crate::limits;
+use crate::nodes::mending::Mending;
 
 /// What the machine stands on: what it is to reach, and who is on which node.
 pub(super) struct Stand<'a> {
@@ -52,6 +53,7 @@ pub(super) struct End {
     refused: BTreeSet<(ContractId, IpAddr)>,
     /// What the machine has, and when that was seen last.
     machine: Option<(Wanted, Instant)>,
+    mending: Mending,
     /// Why the machine has it for IPv4 alone.
     second_trouble: Option<String>,
 }
@@ -67,6 +69,7 @@ impl End {
             version: 0,
             refused: BTreeSet::new(),
             machine: None,
+            mending: Mending::default(),
             second_trouble: None,
         }
     }
@@ -117,6 +120,7 @@ impl End {
     /// Nothing of a tunnel is set up on this machine any more.
     pub(super) fn clean(&mut self) {
         self.machine = None;
+        self.mending.forget();
         if let Err(error) = block_in_place(|| mercato_host::clean(&self.marks)) {
             // Once for each end of all leases.
             tracing::warn!(%error, "what the tunnel had set up stays: mercato gateway clean");
@@ -207,7 +211,7 @@ impl End {
         if self.machine.as_ref().is_some_and(is_there) || self.machine.is_none() && self.waits() {
             return;
         }
-        match block_in_place(|| machine::set_up(&wanted)) {
+        match block_in_place(|| machine::set_up(&wanted, &mut self.mending)) {
             Ok(second) => {
                 self.in_second_trouble(second);
                 (self.machine, self.trouble) = (Some((wanted, Instant::now())), None);
@@ -227,6 +231,11 @@ impl End {
             tracing::warn!("the machine is set up for the tunnel by IPv4 alone: {why}");
         }
         self.second_trouble = why;
+    }
+
+    /// How often somebody else had changed packet rules of this machine, and they were put back.
+    pub(super) fn mended(&self) -> u64 {
+        self.mending.mended()
     }
 
     /// Why no packets pass by IPv6, though the machine should let them.

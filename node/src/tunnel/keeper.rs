@@ -4,6 +4,7 @@ mod api;
 mod gateway;
 mod guests;
 mod isolation;
+mod mends;
 mod names;
 mod nodes;
 mod second;
@@ -28,6 +29,7 @@ use tokio::task::block_in_place;
 
 use self::api::OwnApi;
 use self::guests::OwnGuests;
+use self::mends::Mends;
 use self::names::OwnNames;
 use super::door::Door;
 use super::end::End;
@@ -72,6 +74,7 @@ pub(crate) struct Keeper {
     own_guests: OwnGuests,
     own_names: OwnNames,
     own_api: OwnApi,
+    mends: Mends,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -193,6 +196,7 @@ impl Before {
             own_guests: OwnGuests::default(),
             own_names: OwnNames::default(),
             own_api,
+            mends: Mends::default(),
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,

@@ -21,6 +21,7 @@ use mercato_tunnel::{
 
 use super::secrets;
 use crate::limits;
+use crate::nodes::mending::Mending;
 
 /// What the owner says of the gateway.
 #[derive(Clone, Debug)]
@@ -228,17 +229,23 @@ pub(super) fn addresses(marks: &Marks) -> anyhow::Result<BTreeSet<IpAddr>> {
 
 /// Brings the machine to what is wanted; or to the first family of it, and then gives why the second
 /// one cannot be.
-pub(super) fn set_up(wanted: &Wanted) -> anyhow::Result<Option<anyhow::Error>> {
-    match set_up_whole(wanted) {
+pub(super) fn set_up(
+    wanted: &Wanted,
+    mending: &mut Mending,
+) -> anyhow::Result<Option<anyhow::Error>> {
+    match set_up_whole(wanted, mending) {
         Err(error) if wanted.second.is_some() => {
-            set_up_whole(&wanted.first_alone()).map(|()| Some(error))
+            set_up_whole(&wanted.first_alone(), mending).map(|()| Some(error))
         }
         done => done.map(|()| None),
     }
 }
 
-fn set_up_whole(wanted: &Wanted) -> anyhow::Result<()> {
+fn set_up_whole(wanted: &Wanted, mending: &mut Mending) -> anyhow::Result<()> {
     let found = mercato_host::read(&wanted.marks).map_err(whole)?;
+    mending.look(&found);
     let steps = mercato_host::plan(&found, wanted)?;
-    mercato_host::apply(&steps).map_err(whole)
+    mercato_host::apply(&steps).map_err(whole)?;
+    mending.have(wanted);
+    Ok(())
 }

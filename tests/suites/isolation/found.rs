@@ -11,7 +11,7 @@ use mercato_tests::wait;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-const IMAGE: &str = "mercato.test/busybox:1";
+pub(crate) const IMAGE: &str = "mercato.test/busybox:1";
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Those whom a pod tries, by address and port.
@@ -119,7 +119,7 @@ impl Targets {
     }
 
     /// Says on a line each whom it has found.
-    fn script(&self) -> String {
+    pub(crate) fn script(&self) -> String {
         let home = self.home.map(|home| (home, courier::PORT));
         let all = self.there.iter().copied().chain(home);
         let one = |(address, port)| {
@@ -134,21 +134,35 @@ impl Targets {
 }
 
 impl Found {
-    /// Makes a pod that tries them first in an init container and then in its own, and stays.
+    /// Makes a pod that tries them first in an init container, then in one that goes on beside the others
+    /// (a sidecar), and then in its own, and stays.
     pub(crate) async fn by(user: &User<'_>, name: &str, targets: &Targets) -> Result<Self> {
         let script = targets.script();
         let command = |script: &str| json!(["sh", "-c", script]);
         let spec = json!({ "terminationGracePeriodSeconds": 0,
-            "initContainers": [{ "name": "first", "image": IMAGE, "command": command(&script) }],
+            "initContainers": [
+                { "name": "first", "image": IMAGE, "command": command(&script) },
+                { "name": "beside", "image": IMAGE, "restartPolicy": "Always",
+                    "command": command(&format!("{script}; sleep 3600")) }],
             "containers": [{ "name": name, "image": IMAGE,
                 "command": command(&format!("{script}; sleep 3600")) }] });
         user.makes(name, &spec).await?;
-        let first = said(user, name, "first").await?;
         let own = said(user, name, name).await?;
-        // Over IPv6 a new address is nobody's for a second or two (RFC 4862, section 5.4).
-        let alike = first.0.is_subset(&own.0) && first.by_version_4() == own.by_version_4();
-        ensure!(alike, "its init container found {first:?}, and it itself {own:?}");
+        for other in ["first", "beside"] {
+            let by = said(user, name, other).await?;
+            // Over IPv6 a new address is nobody's for a second or two (RFC 4862, section 5.4).
+            let alike = by.0.is_subset(&own.0) && by.by_version_4() == own.by_version_4();
+            ensure!(alike, "its container {other} found {by:?}, and it itself {own:?}");
+        }
         Ok(own)
+    }
+
+    /// Whom a container finds that joins a pod later (`kubectl debug`).
+    pub(crate) async fn beside(user: &User<'_>, pod: &str, targets: &Targets) -> Result<Self> {
+        let (image, script) = (format!("--image={IMAGE}"), targets.script());
+        let debug = ["debug", pod, &image, "--container=later", "--", "sh", "-c", &script];
+        user.kubectl(&debug).await?;
+        said(user, pod, "later").await
     }
 
     fn by_version_4(&self) -> BTreeSet<(IpAddr, u16)> {
@@ -180,7 +194,8 @@ impl Found {
     }
 }
 
-async fn said(user: &User<'_>, pod: &str, container: &str) -> Result<Found> {
+/// Whom a container has found that says so on lines, and then that it is done.
+pub(crate) async fn said(user: &User<'_>, pod: &str, container: &str) -> Result<Found> {
     let logs = ["logs", pod, "-c", container];
     wait::until(&format!("{pod} has tried all in {container}"), PATIENCE, || async {
         Ok(user.output(&logs).await?.stdout.trim_end().ends_with("done"))

@@ -5,6 +5,9 @@
 mod floods;
 mod found;
 mod inside;
+mod late;
+mod names;
+mod proof;
 mod service;
 mod tries;
 
@@ -23,13 +26,13 @@ use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::tunnel::has_no_tunnel;
 use mercato_tests::user::User;
 use mercato_tests::wait;
-use tokio::sync::Mutex;
 
 use found::{Found, Targets};
+use proof::told_of;
 use service::Service;
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
-const PODS: usize = 8;
+const PODS: usize = 10;
 /// What is not proven any more is not on sale any more.
 const GONE: Duration = Duration::from_secs(15);
 const TOLD: Duration = Duration::from_secs(30);
@@ -96,16 +99,13 @@ async fn closed(stage: &Stage) -> Result<()> {
     who_lies_stays_open(turin, &targets).await?;
     timer.step("pods of turin's own reach what is there");
     let guests = user.on(NODE);
-    let at_home = targets.and(known.seen_as);
-    let by_guest = Found::by(&guests, "scout", &at_home).await?;
-    ensure!(by_guest == at_home.home(), "a guest found {by_guest:?}");
-    let guest = Sender::Pod(guests, "far");
-    targets.are_reached_otherwise(guest, false).await.context("from a guest")?;
-    ensure!(guest.ping(known.seen_as, 1).await? == 1, "a guest does not reach its home by ping");
+    guests_find_home(&guests, &targets, known.seen_as).await?;
     timer.step("a guest's first instructions find home alone");
     let service = Service::open(rome, turin, &targets).await.context("a Service")?;
     service.is_called_alone().await?;
     timer.step("guests of both nodes call the Service of their namespace, and no other");
+    service.is_found_by_name(&provider).await.context("names")?;
+    timer.step("they find it by its names, and no other, one of them without the daemon as well");
     targets.is_not_called(turin, LOCAL, "scout").await?;
     timer.step("no neighbour calls a guest");
     tries::fail(rome, turin, known.seen_as, targets.pod(1)?).await.context("what a guest tries")?;
@@ -113,9 +113,14 @@ async fn closed(stage: &Stage) -> Result<()> {
     floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
     timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
 
+    let lost = proof::lost(&provider).await?;
     loses_its_rules(turin).await?;
     let flushed = Found::again(&guests, "scout", &targets).await?;
     ensure!(flushed == Found::default(), "without the rules of the nodes it found {flushed:?}");
+    proof::rules_are_put_back(&home, &provider, lost).await.context("rules that are removed")?;
+    timer.step("without rules of the nodes it finds no more, and these are back and told of");
+    proof::ends_the_sale(&home, &provider, "far").await.context("a chain that drops")?;
+    timer.step("a chain that drops has ended the sale until it was mended as it was said");
     agents.replaced(2).await?;
     provider.kill().await?;
     let restarted = Found::again(&guests, "scout", &targets).await?;
@@ -131,6 +136,20 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+/// A guest that has just begun reaches the pod of home's and nobody else: by TCP from each of its
+/// containers, and by what else there is.
+async fn guests_find_home(guests: &User<'_>, targets: &Targets, home: IpAddr) -> Result<()> {
+    let at_home = targets.and(home);
+    let by_guest = Found::by(guests, "scout", &at_home).await?;
+    ensure!(by_guest == at_home.home(), "a guest found {by_guest:?}");
+    let by_late = Found::beside(guests, "scout", &at_home).await.context("a debug container")?;
+    ensure!(by_late == at_home.home(), "a container of kubectl debug found {by_late:?}");
+    let guest = Sender::Pod(*guests, "far");
+    targets.are_reached_otherwise(guest, false).await.context("from a guest")?;
+    ensure!(guest.ping(home, 1).await? == 1, "a guest does not reach its home by ping");
+    late::begins(guests, targets).await.context("a guest that will end")
 }
 
 /// As by somebody who empties nf_tables on both nodes.
@@ -154,30 +173,19 @@ async fn sold_while_proven(
     home.sees_offer_of(name).await?;
     agents.leave(true).await?;
     home.loses_offer_of(name, GONE).await?;
-    let lost = told_of(provider, &node, "IsolationLost").await?;
-    let [why, mends] = ["nothing of Mercato answers there", "kubectl apply -f config/deploy/"];
-    ensure!([&node, why, mends].iter().all(|part| lost.contains(*part)), "{lost}");
+    let why = "nothing of Mercato answers there";
+    let lost = told_of(provider, &node, "IsolationLost", why).await?;
+    ensure!(
+        [&node, "kubectl apply -f config/deploy/"].iter().all(|it| lost.contains(*it)),
+        "{lost}"
+    );
     let doctor = provider.mercato(&["doctor"]).await?.stdout;
     ensure!(doctor.contains(&format!("guests on {node} are not closed")), "{doctor}");
     let status = provider.mercato(&["status"]).await?.ok()?;
     ensure!(status.contains("required is not sold"), "{status}");
     agents.leave(false).await?;
     home.sees_offer_of(name).await?;
-    told_of(provider, &node, "IsolationProven").await.map(drop)
-}
-
-/// Waits until there is an event of the node for this reason, and gives what it says.
-async fn told_of(provider: &Daemon<'_>, node: &str, reason: &str) -> Result<String> {
-    let of = format!("reason={reason},involvedObject.kind=Node,involvedObject.name={node}");
-    let last = "jsonpath={.items[-1:].message}";
-    let events = ["-n", "default", "get", "events", "--field-selector", &of, "-o", last];
-    let said = Mutex::new(String::new());
-    wait::until(&format!("an event of {node}: {reason}"), TOLD, || async {
-        *said.lock().await = provider.cluster.kubectl(&events).await?.ok()?;
-        Ok(!said.lock().await.is_empty())
-    })
-    .await?;
-    Ok(said.into_inner())
+    told_of(provider, &node, "IsolationProven", "can be sold").await.map(drop)
 }
 
 /// A pod beside the guest that asks for it, as whoever can be made to may, is not closed.
@@ -199,11 +207,8 @@ async fn who_lies_stays_open(turin: &Cluster, targets: &Targets) -> Result<()> {
 
 /// Rome cancels, and its pods there end: what was set up for them goes everywhere.
 async fn over(home: &Daemon<'_>, provider: &Daemon<'_>, guest: IpAddr) -> Result<()> {
+    late::ends(home, provider).await.context("a guest that goes on")?;
     home.cluster.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await?.ok()?;
-    let contracts = home.json(&["contracts", "list"]).await?;
-    let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
-    let cancel = ["contracts", "cancel", id, "--reason", "done", "--yes"];
-    home.mercato(&cancel).await?.ok()?;
     let (near, far) = (home.cluster, provider.cluster);
     futures::try_join!(has_no_tunnel(near, 1), has_no_tunnel(far, 1), has_no_tunnel(far, 2))?;
     for number in [1, 2] {

@@ -1,17 +1,19 @@
 //! A Service of home that guests call by its address over there, and one that is none of theirs.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::Cluster;
 use mercato_tests::courier;
+use mercato_tests::daemon::Daemon;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 
 use super::found::{Found, Targets};
+use super::names;
 use super::{GUESTS, LOCAL, NAMESPACE, NODE};
 
 /// The pod of home's that is behind the one, and what that is called.
@@ -31,7 +33,7 @@ pub(crate) struct Service<'a> {
     own_address: IpAddr,
     /// One of the provider's own, in front of a pod that its neighbours reach.
     other: Targets,
-    /// A guest on each node.
+    /// A guest on each node, in the order of these.
     callers: Vec<String>,
 }
 
@@ -72,6 +74,18 @@ impl<'a> Service<'a> {
             ensure!(other == Found::default(), "{guest} calls turin's Service: {other:?}");
         }
         Ok(())
+    }
+
+    /// Guests of both nodes find it by its names and nothing else, and that of the second one while the
+    /// provider's daemon is away, too.
+    pub(crate) async fn is_found_by_name(&self, provider: &Daemon<'_>) -> Result<()> {
+        let user = User::new(self.home, NAMESPACE);
+        for guest in &self.callers {
+            names::are_home_alone(&user, guest, self.own_address).await.context(guest.clone())?;
+            names::lead_there(&user, guest).await?;
+        }
+        let far = self.callers.last().context("there are none")?;
+        names::outlive(provider, far, self.own_address).await.context("without the daemon")
     }
 
     /// With the Service its address goes: another one of turin's that gets it is not called.
@@ -115,21 +129,19 @@ impl<'a> Service<'a> {
 /// Makes guests until there is one on each of the two nodes.
 async fn callers(home: &Cluster, provider: &Cluster) -> Result<Vec<String>> {
     let user = User::new(home, NAMESPACE).on(NODE);
-    let (mut nodes, mut callers) = (BTreeSet::new(), Vec::new());
+    let mut callers = BTreeMap::new();
     for number in 1..=CALLERS {
         let name = format!("caller-{number}");
         user.start(&name, "sleep 36000", &[]).await?;
         let pod = format!("pod/{name}");
         user.kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]).await?;
         let there = ["get", "pod", &name, "-o", "jsonpath={.spec.nodeName}"];
-        if nodes.insert(User::new(provider, GUESTS).kubectl(&there).await?) {
-            callers.push(name);
-        }
-        if nodes.len() == 2 {
-            return Ok(callers);
+        callers.insert(User::new(provider, GUESTS).kubectl(&there).await?, name);
+        if callers.len() == 2 {
+            return Ok(callers.into_values().collect());
         }
     }
-    anyhow::bail!("all guests are on {nodes:?}")
+    anyhow::bail!("all guests are on {callers:?}")
 }
 
 /// In front of the pod of its name, of whichever address.

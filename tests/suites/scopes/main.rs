@@ -1,5 +1,6 @@
 //! Three real clusters with equal ranges, as one installer makes them, and three pod networks: two
-//! buy of one, and that one buys of one of them. Each reaches its own guests, is reached by them, and nobody else.
+//! buy of one, which closes guests, and that one buys of one of them. Each reaches its own guests, is
+//! reached by them, and nobody else; nor do guests of two homes on one node reach each other.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -8,12 +9,15 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork};
 use mercato_tests::courier::Sender;
 use mercato_tests::daemon::Daemon;
+use mercato_tests::image;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::user::User;
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
 const NAMESPACE: &str = "calls";
+/// Of the provider's own pods.
+const LOCAL: &str = "neighbours";
 const PODS: usize = 4;
 const BYTES: u64 = 5_000_000;
 const MARKER: &str = "for-its-own-home-alone";
@@ -41,17 +45,21 @@ struct Pair<'a> {
     guest: IpAddr,
     /// As whom the guest knows the pod at home.
     pod: IpAddr,
+    /// The guest's own address over there.
+    own: IpAddr,
 }
 
 async fn each_its_own(stage: &Stage) -> Result<()> {
     let [milan, rome, turin] = ["milan", "rome", "turin"].map(|name| stage.cluster(name));
     let program = stage.program("mercato")?;
     let start = async |cluster| Daemon::start(cluster, &program, GATEWAY).await;
+    turin.import(1, &image::of_program(&program)?).await.context("the image of gates")?;
+    let closes = format!("{GATEWAY}\n  nodes:\n    image: {}", image::MERCATO);
     let mut timer = StepTimer::start();
     let [in_milan, in_rome, in_turin] =
-        [start(milan).await?, start(rome).await?, start(turin).await?];
-    in_rome.leases_from(&in_turin, PODS).await.context("rome buys of turin")?;
-    in_milan.leases_from(&in_turin, PODS).await.context("milan buys of turin")?;
+        [start(milan).await?, start(rome).await?, Daemon::start(turin, &program, &closes).await?];
+    in_rome.leases_by(&in_turin, PODS, "required").await.context("rome buys of turin")?;
+    in_milan.leases_by(&in_turin, PODS, "required").await.context("milan buys of turin")?;
     in_turin.leases_from(&in_rome, PODS).await.context("turin buys of rome")?;
     timer.step("three contracts");
     let mut pairs = Vec::new();
@@ -61,6 +69,8 @@ async fn each_its_own(stage: &Stage) -> Result<()> {
     timer.step("each has called its guest, and its guest has called back");
     nobody_else(&pairs).await?;
     timer.step("and nobody has called another's");
+    neighbours_do_not_meet(turin, &pairs).await?;
+    timer.step("nor have guests of two homes on one node, as its own pods have");
     Ok(())
 }
 
@@ -82,7 +92,8 @@ impl<'a> Pair<'a> {
         let back = back.with_context(|| format!("{what}: back"))?;
         ensure!((there.back, back.back) == (BYTES, BYTES), "{what}: {there:?} {back:?}");
         ensure!(back.seen_as == guest, "{what}: home sees {}, not {guest}", back.seen_as);
-        Ok(Self { home: cluster, provider, user, guest, pod: there.seen_as })
+        let own = User::new(provider, &format!("{NAMESPACE}-{name}")).address_of("far").await?;
+        Ok(Self { home: cluster, provider, user, guest, pod: there.seen_as, own })
     }
 
     /// Nobody answers one of the two there.
@@ -107,4 +118,22 @@ async fn nobody_else(pairs: &[Pair<'_>]) -> Result<()> {
         others.flat_map(|to| ["near", "far"].map(|from| pair.is_refused(from, to)))
     });
     futures::future::try_join_all(tries).await.map(drop)
+}
+
+/// On this node its own pods reach each other, and guests of two homes do not.
+async fn neighbours_do_not_meet(node: &Cluster, pairs: &[Pair<'_>]) -> Result<()> {
+    node.kubectl(&["create", "namespace", LOCAL]).await?.ok()?;
+    let local = User::new(node, LOCAL);
+    futures::try_join!(local.serves("one"), local.serves("two"))?;
+    let two = local.address_of("two").await?;
+    ensure!(Sender::Pod(local, "one").ping(two, 1).await? == 1, "no pod reaches another there");
+    let guests: Vec<_> = pairs.iter().filter(|it| it.provider.name() == node.name()).collect();
+    ensure!(guests.len() == 2, "{} homes have guests there", guests.len());
+    for (one, other) in [(0, 1), (1, 0)].map(|(one, other)| (guests[one], guests[other])) {
+        one.is_refused("far", other.own).await?;
+        one.is_refused("far", two).await?;
+        let carried = Sender::Pod(one.user, "far").tcp(other.own, 1_000, MARKER).await;
+        ensure!(carried.is_err(), "a guest of {} has called a neighbour", one.home.name());
+    }
+    Ok(())
 }

@@ -12,7 +12,8 @@ use crate::family::Family;
 use crate::found::{DeviceSetting, Vxlan};
 use crate::overlay::Mac;
 
-const LINK_BYTES: usize = 16;
+/// The header of what is said of a device (`struct ifinfomsg`).
+pub(super) const LINK_BYTES: usize = 16;
 
 /// `IFLA_AF_SPEC`, in it a family. In that of IPv4 `IFLA_INET_CONF`: read as numbers in a row,
 /// written as attributes. In that of IPv6 `IFLA_INET6_ADDR_GEN_MODE`: of its other settings the
@@ -31,7 +32,7 @@ const ALL_DEVICES: i32 = -1;
 const VXLAN: &str = "vxlan";
 const DUMMY: &str = "dummy";
 /// The kind of a device whose other end is a device as well, maybe elsewhere.
-const PAIR: &str = "veth";
+pub(super) const PAIR: &str = "veth";
 // Of VXLAN (`IFLA_VXLAN_...`).
 const VNI: u16 = 1;
 const GROUP: u16 = 2;
@@ -78,6 +79,8 @@ pub(crate) struct Device {
     pub(crate) link: Option<u32>,
     /// The number of the namespace where that is, if it is another one.
     pub(crate) link_namespace: Option<u32>,
+    /// The index of the bridge that it is a port of.
+    pub(crate) bridge: Option<u32>,
     pub(crate) settings: BTreeMap<DeviceSetting, u32>,
     pub(crate) vxlan: Option<Vxlan>,
 }
@@ -138,6 +141,7 @@ fn device(message: &[u8]) -> Result<Device, KernelError> {
         is_pair: kind.as_deref() == Some(PAIR),
         link: attributes.u32(libc::IFLA_LINK),
         link_namespace: attributes.u32(libc::IFLA_LINK_NETNSID),
+        bridge: attributes.u32(libc::IFLA_MASTER),
         settings: DeviceSetting::ALL.into_iter().filter_map(value).collect(),
         vxlan,
     })

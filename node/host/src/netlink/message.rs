@@ -46,6 +46,12 @@ impl Message {
         self.attribute(kind, |message| message.bytes.extend_from_slice(value));
     }
 
+    /// Adds the header that stands before attributes, inside of one.
+    pub(super) fn put_header(&mut self, header: &[u8]) {
+        self.bytes.extend_from_slice(header);
+        self.fill_up();
+    }
+
     /// Adds a text, with the zero that ends it.
     pub(super) fn put_text(&mut self, kind: u16, text: &str) {
         self.put(kind, &[text.as_bytes(), &[0]].concat());

@@ -12,6 +12,7 @@ mod frames;
 mod message;
 mod others;
 mod packets;
+mod pairs;
 mod routing;
 mod tally;
 mod way;
@@ -27,10 +28,11 @@ pub(crate) use self::entries::{
     add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,
 };
 pub(crate) use self::frames::{names_of_frames, read_frames, remove_frames, replace_frames};
-pub(crate) use self::others::read_dropping;
+pub(crate) use self::others::{read_dropping, read_generation};
 pub(crate) use self::packets::{change_set, read_packets, remove_packets, replace_packets};
+pub(crate) use self::pairs::add_pair;
 pub(crate) use self::routing::{
-    add_address, add_route, add_rule, all_routes, own_routes, read_addresses, read_rules,
+    Address, add_address, add_route, add_rule, all_routes, own_routes, read_addresses, read_rules,
     remove_address, remove_route, remove_rule,
 };
 pub(crate) use self::way::{RouteTo, id_of_namespace, route_to};

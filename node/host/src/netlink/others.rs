@@ -1,9 +1,9 @@
-//! Chains of others that drop what is forwarded.
+//! Packet rules of others: the chains that drop what is forwarded, and whether anything has changed.
 
 use std::collections::BTreeSet;
 
 use super::conversation::{Conversation, list_flags};
-use super::message::Attributes;
+use super::message::{Attributes, REQUEST};
 use super::packets::{
     CHAIN_HOOK, CHAIN_NAME, GET_CHAIN, GET_RULE, HEADER_BYTES, IPV4, IPV6, OF_TABLE, RULE_CHAIN,
     base, header, rule,
@@ -15,6 +15,9 @@ use crate::packets::{Base, Hook};
 // Families of packets (`NFPROTO_...`).
 const ANY_FAMILY: u8 = 0;
 const INET: u8 = 1;
+/// By which the number of packet rules is asked (`NFT_MSG_GETGEN`), and said (`NFTA_GEN_ID`).
+const GET_GENERATION: u16 = 16;
+const GENERATION: u16 = 1;
 
 /// The chains that drop what is forwarded and spoken of by none of their rules, unless they let
 /// through whatever comes and goes by this device.
@@ -43,6 +46,12 @@ pub(crate) fn read_dropping(
         }
     }
     Ok(found)
+}
+
+/// The number of the packet rules as they are now: another one after each change by anybody.
+pub(crate) fn read_generation(kernel: &mut Conversation) -> Result<u32, KernelError> {
+    let answer = kernel.one(header(GET_GENERATION, REQUEST, ANY_FAMILY))?;
+    Attributes::after(HEADER_BYTES, &answer)?.be32(GENERATION).ok_or(KernelError::Garbled)
 }
 
 /// Whether rules of the chain accept what comes by the device, and what goes.

@@ -95,9 +95,13 @@ impl PacketRule {
         };
         let ways = [(Expression::InputName, Side::In), (Expression::OutputName, Side::Out)];
         let (_, way) = ways.into_iter().find(|(word, _)| word == way)?;
-        // `nft` compares all of the kernel's room for a name, `iptables` up to its end.
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        (&name[..end] == device.as_bytes()).then_some(way)
+        // `nft` compares all of the kernel's room for a name, `iptables` up to its end; without an end
+        // it is the beginning of several names.
+        let is_it = match name.iter().position(|byte| *byte == 0) {
+            Some(end) => &name[..end] == device.as_bytes(),
+            None => device.as_bytes().starts_with(name),
+        };
+        is_it.then_some(way)
     }
 }
 

@@ -54,6 +54,8 @@ fn main() -> ExitCode {
         trial("a_refusal_says_what_and_why", state::refusals_say_why),
         trial("networks_of_others_are_listed", state::networks_of_others),
         trial("chains_that_drop_are_named_with_a_cure", dropping::chains_are_named),
+        trial("what_is_not_forwarded_is_trouble", dropping::what_is_not_forwarded_is_trouble),
+        trial("where_no_pod_is_nothing_is_tried", dropping::where_no_pod_is_nothing_is_tried),
         trial("pods_keep_their_address_and_others_have_the_nodes", packets::sources_are_right),
         trial("other_clusters_reach_pods_that_are_mapped_alone", packets::nobody_else_is_reached),
         trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 
+use super::forwarding::Forwarding;
 use super::gate::Asked;
 use super::sandboxes::Sandboxes;
 use super::{ClosingRules, Closings, GuestRule};
@@ -25,6 +26,7 @@ pub(super) struct ClosingKeeper<S> {
     rules: watch::Receiver<Option<ClosingRules>>,
     asked: mpsc::Receiver<Asked>,
     tell: watch::Sender<Closings>,
+    forwarding: watch::Receiver<Forwarding>,
     /// Whom it has closed, by the address that was asked from.
     held: BTreeMap<IpAddr, Held>,
     /// When it was tried last whether anybody can be closed, and why nobody can.
@@ -57,6 +59,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         rules: watch::Receiver<Option<ClosingRules>>,
         asked: mpsc::Receiver<Asked>,
         tell: watch::Sender<Closings>,
+        forwarding: watch::Receiver<Forwarding>,
     ) -> Self {
         let (held, tried, failing) = (BTreeMap::new(), None, Repeated::default());
         Self {
@@ -64,6 +67,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             rules,
             asked,
             tell,
+            forwarding,
             held,
             tried,
             failing,
@@ -86,6 +90,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                         Err(_) => return,
                     },
                     Some(asked) = self.asked.recv() => self.on_asked(asked),
+                    Ok(()) = self.forwarding.changed() => self.say(),
                     () = tokio::time::sleep_until(until) => break,
                 }
             }
@@ -268,8 +273,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let heard = self.held.values().filter(|held| !held.asks);
         let addresses = heard.flat_map(|held| &held.own).copied().collect();
         let tried = self.tried.as_ref().and_then(|(_, trouble)| trouble.as_ref());
-        let trouble = self.unkept.as_ref().or(self.unclosed.values().next()).or(tried);
-        let now = Closings { addresses, trouble: trouble.cloned() };
+        let trouble = self.unkept.as_ref().or(self.unclosed.values().next()).or(tried).cloned();
+        let trouble = trouble.or_else(|| self.forwarding.borrow().clone());
+        let now = Closings { addresses, trouble };
         self.tell.send_if_modified(|before| {
             let is_new = *before != now;
             *before = now;

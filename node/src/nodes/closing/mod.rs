@@ -2,9 +2,11 @@
 //! nobody else, from their first instruction on.
 //!
 //! `gate` hears the gates of guests that begin, `keeper` closes each guest's network namespace and
-//! keeps it closed, also when its lease is over, and `sandboxes` is the machine. What is in force
-//! in a namespace stays until that is gone, whoever ends.
+//! keeps it closed, also when its lease is over, `forwarding` tries whether what they may send comes
+//! through, and `sandboxes` is the machine. What is in force in a namespace stays until that is gone,
+//! whoever ends.
 
+mod forwarding;
 mod gate;
 mod keeper;
 mod rules;
@@ -39,8 +41,11 @@ impl Closing {
         let (tell, closings) = watch::channel(before);
         let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
         let mut tasks = JoinSet::new();
+        let (host, (tried, forwarding)) =
+            (Arc::new(Host::default()), watch::channel(forwarding::untried()));
         tasks.spawn(gate::answer(ruled.clone(), ask));
-        tasks.spawn(ClosingKeeper::new(Arc::new(Host::default()), ruled, asked, tell).keep());
+        tasks.spawn(forwarding::try_again(host.clone(), tried));
+        tasks.spawn(ClosingKeeper::new(host, ruled, asked, tell, forwarding).keep());
         Self { rules, closings, _tasks: tasks }
     }
 

@@ -12,6 +12,10 @@ use mercato_host::{Closed, HostError, Marks, Namespaces, Sandbox};
 pub(super) trait Sandboxes: Send + Sync + 'static {
     /// Tries whether anybody can be found and closed here.
     fn try_to_close(&self) -> Result<(), HostError>;
+    /// Tries whether what pods send goes through this machine.
+    fn try_to_forward(&self) -> Result<(), HostError>;
+    /// The number of this machine's packet rules: another one after each change.
+    fn generation(&self) -> Result<u32, HostError>;
     /// The addresses of this machine itself.
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError>;
     /// The sandbox of whoever has this address here, and all addresses that it has.
@@ -47,6 +51,14 @@ impl Sandboxes for Host {
     fn try_to_close(&self) -> Result<(), HostError> {
         mercato_host::try_to_see(&FOLDERS.map(Path::new))?;
         mercato_host::try_to_close()
+    }
+
+    fn try_to_forward(&self) -> Result<(), HostError> {
+        mercato_host::try_to_forward()
+    }
+
+    fn generation(&self) -> Result<u32, HostError> {
+        mercato_host::generation()
     }
 
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::{Mutex, MutexGuard};
 
 use ipnet::IpNet;
-use mercato_host::{Closed, HostError, Sandbox};
+use mercato_host::{Closed, HostError, NotForwarded, Sandbox};
 use mercato_protocol::gate::GuestUid;
 
 use super::sandboxes::Sandboxes;
@@ -20,6 +20,9 @@ struct Now {
     is_there: bool,
     closed: Option<Closed>,
     trouble: bool,
+    /// Somebody's chain drops what is forwarded, in these packet rules.
+    drops: bool,
+    generation: u32,
     /// Somebody has closed it before.
     has_rules: bool,
     /// How often that was asked.
@@ -43,6 +46,15 @@ impl Fake {
 impl Sandboxes for Fake {
     fn try_to_close(&self) -> Result<(), HostError> {
         if self.now().trouble { Err(HostError::NotClosed) } else { Ok(()) }
+    }
+
+    fn try_to_forward(&self) -> Result<(), HostError> {
+        let (chains, drops) = (Vec::new(), self.now().drops);
+        if drops { Err(NotForwarded { chains }.into()) } else { Ok(()) }
+    }
+
+    fn generation(&self) -> Result<u32, HostError> {
+        Ok(self.now().generation)
     }
 
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {
@@ -106,7 +118,9 @@ fn start(fake: &Arc<Fake>) -> Closing {
     let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
     let mut tasks = JoinSet::new();
     tasks.spawn(gate::answer(ruled.clone(), ask));
-    tasks.spawn(ClosingKeeper::new(fake.clone(), ruled, asked, tell).keep());
+    let (tried, forwarding) = watch::channel(forwarding::untried());
+    tasks.spawn(forwarding::try_again(fake.clone(), tried));
+    tasks.spawn(ClosingKeeper::new(fake.clone(), ruled, asked, tell, forwarding).keep());
     Closing { rules, closings, _tasks: tasks }
 }
 
@@ -326,4 +340,21 @@ async fn a_machine_that_closes_nobody_says_so() {
     until(&mut closing.closings(), says).await;
     fake.now().trouble = false;
     until(&mut closing.closings(), |now| now.trouble.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_forwards_nothing_says_so_once_its_rules_change() {
+    let fake = Arc::new(Fake::default());
+    let closing = start(&fake);
+    let mut closings = closing.closings();
+    until(&mut closings, |now| now.trouble.is_none()).await;
+    let says = |now: &Closings| now.trouble.as_ref().is_some_and(|why| why.contains("forward"));
+    {
+        let mut now = fake.now();
+        (now.drops, now.generation) = (true, 1);
+    }
+    until(&mut closings, says).await;
+    // What drops it may have been no packet rule.
+    fake.now().drops = false;
+    until(&mut closings, |now| now.trouble.is_none()).await;
 }

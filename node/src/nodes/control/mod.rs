@@ -181,11 +181,12 @@ async fn converse(
         loop {
             let word = timeout(limits::NODE_SILENCE, wire::read(&mut from)).await;
             let word = word.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            let FromNode::State { version, mtu, trouble, second, open } = word else {
+            let FromNode::State { version, mtu, trouble, second, open, mended } = word else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a second hello"));
             };
             let (node, connection) = (said.node.to_owned(), said.connection);
-            let state = NodeState { version, mtu, trouble, second, open };
+            let state =
+                NodeState { version, mtu, trouble, second, open, mended: mended.or(Some(0)) };
             said.tell(NodeEvent::State { node, connection, state }).await?;
             heard.notify_one();
         }

@@ -61,7 +61,7 @@ impl Daemon {
 }
 
 fn state(version: u64) -> FromNode {
-    FromNode::State { version, mtu: 1_500, trouble: None, second: false, open: None }
+    FromNode::State { version, mtu: 1_500, trouble: None, second: false, open: None, mended: None }
 }
 
 #[tokio::test]

@@ -41,6 +41,8 @@ pub(crate) struct NodeState {
     pub(crate) open: Option<String>,
     /// Whether what is in force is so for IPv6 too.
     pub(crate) second: bool,
+    /// How often packet rules were put back there that somebody else had changed; none: not said yet.
+    pub(crate) mended: Option<u64>,
 }
 
 /// What a node is told.

@@ -132,6 +132,7 @@ impl<M: Machine> NodeKeeper<M> {
                 std::panic::resume_unwind(error.into_panic());
             });
             self.take(outcome);
+            self.standing.mended = self.machine.mended();
             let told = Some(self.standing.clone());
             self.told.send_if_modified(|before| {
                 let is_news = *before != told;

@@ -1,6 +1,7 @@
 //! The machine of this node: its clock, and what `node/host/` sets up there.
 
 use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use mercato_host::{Family, Finding, Found, HostError, Marks, Step, Wanted, WantedError};
@@ -8,6 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
 use super::super::closing::Closing;
+use super::super::mending::Mending;
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Machine: Send + Sync + 'static {
@@ -22,6 +24,8 @@ pub(super) trait Machine: Send + Sync + 'static {
     /// Brings it about that this is in force; or that the first family is, and then gives why the
     /// second one is not.
     fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble>;
+    /// How often somebody else had changed packet rules that were set up here, and they were put back.
+    fn mended(&self) -> u64;
     /// Has what a node has set up lead nowhere, and refuse; gives whether anything led anywhere.
     fn refuse(&self) -> Result<bool, Trouble>;
     /// Removes what a node has set up; gives whether there was anything.
@@ -49,7 +53,10 @@ pub(super) enum Trouble {
 }
 
 /// The machine that this process runs on.
-pub(super) struct Host;
+#[derive(Default)]
+pub(super) struct Host {
+    mending: Mutex<Mending>,
+}
 
 impl Machine for Host {
     fn now_ms(&self) -> u64 {
@@ -71,18 +78,27 @@ impl Machine for Host {
     }
 
     fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble> {
-        let Some(second) = wanted.second else { return set_up(wanted).map(|()| None) };
+        let mut mending = self.mending();
+        let Some(second) = wanted.second else {
+            return set_up(wanted, &mut mending).map(|()| None);
+        };
         let found = mercato_host::read(&wanted.marks)?;
-        let whole = forwards(&found, second.pool).and_then(|()| set_up(wanted));
+        let whole = forwards(&found, second.pool).and_then(|()| set_up(wanted, &mut mending));
         let Err(trouble) = whole else { return Ok(None) };
-        set_up(&wanted.first_alone()).map(|()| Some(trouble))
+        set_up(&wanted.first_alone(), &mut mending).map(|()| Some(trouble))
+    }
+
+    fn mended(&self) -> u64 {
+        self.mending().mended()
     }
 
     fn refuse(&self) -> Result<bool, Trouble> {
+        self.mending().forget();
         unless_gateways(mercato_host::refuse_plan)
     }
 
     fn clean(&self) -> Result<bool, Trouble> {
+        self.mending().forget();
         // Guests that are there yet are closed until they end.
         mercato_host::forget_at_node()?;
         unless_gateways(mercato_host::clean_plan)
@@ -101,12 +117,20 @@ fn unless_gateways(plan: fn(&Found, &Marks) -> Vec<Step>) -> Result<bool, Troubl
     Ok(!steps.is_empty())
 }
 
-fn set_up(wanted: &Wanted) -> Result<(), Trouble> {
+impl Host {
+    fn mending(&self) -> MutexGuard<'_, Mending> {
+        self.mending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn set_up(wanted: &Wanted, mending: &mut Mending) -> Result<(), Trouble> {
     let found = mercato_host::read(&wanted.marks)?;
     if found.device.is_some() {
         return Err(Trouble::Gateway(wanted.marks.device.clone()));
     }
+    mending.look(&found);
     mercato_host::apply(&mercato_host::plan(&found, wanted)?)?;
+    mending.have(wanted);
     forwards(&found, wanted.pool)
 }
 
@@ -210,32 +234,32 @@ mod tests {
             assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
             return;
         }
-        let wanted = wanted();
+        let (host, wanted) = (Host::default(), wanted());
         let local = wanted.overlay.as_ref().unwrap().local;
-        let error = Host.set_up(&wanted).unwrap_err().to_string();
+        let error = host.set_up(&wanted).unwrap_err().to_string();
         assert!(error.contains("is no address of this machine"), "{error}");
-        assert_eq!(Host.mtu_of(local).unwrap(), None);
+        assert_eq!(host.mtu_of(local).unwrap(), None);
         ip("link add eth0 mtu 1490 type veth peer name far0");
         ip(&format!("address add {local}/24 dev eth0"));
         ip("link set eth0 up");
-        assert_eq!((Host.mtu_of(local).unwrap(), Host.address().unwrap()), (Some(1_490), None));
+        assert_eq!((host.mtu_of(local).unwrap(), host.address().unwrap()), (Some(1_490), None));
         // Whether a new namespace forwards packets is the machine's own affair.
         let is_in_force = |done: Result<Option<Trouble>, Trouble>| {
             let off = Trouble::Found(Finding::ForwardingOff(Family::V4)).to_string();
             assert!(matches!(done, Ok(None)) || done.is_err_and(|it| it.to_string() == off));
         };
-        is_in_force(Host.set_up(&wanted));
-        is_in_force(Host.set_up(&wanted));
-        assert_eq!(Host.address().unwrap(), Some(wanted.node));
+        is_in_force(host.set_up(&wanted));
+        is_in_force(host.set_up(&wanted));
+        assert_eq!(host.address().unwrap(), Some(wanted.node));
         // A gateway begins, and has this for its own.
         ip("link add mercato0 type veth peer name far1");
-        let error = Host.set_up(&wanted).unwrap_err().to_string();
+        let error = host.set_up(&wanted).unwrap_err().to_string();
         assert!(error.starts_with("the device mercato0 is on this node"), "{error}");
-        assert!(!Host.clean().unwrap());
+        assert!(!host.clean().unwrap());
         ip("link delete mercato0");
-        assert_eq!(Host.address().unwrap(), Some(wanted.node), "it was left alone");
-        assert!(Host.refuse().unwrap() && !Host.refuse().unwrap());
-        assert_eq!(Host.address().unwrap(), None);
+        assert_eq!(host.address().unwrap(), Some(wanted.node), "it was left alone");
+        assert!(host.refuse().unwrap() && !host.refuse().unwrap());
+        assert_eq!(host.address().unwrap(), None);
         let found = mercato_host::read(&Marks::default()).unwrap();
         assert!(found.overlay.is_none() && !found.rules.is_empty() && !found.packets.is_empty());
         let index = ip("-o link show eth0").split(':').next().unwrap().to_owned();
@@ -243,15 +267,16 @@ mod tests {
         for end in &ends {
             run("nft", &["add", "table", end]);
         }
-        assert!(Host.clean().unwrap());
+        assert!(host.clean().unwrap());
         let left = run("nft", &["list", "tables"]);
         assert!(!left.contains(&ends[0]) && left.contains(&ends[1]), "a guest is open: {left}");
-        assert!(!Host.clean().unwrap(), "nothing is left");
+        assert!(!host.clean().unwrap(), "nothing is left");
     }
 
     #[test]
     fn the_clock_goes_on() {
-        let before = Host.now_ms();
-        assert!(before > 0 && Host.now_ms() >= before);
+        let host = Host::default();
+        let before = host.now_ms();
+        assert!(before > 0 && host.now_ms() >= before);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use places::Places;
 
 /// Follows the daemon that is named there, for ever.
 pub(crate) async fn follow(places: Places) {
-    let machine = Arc::new(Host);
+    let machine = Arc::new(Host::default());
     let (hear, heard) = watch::channel(None);
     let (tell, told) = watch::channel(None);
     let (name, named) = watch::channel(names::Zones::new());

@@ -21,6 +21,8 @@ pub(super) struct Standing {
     pub(super) second: bool,
     /// Why guests cannot be closed here, in a line.
     pub(super) open: Option<String>,
+    /// How often packet rules of ours were put back that somebody else had changed.
+    pub(super) mended: u64,
 }
 
 impl Standing {
@@ -33,6 +35,7 @@ impl Standing {
             trouble: self.trouble.clone(),
             second: self.second && of_this.is_some(),
             open: self.open.clone(),
+            mended: Some(self.mended).filter(|mended| *mended > 0),
         }
     }
 }

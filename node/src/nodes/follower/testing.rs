@@ -69,6 +69,10 @@ impl Machine for Fake {
         })
     }
 
+    fn mended(&self) -> u64 {
+        0
+    }
+
     fn refuse(&self) -> Result<bool, Trouble> {
         self.changed(|now| now.set_up.take().is_some())
     }

@@ -160,7 +160,8 @@ impl OwnGuests {
             (Some(true), false) => {
                 // Once for each time that it begins.
                 tracing::warn!(?open, "guests are not closed on each node: nothing is sold so");
-                let lost = isolation::lost(&open, nodes.name().as_deref());
+                let lost =
+                    isolation::lost(&open, nodes.name().as_deref(), |node| nodes.speaks(node));
                 self.lost = lost.1.as_ref().map(|told| told.node.clone());
                 Some(lost)
             }

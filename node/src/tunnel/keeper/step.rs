@@ -13,6 +13,7 @@ use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 use mercato_session::Role;
 
+use super::isolation;
 use super::second::second_answer;
 use super::{Keeper, Mapped, Said, Told};
 use crate::admin::OwnGateway;
@@ -39,6 +40,11 @@ impl Keeper {
         self.own_api.mind(&self.ground, &self.end, said).await;
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
             news.tell(&self.driver, &self.kubernetes).await;
+        }
+        for told in
+            self.mends.news(self.nodes.mended(self.end.mended()), self.nodes.name().as_deref())
+        {
+            isolation::tell(told, &self.driver, &self.kubernetes);
         }
         self.tell_news(said).await;
         self.tell_mapped(said).await;

@@ -126,6 +126,18 @@ impl Nodes {
         open
     }
 
+    /// Whether the program of that node is there.
+    pub(in crate::tunnel) fn speaks(&self, node: &str) -> bool {
+        self.present.contains_key(node)
+    }
+
+    /// How often each node that speaks has put back packet rules, with so often on this machine.
+    pub(in crate::tunnel) fn mended(&self, own: u64) -> BTreeMap<String, u64> {
+        let of = self.present.iter();
+        let others = of.filter_map(|(name, it)| Some((name.clone(), it.state.mended?)));
+        others.chain([(self.own_name(), own)]).collect()
+    }
+
     /// Whether each node that runs pods has heard what it is to have, and can; none: not known yet.
     pub(in crate::tunnel) fn are_led(&self) -> Option<bool> {
         match self.standing() {

@@ -74,8 +74,7 @@ fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: 
         version,
         mtu: 1_500,
         trouble: trouble.map(str::to_owned),
-        second: false,
-        open: None,
+        ..NodeState::default()
     };
     nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
     nodes.settle(range());
@@ -185,7 +184,7 @@ fn a_node_that_has_no_ipv6_has_the_rest() {
     let order = join(&mut nodes, "n2", 1, None);
     tell(&mut nodes, &leases, &at);
     let say = |nodes: &mut Nodes, version, second| {
-        let state = NodeState { version, mtu: 1_500, trouble: None, second, open: None };
+        let state = NodeState { version, mtu: 1_500, second, ..NodeState::default() };
         nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
         nodes.settle(range());
     };
@@ -266,11 +265,11 @@ fn the_smallest_network_decides_for_all() {
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_420);
     nodes.measure(1_460);
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let nonsense = NodeState { version: 0, mtu: 7, trouble: None, second: false, open: None };
+    let nonsense = NodeState { version: 0, mtu: 7, ..NodeState::default() };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: nonsense });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let small = NodeState { version: 0, mtu: 1_400, trouble: None, second: false, open: None };
+    let small = NodeState { version: 0, mtu: 1_400, ..NodeState::default() };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: small });
     nodes.settle(range());
     assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_350);
@@ -347,7 +346,7 @@ fn what_is_said_again_is_nothing_new() {
     let said = |connection| NodeEvent::State {
         node: "n2".to_owned(),
         connection,
-        state: NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open: None },
+        state: NodeState { version: 0, mtu: 1_500, ..NodeState::default() },
     };
     assert!(nodes.on_event(said(1)));
     assert!(!nodes.on_event(said(1)) && !nodes.on_event(said(9)));
@@ -366,8 +365,7 @@ fn who_is_dismissed_says_that_nothing_is_left() {
     assert!(!nodes.dismiss(), "it has not answered");
     let last = wish(&order);
     assert_eq!((&last.way, last.leases.len()), (&None, 0));
-    let done =
-        NodeState { version: last.version, mtu: 1_500, trouble: None, second: false, open: None };
+    let done = NodeState { version: last.version, mtu: 1_500, ..NodeState::default() };
     nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: done });
     assert!(nodes.dismiss());
     assert_eq!(wish(&order), last);

@@ -23,7 +23,14 @@ pub(super) fn from_node() -> [FromNode; 2] {
     let [trouble, open] = [0, 1].map(|n| Some(text(n, limits::LINE_BYTES)));
     [
         FromNode::Hello { token, address: Some(address(1)) },
-        FromNode::State { version: MAX, mtu: u32::MAX, trouble, second: true, open },
+        FromNode::State {
+            version: MAX,
+            mtu: u32::MAX,
+            trouble,
+            second: true,
+            open,
+            mended: Some(MAX),
+        },
     ]
 }
 

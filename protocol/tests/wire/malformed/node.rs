@@ -12,9 +12,9 @@ use crate::samples;
 pub(super) fn cases() -> Vec<Case> {
     let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
     let hello = unchecked(&FromNode::Hello { token, address: None });
-    let trouble = Some("x".repeat(limits::LINE_BYTES + 1));
-    let state =
-        unchecked(&FromNode::State { version: 1, mtu: 1_500, open: None, trouble, second: true });
+    let (trouble, open) = (Some("x".repeat(limits::LINE_BYTES + 1)), None);
+    let (version, mtu, mended) = (1, 1_500, None);
+    let state = unchecked(&FromNode::State { version, mtu, trouble, second: true, open, mended });
     let from = [
         ("too long a token", hello, "TooLong"),
         ("too long a reason", state, "TooLong"),

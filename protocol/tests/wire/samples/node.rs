@@ -20,17 +20,21 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         trouble: trouble.map(str::to_owned),
         second: false,
         open: None,
+        mended: None,
     };
-    let (version, mtu, trouble) = (3, 1_500, None);
-    let both = FromNode::State { version, mtu, trouble: None, second: true, open: None };
+    let (version, mtu, trouble, mended) = (3, 1_500, None, None);
+    let both = FromNode::State { version, mtu, trouble: None, second: true, open: None, mended };
     let open = Some("this kernel lets through what its rules drop".to_owned());
-    let open = FromNode::State { version, mtu, trouble, second: false, open };
+    let open = FromNode::State { version, mtu, trouble, second: false, open, mended };
+    let mended =
+        FromNode::State { version, mtu, trouble: None, second: false, open: None, mended: Some(2) };
     vec![
         ("hello", hello(None)),
         ("hello again", hello(Some("10.203.7.9"))),
         ("in force", state(3, None)),
         ("in force for both families", both),
         ("guests are not closed", open),
+        ("rules were put back", mended),
         ("in trouble", state(2, Some("the kernel refuses the device mercato1"))),
     ]
 }

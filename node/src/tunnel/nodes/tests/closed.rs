@@ -40,7 +40,8 @@ fn a_node_that_closes_nobody_is_named() {
     assert_eq!(nodes.open().len(), 2, "neither has said anything");
     let mut says = |node: &str, connection, open: Option<&str>| {
         let open = open.map(str::to_owned);
-        let state = NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open };
+        let state =
+            NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open, mended: None };
         nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
         nodes.open()
     };
