@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use mercato_kubelet::guest_namespace::SPOT;
+use mercato_kubelet::guest::namespace::SPOT;
 use mercato_kubelet::names;
 use mercato_protocol::text::Line;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use futures::FutureExt as _;
 use serde_json::Value;
 
-use crate::cluster::{Answer, Cluster};
-use crate::kind::ENDPOINT_SLICE;
+use crate::apiserver::cluster::{Answer, Cluster};
+use crate::apiserver::kind::ENDPOINT_SLICE;
 use crate::limits;
 
 /// Where they take requests, by TLS: the endpoints of the Service `kubernetes`, which API servers keep

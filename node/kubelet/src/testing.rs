@@ -16,7 +16,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::cluster::Cluster;
+use crate::apiserver::cluster::Cluster;
 
 /// An API server that answers each request by `script(method, path and query,
 /// body)` with a status and an object.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use mercato_discovery::{Address, Host, Transport};
-use mercato_kubelet::stream::{Opened, PeerStreams as _};
+use mercato_kubelet::guest::stream::{Opened, PeerStreams as _};
 use mercato_net::Listen;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::stream::{self, Ask, Logs, What};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Side;
-use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
+use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 use mercato_net::{Held, KubeletAnswer};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::PublicKey;

@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Side;
 use mercato_config::Show as _;
-use mercato_kubelet::resources::{
+use mercato_kubelet::crd::{
     Condition, Contract, ContractStatus, Desired, EventType, Objects, is_deleted,
 };
 use mercato_kubelet::{Repeated, warn_once};

@@ -3,7 +3,7 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_kubelet::resources::{
+use mercato_kubelet::crd::{
     ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, Strategy,
     is_deleted,
 };

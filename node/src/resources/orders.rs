@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::{Candidate as Offer, Command, Demand, Market, Miss, Refusal, Standing};
 use mercato_config::Show as _;
-use mercato_kubelet::resources::{
+use mercato_kubelet::crd::{
     Candidate, Condition, EventType, Objects, Order, OrderStatus, is_deleted,
 };
 use mercato_kubelet::{Repeated, RepeatedEach, warn_once};

@@ -4,7 +4,7 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::{BuyPolicy, Command, SharePolicy};
-use mercato_kubelet::resources::{
+use mercato_kubelet::crd::{
     Condition, EventType, MarketPolicy, MarketPolicyStatus, Objects, is_deleted,
 };
 use mercato_kubelet::{Failure, Repeated, warn_once};

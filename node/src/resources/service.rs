@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::{BuyPolicy, SharePolicy};
-use mercato_kubelet::resources::{self, Condition, EventType, Objects, Resource};
+use mercato_kubelet::crd::{self, Condition, EventType, Objects, Resource};
 use mercato_kubelet::{Cluster, Failure};
 use mercato_protocol::id::NegotiationId;
 use tokio::sync::{broadcast, watch};
@@ -63,7 +63,7 @@ pub(super) trait Serve: Send {
 impl Service {
     /// Whether the cluster has the kinds now; an answer that failed tells nothing new.
     pub(super) async fn look(&self) -> bool {
-        let absent = match resources::installed(&self.cluster).await {
+        let absent = match crd::installed(&self.cluster).await {
             Ok(installed) => !installed,
             Err(failure) => {
                 tracing::debug!(%failure, "it is not known whether there are custom resources");

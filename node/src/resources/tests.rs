@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mercato_broker::{Side, Standing};
 use mercato_config::{Buy, Share, Written};
-use mercato_kubelet::resources::{
+use mercato_kubelet::crd::{
     Condition, Contract, ContractSpec, ContractStatus, Desired, Order, OrderSpec,
 };
 use mercato_protocol::contract::Terms;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing, size};
 use mercato_config::{Buy, FromText, Gpus, Seconds, Share, SyntaxError, Text, Written, quantity};
-use mercato_kubelet::resources::{ContractSpec, OrderSpec, ProviderClass, Sort};
+use mercato_kubelet::crd::{ContractSpec, OrderSpec, ProviderClass, Sort};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::{Resource, Resources};

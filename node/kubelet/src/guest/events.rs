@@ -14,10 +14,10 @@ use mercato_offload::message::{EventKind, PodEvent};
 use serde_json::Value;
 
 use super::shared::Shared;
-use crate::clock;
-use crate::kind::EVENT;
+use crate::apiserver::kind::EVENT;
+use crate::apiserver::watch::{Change, Selection, changes};
+use crate::format::clock;
 use crate::limits;
-use crate::watch::{Change, Selection, changes};
 
 pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
     async move {

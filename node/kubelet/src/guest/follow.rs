@@ -16,11 +16,11 @@ use tokio::time::Instant;
 
 use super::names::{Named, names};
 use super::shared::Shared;
-use crate::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
-use crate::life::Life;
+use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
+use crate::apiserver::life::Life;
+use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
 use crate::names::CONTRACT;
-use crate::watch::{Change, Selection, changes};
 
 pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
     async move {

@@ -1,14 +1,17 @@
 //! The provider's side of one lease, towards its API server: follows the
 //! lease's guest objects, as inputs of the session, and performs the session's
 //! effects. Only what carries the contract's label is ever touched. What to do
-//! when is `mercato_offload::guest`'s; guest namespaces are `guest_namespace`'s.
+//! when is `mercato_offload::guest`'s; guest namespaces are [`namespace`]'s.
 
 mod events;
 mod follow;
 mod guests;
 mod names;
+pub mod namespace;
 mod pod;
 mod shared;
+pub mod stream;
+pub mod usage;
 mod write;
 
 pub(crate) use write::release_patch;
@@ -32,9 +35,9 @@ use guests::Guests;
 use shared::Shared;
 use write::Body;
 
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::life::{Life, Lives};
 use crate::bodies::Bodies;
-use crate::cluster::Cluster;
-use crate::life::{Life, Lives};
 use crate::limits;
 
 /// The provider's side of one lease. Each method starts the work and returns;

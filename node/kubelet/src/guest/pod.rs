@@ -7,9 +7,9 @@ use mercato_offload::guest::Failure as GuestFailure;
 use mercato_offload::placement;
 use serde_json::{Map, Value, json};
 
-use crate::cluster::Cluster;
-use crate::failure::Failure;
-use crate::kind::POD;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::failure::Failure;
+use crate::apiserver::kind::POD;
 
 /// Makes it. A pod cannot be made with containers of `kubectl debug`: they follow, where a gate holds
 /// the pod back once that has let it through.

@@ -15,9 +15,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::guests::Guests;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
-use crate::cluster::Cluster;
-use crate::life::Life;
 use crate::repeated::Repeated;
 
 /// Of one lease; each task has it.

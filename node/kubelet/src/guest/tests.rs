@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::GuestSide;
+use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
-use crate::life::Life;
 use crate::names::{CONTRACT, HOME_UID};
 use crate::testing::{scripted, status};
 

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use super::guests::Guest;
 use super::pod;
 use super::shared::Shared;
-use crate::cluster::{Answer, Deletion};
-use crate::failure::{Class, Failure};
-use crate::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
+use crate::apiserver::cluster::{Answer, Deletion};
+use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::limits;
 use crate::warn_once;
 

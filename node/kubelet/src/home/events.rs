@@ -11,8 +11,9 @@ use mercato_offload::message::PodEvent;
 use tokio::sync::mpsc;
 
 use super::shared::Shared;
+use crate::apiserver::events;
 use crate::bucket::Bucket;
-use crate::{events, limits};
+use crate::limits;
 
 pub(super) fn write_all(
     shared: Arc<Shared>,

@@ -16,9 +16,9 @@ use super::reflected::{LeftOut, Reflection};
 use super::services::{Environment, Services};
 use super::shared::Shared;
 use super::write;
-use crate::kind::POD;
+use crate::apiserver::kind::POD;
+use crate::apiserver::watch::{Change, Selection, changes};
 use crate::offload_namespace::Known;
-use crate::watch::{Change, Selection, changes};
 
 /// Follows the node's pods for ever. Nothing is told before the opted-in
 /// namespaces are known; a change of them tells of every pod again.

@@ -4,6 +4,8 @@
 
 mod events;
 mod follow;
+mod lease;
+pub mod node;
 mod objects;
 mod pods;
 mod reflected;
@@ -26,13 +28,14 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::NodePods;
+use crate::apiserver::cluster::Cluster;
 use crate::bodies::Bodies;
 use crate::bucket::Bucket;
-use crate::cluster::Cluster;
+use crate::kubelet_api::NodePods;
 use crate::limits;
 use crate::offload_namespace::Known;
 
+pub use lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use objects::Objects;
 pub use shared::HomeConfig;
 use shared::Shared;

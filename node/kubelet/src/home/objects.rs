@@ -13,10 +13,10 @@ use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::shared::Shared;
-use crate::kind::{CONFIG_MAP, Kind, SECRET};
-use crate::life::Life;
+use crate::apiserver::kind::{CONFIG_MAP, Kind, SECRET};
+use crate::apiserver::life::Life;
+use crate::apiserver::watch::{Change, Selection, changes};
 use crate::offload_namespace::Known;
-use crate::watch::{Change, Selection, changes};
 
 /// Which objects are watched, by kind and namespace.
 #[derive(Default)]

@@ -9,11 +9,11 @@ use mercato_offload::forge;
 use mercato_offload::key::{PodId, Uid};
 use serde_json::Value;
 
-use crate::api::NodePods;
-use crate::failure::Failure;
-use crate::packed::Packed;
+use crate::apiserver::failure::Failure;
+use crate::apiserver::watch::trim;
+use crate::format::packed::Packed;
+use crate::kubelet_api::NodePods;
 use crate::repeated::Repeated;
-use crate::watch::trim;
 
 /// The pods that are bound to the node, by uid.
 #[derive(Default)]

@@ -12,8 +12,8 @@ use mercato_protocol::id::Digest;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::apiserver::watch::Change;
 use crate::bodies::Bodies;
-use crate::watch::Change;
 
 /// What becomes of endpoints that guests do not know, after how many there are.
 const LEFT_OUT: &str = "left out over there: guests reach pods of this cluster's pod network, and \

@@ -13,13 +13,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::reflected::{Reflected, Reflection};
 use super::service_env::service_env;
-use crate::cluster::Cluster;
-use crate::kind::{ENDPOINT_SLICE, SERVICE};
-use crate::life::Life;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::kind::{ENDPOINT_SLICE, SERVICE};
+use crate::apiserver::life::Life;
+use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
 use crate::repeated::Repeated;
 use crate::warn_once;
-use crate::watch::{Change, Selection, changes};
 
 /// Variables that a pod is started with.
 pub(super) type Environment = Arc<BTreeMap<String, String>>;
@@ -153,8 +153,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::apiserver::life::Lives;
     use crate::bodies::Bodies;
-    use crate::life::Lives;
     use crate::testing::{scripted, status};
 
     #[tokio::test]

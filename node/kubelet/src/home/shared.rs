@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::pods::{Pods, Seen};
 use super::reflected::Ranges;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
 use crate::bucket::Bucket;
-use crate::cluster::Cluster;
-use crate::life::Life;
 use crate::offload_namespace::Known;
 
 /// What home's side of a lease is told once.

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::shared::Shared;
-use crate::failure::{Class, Failure};
-use crate::kind::{POD, SERVICE_ACCOUNT};
+use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::kind::{POD, SERVICE_ACCOUNT};
 use crate::limits;
 use crate::repeated::Repeated;
 use crate::warn_once;

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::pods::Seen;
 use super::shared::Shared;
 use super::status_patch::status_patch;
-use crate::api::NodePods;
-use crate::cluster::Deletion;
-use crate::events::{self, About, EventType};
-use crate::failure::{Class, Failure};
-use crate::kind::POD;
+use crate::apiserver::cluster::Deletion;
+use crate::apiserver::events::{self, About, EventType};
+use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::kind::POD;
+use crate::kubelet_api::NodePods;
 
 pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFuture<'static, ()> {
     async move {

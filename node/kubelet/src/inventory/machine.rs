@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::node::is_virtual;
 use super::settled::{Seen, told};
-use crate::cluster::Cluster;
-use crate::kind::NODE;
-use crate::watch::{Selection, changes};
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::kind::NODE;
+use crate::apiserver::watch::{Selection, changes};
 
 /// A real node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,6 +5,7 @@
 
 mod machine;
 mod node;
+pub mod own_nodes;
 mod place;
 mod pod;
 mod ranges;

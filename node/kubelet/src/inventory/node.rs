@@ -11,8 +11,8 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::text::{GpuModel, Slug};
 use serde_json::Value;
 
-use crate::cluster::{Answer, Cluster};
-use crate::kind::NODE;
+use crate::apiserver::cluster::{Answer, Cluster};
+use crate::apiserver::kind::NODE;
 use crate::names::PROVIDER;
 
 /// One node of the own cluster.

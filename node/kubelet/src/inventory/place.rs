@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::TAKES;
 use super::settled::{Seen, told};
-use crate::cluster::Cluster;
-use crate::kind::POD;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::kind::POD;
+use crate::apiserver::watch::{Selection, changes};
 use crate::limits;
-use crate::watch::{Selection, changes};
 
 /// Where a pod is that is bound to a node, not over, and on the pod network.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

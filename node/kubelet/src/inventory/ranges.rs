@@ -7,9 +7,9 @@ use futures::FutureExt;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use crate::cluster::{Answer, Cluster};
-use crate::failure::Class;
-use crate::kind::{NODE, SERVICE_CIDR};
+use crate::apiserver::cluster::{Answer, Cluster};
+use crate::apiserver::failure::Class;
+use crate::apiserver::kind::{NODE, SERVICE_CIDR};
 
 /// A range of addresses that the cluster has given to somebody.
 #[derive(Debug, Clone, PartialEq, Eq)]

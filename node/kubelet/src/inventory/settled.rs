@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tokio::time::{Instant, timeout_at};
 
-use crate::watch::Change;
+use crate::apiserver::watch::Change;
 
 /// Changes that come together are told so much later than the first at most.
 const SETTLE: Duration = Duration::from_millis(100);

@@ -9,10 +9,10 @@ use mercato_protocol::id::ContractId;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::cluster::Cluster;
-use crate::kind::{NAMESPACE, NODE, POD};
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::kind::{NAMESPACE, NODE, POD};
+use crate::apiserver::watch::{Change, Selection, changes};
 use crate::names::CONTRACT;
-use crate::watch::{Change, Selection, changes};
 
 use super::{Inventory, NodeView, PodView, TAKES, sum};
 

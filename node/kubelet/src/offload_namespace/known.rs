@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mercato_offload::placement::export::{Leave, OptIn, Scope, Targets};
 
-use crate::life::Life;
+use crate::apiserver::life::Life;
 
 /// The opted-in namespaces of a cluster; none before the first list.
 pub type Known = Option<Arc<OptedIn>>;

@@ -26,15 +26,15 @@ use rights::Rights;
 use wanted::Wanted;
 pub use webhook::{Reach, Webhook, WebhookError};
 
-use crate::account::Account;
-use crate::cluster::Cluster;
-use crate::kind::NAMESPACE;
-use crate::life::Lives;
+use crate::apiserver::account::Account;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::kind::NAMESPACE;
+use crate::apiserver::life::Lives;
+use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
 use crate::names::{CONTRACT, OFFLOAD};
 use crate::repeated::Repeated;
 use crate::warn_once;
-use crate::watch::{Change, Selection, changes};
 
 /// The namespaces that are followed.
 fn selection(scope: Scope) -> Selection {

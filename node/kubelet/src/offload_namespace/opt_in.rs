@@ -4,8 +4,8 @@ use futures::FutureExt as _;
 use mercato_offload::placement::export::{OptIn, Scope};
 use serde_json::{Value, json};
 
-use crate::cluster::{Answer, Cluster};
-use crate::kind::NAMESPACE;
+use crate::apiserver::cluster::{Answer, Cluster};
+use crate::apiserver::kind::NAMESPACE;
 
 /// Opts a namespace in, or changes how.
 pub fn opt_in(cluster: &Cluster, namespace: &str, how: &OptIn) -> Answer<()> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use crate::callers::Caller;
+use crate::apiserver::callers::Caller;
 use crate::limits;
 
 /// What an answer needs of a review.

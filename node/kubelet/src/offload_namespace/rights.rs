@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::wanted::Wanted;
 use super::webhook::{self, Webhook};
-use crate::account::{Account, Grant};
-use crate::cluster::Cluster;
-use crate::failure::Failure;
-use crate::kind::NAMESPACE;
+use crate::apiserver::account::{Account, Grant};
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::failure::Failure;
+use crate::apiserver::kind::NAMESPACE;
 use crate::limits;
 use crate::names::{CONTRACT, OFFLOAD};
 

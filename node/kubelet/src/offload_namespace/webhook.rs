@@ -23,12 +23,12 @@ use tokio::sync::watch;
 
 use super::known::Known;
 use super::review::{Reader, Review};
-use crate::api::{Tls, TlsError, certified_key};
-use crate::callers::Caller;
-use crate::cluster::{Answer, Cluster, Deletion};
-use crate::kind::WEBHOOK as KIND;
+use crate::apiserver::callers::Caller;
+use crate::apiserver::cluster::{Answer, Cluster, Deletion};
+use crate::apiserver::kind::WEBHOOK as KIND;
+use crate::apiserver::listener::Listener;
+use crate::kubelet_api::{Tls, TlsError, certified_key};
 use crate::limits;
-use crate::listener::Listener;
 use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, OFFLOAD, WEBHOOK};
 
 /// How the API server reaches the daemon.

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase};
 use mercato_kubelet::home::HomeSide;
-use mercato_kubelet::node::{self, Name, NodeState};
+use mercato_kubelet::home::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
 use mercato_offload::placement::allocatable;

@@ -17,7 +17,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase};
 use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
-use mercato_kubelet::guest_namespace::{self, Seen};
+use mercato_kubelet::guest::namespace::{self as guest_namespace, Seen};
 use mercato_kubelet::{Class, Failure, inventory};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;

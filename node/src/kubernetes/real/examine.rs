@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_kubelet::examine::{self, DaemonSet};
-use mercato_kubelet::{Cluster, resources, rights};
+use mercato_kubelet::diagnose::{self, DaemonSet};
+use mercato_kubelet::{Cluster, crd, rights};
 
 use super::shared::Shared;
 use crate::doctor::{Finding, clock};
@@ -59,7 +59,7 @@ async fn account(cluster: &Cluster) -> Vec<Finding> {
 /// Whether anything keeps the account from using its rights on what is not the daemon's.
 async fn policies_of_account(cluster: &Cluster, user: &str) -> Finding {
     const CHECK: &str = "policies";
-    match examine::missing_policies(cluster).await {
+    match diagnose::missing_policies(cluster).await {
         Ok(missing) if missing.is_empty() => {
             Finding::ok(CHECK, "admission policies keep the account to what is the daemon's")
         }
@@ -77,7 +77,7 @@ async fn policies_of_account(cluster: &Cluster, user: &str) -> Finding {
 /// A node of others whose name the admission policies take for one of ours.
 async fn node_names(cluster: &Cluster) -> Vec<Finding> {
     const CHECK: &str = "node names";
-    match examine::nodes_called_like_ours(cluster).await {
+    match diagnose::nodes_called_like_ours(cluster).await {
         Ok(none) if none.is_empty() => {
             vec![Finding::ok(CHECK, "no other node is called as virtual ones are")]
         }
@@ -102,7 +102,7 @@ const RENAME: &str = "let it join under another name, without mercato- in front"
 
 async fn custom_resources(cluster: &Cluster) -> Finding {
     const CHECK: &str = "resources";
-    match resources::installed(cluster).await {
+    match crd::installed(cluster).await {
         Ok(true) => Finding::ok(CHECK, "the custom resources are installed"),
         Ok(false) => {
             Finding::warn(CHECK, "the custom resources are not installed: kubectl cannot trade")
@@ -113,7 +113,7 @@ async fn custom_resources(cluster: &Cluster) -> Finding {
 }
 
 async fn time(cluster: &Cluster) -> Finding {
-    match examine::clock_ahead_ms(cluster).await {
+    match diagnose::clock_ahead_ms(cluster).await {
         Ok(ahead_ms) => clock("clock", "the API server's", ahead_ms),
         Err(failure) => Finding::warn("clock", format!("not compared: {failure}")),
     }
@@ -131,7 +131,7 @@ fn certificates(shared: &Shared) -> Finding {
 }
 
 async fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
-    let all = match examine::daemon_sets(cluster).await {
+    let all = match diagnose::daemon_sets(cluster).await {
         Ok(all) => all,
         Err(failure) => {
             return vec![

@@ -13,9 +13,9 @@ use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use mercato_config::settings;
+use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::offload_namespace::{OptIns, Reach, Webhook};
-use mercato_kubelet::usage::Meters;
-use mercato_kubelet::{Account, Cluster, examine, rights};
+use mercato_kubelet::{Account, Cluster, diagnose, rights};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
@@ -82,7 +82,7 @@ async fn watch_over(shared: &Shared, link: &watch::Sender<Link>) {
     loop {
         let stale = rights_at.is_none_or(|at| at.elapsed() >= limits::RIGHTS_LOOK);
         let looks = stale && (rights_at.is_none() || !link.borrow().called_like_ours.is_empty());
-        if looks && let Ok(nodes) = examine::nodes_called_like_ours(&shared.cluster).await {
+        if looks && let Ok(nodes) = diagnose::nodes_called_like_ours(&shared.cluster).await {
             tell_nodes(link, nodes);
         }
         if stale && (rights_at.is_none() || !link.borrow().missing.is_empty()) {

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mercato_config::settings;
-use mercato_kubelet::certificate::Serving;
+use mercato_kubelet::guest::usage::Meters;
+use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::OptIns;
-use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, Failure};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::{Leave, OptIn, Scope};

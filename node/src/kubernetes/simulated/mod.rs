@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
-use mercato_kubelet::stream::{Opened, Refused};
+use mercato_kubelet::guest::stream::{Opened, Refused};
 use mercato_offload::placement::export::OptIn;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;

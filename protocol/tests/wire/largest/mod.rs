@@ -66,7 +66,7 @@ const MESSAGES: [(&str, Bound); 28] = [
     ("RevocationList", Parts(|| vec![size(&revocations())])),
     ("Root", Parts(|| vec![size(&root())])),
     ("Succession", Parts(|| vec![size(&succession())])),
-    ("Usage", Maker("node/kubelet/src/usage.rs")),
+    ("Usage", Maker("node/kubelet/src/guest/usage.rs")),
     ("Withdraw", Parts(|| vec![size(&withdraw())])),
     ("gossip::Message", Parts(|| gossip().iter().map(size).collect())),
     ("negotiation::Message", Parts(|| words().iter().map(size).collect())),

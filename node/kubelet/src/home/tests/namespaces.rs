@@ -1,8 +1,8 @@
 //! Namespaces that are opted in, that end, and are made again.
 
 use super::*;
-use crate::cluster::Cluster;
-use crate::life::Lives;
+use crate::apiserver::cluster::Cluster;
+use crate::apiserver::life::Lives;
 
 /// The secrets of a namespace can be listed, and nothing else is there. Counts the lists.
 fn with_secrets() -> (Cluster, Arc<Mutex<usize>>) {

@@ -3,7 +3,7 @@
 use mercato_offload::address::MappedRange;
 
 use super::*;
-use crate::cluster::Cluster;
+use crate::apiserver::cluster::Cluster;
 
 /// One pod on the node, the only one of its namespace, until it is told of as gone.
 fn with_one_pod() -> (Cluster, Arc<Mutex<bool>>) {

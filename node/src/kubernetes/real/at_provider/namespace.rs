@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_agent::{GuestWork, LeaseDesire};
-use mercato_kubelet::{Account, Cluster, Failure, guest_namespace};
+use mercato_kubelet::guest::namespace as guest_namespace;
+use mercato_kubelet::{Account, Cluster, Failure};
 use mercato_offload::key::Item;
 use mercato_offload::placement::spec::GuestNamespace;
 use mercato_protocol::resources::Resources;

@@ -1,6 +1,7 @@
 //! The end of a lease at the provider: nothing of it is left.
 
-use mercato_kubelet::{Failure, guest_namespace};
+use mercato_kubelet::Failure;
+use mercato_kubelet::guest::namespace as guest_namespace;
 use mercato_protocol::terms;
 
 use super::super::retry::Backoff;

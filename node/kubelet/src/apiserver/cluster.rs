@@ -1,0 +1,336 @@
+//! One API server, reached with the daemon's own account: raw JSON in and out,
+//! bounded concurrency, a time limit, failures classified. Which objects are
+//! asked for is for others to say.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Request;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::kind::Kind;
+use crate::limits;
+use crate::names::FIELD_MANAGER;
+
+/// What every request of this crate answers.
+pub type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
+
+/// An API server and the right to use it. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    permits: Arc<Semaphore>,
+}
+
+/// What must hold for a deletion to happen, and how gently it does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Deletion {
+    /// Delete only the object with this uid: another of the same name survives.
+    pub(crate) uid: Option<String>,
+    /// Seconds; the object's own period if none.
+    pub(crate) grace: Option<u64>,
+}
+
+impl Cluster {
+    /// Takes the place of `client` for everything but watches and streams.
+    pub fn new(client: Client) -> Self {
+        Self { client, permits: Arc::new(Semaphore::new(limits::REQUESTS_IN_FLIGHT)) }
+    }
+
+    /// The same with permits of its own: what strangers can cause does not keep the rest
+    /// waiting.
+    pub(crate) fn apart(&self, requests: usize) -> Self {
+        Self { client: self.client.clone(), permits: Arc::new(Semaphore::new(requests)) }
+    }
+
+    /// The client itself, for watches and streams, which are long and few.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The API server's version, `v1.35.4`: what a virtual node shows as its own.
+    pub fn version(&self) -> Answer<String> {
+        let answer = self.at("GET", Ok("/version".into()), "", None, "");
+        async move { Ok(answer.await?["gitVersion"].as_str().unwrap_or_default().to_owned()) }
+            .boxed()
+    }
+
+    /// The plurals of all kinds in a kind's group and version; none if there is no such group.
+    pub(crate) fn resources(&self, of: Kind) -> Answer<Vec<String>> {
+        let path = format!("/apis/{}", of.api_version());
+        let answer = self.at("GET", Ok(path), "", None, "");
+        async move {
+            let list = match answer.await {
+                Err(failure) if failure.class == Class::Missing => return Ok(Vec::new()),
+                answer => answer?,
+            };
+            let plural = |kind: &Value| kind["name"].as_str().map(str::to_owned);
+            Ok(list["resources"].as_array().into_iter().flatten().filter_map(plural).collect())
+        }
+        .boxed()
+    }
+
+    /// The object, or none if there is none.
+    pub(crate) fn get(&self, kind: Kind, ns: Option<&str>, name: &str) -> Answer<Option<Value>> {
+        let answer = self.at("GET", kind.path(ns, name), "", None, "");
+        async move {
+            match answer.await {
+                Ok(object) => Ok(Some(object)),
+                Err(failure) if failure.class == Class::Missing => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        }
+        .boxed()
+    }
+
+    /// Every object of a kind that `query` selects (`labelSelector=…`, escaped
+    /// by the caller), page by page.
+    pub(crate) fn list(&self, kind: Kind, ns: Option<&str>, query: &str) -> Answer<Vec<Value>> {
+        let (this, path, query) = (self.clone(), kind.collection(ns), query.to_owned());
+        async move {
+            let path = path?;
+            let (mut items, mut next) = (Vec::new(), String::new());
+            loop {
+                let query = format!("{query}&limit={}&continue={next}", limits::LIST_PAGE);
+                let mut page = this.at("GET", Ok(path.clone()), &query, None, "").await?;
+                if let Value::Array(found) = page["items"].take() {
+                    items.extend(found);
+                }
+                match page["metadata"]["continue"].as_str() {
+                    Some(token) if !token.is_empty() => next = token.to_owned(),
+                    _ => return Ok(items),
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Creates an object; one that exists is a conflict.
+    pub(crate) fn create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<Value> {
+        self.at("POST", kind.collection(ns), "", Some(object), JSON)
+    }
+
+    /// Whether an object would be created: it is asked for, and not made.
+    pub(crate) fn would_create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<()> {
+        let answer = self.at("POST", kind.collection(ns), "dryRun=All", Some(object), JSON);
+        async move { answer.await.map(drop) }.boxed()
+    }
+
+    /// Creates at a subresource: `token`, `eviction`.
+    pub(crate) fn create_at(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        subresource: &str,
+        object: Value,
+    ) -> Answer<Value> {
+        let path = below(kind.path(ns, name), Some(subresource));
+        self.at("POST", path, "", Some(object), JSON)
+    }
+
+    /// Server-side apply under our one field manager; the fields are ours.
+    pub(crate) fn apply(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        object: Value,
+    ) -> Answer<Value> {
+        self.at("PATCH", kind.path(ns, name), &forced(), Some(typed(kind, name, object)), APPLY)
+    }
+
+    /// The same for the status subresource.
+    pub(crate) fn apply_status(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        object: Value,
+    ) -> Answer<Value> {
+        let path = below(kind.path(ns, name), Some("status"));
+        self.at("PATCH", path, &forced(), Some(typed(kind, name, object)), APPLY)
+    }
+
+    /// A JSON merge patch, of the object or of a subresource.
+    pub(crate) fn merge(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        subresource: Option<&str>,
+        patch: Value,
+    ) -> Answer<Value> {
+        self.at("PATCH", below(kind.path(ns, name), subresource), &managed(), Some(patch), MERGE)
+    }
+
+    /// A strategic merge patch: lists with a key, as conditions, are merged by it.
+    pub(crate) fn strategic(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        subresource: Option<&str>,
+        patch: Value,
+    ) -> Answer<Value> {
+        self.at(
+            "PATCH",
+            below(kind.path(ns, name), subresource),
+            &managed(),
+            Some(patch),
+            STRATEGIC,
+        )
+    }
+
+    /// Replaces an object; its `resourceVersion` guards against another's write.
+    pub(crate) fn replace(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        object: Value,
+    ) -> Answer<Value> {
+        self.at("PUT", kind.path(ns, name), &managed(), Some(object), JSON)
+    }
+
+    /// Deletes an object. True if it was there, and the one that was meant.
+    pub(crate) fn delete(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        how: Deletion,
+    ) -> Answer<bool> {
+        let mut options = json!({ "propagationPolicy": "Background" });
+        let present = how.uid.as_ref().map(|_| self.get(kind, ns, name));
+        if let Some(uid) = &how.uid {
+            options["preconditions"] = json!({ "uid": uid });
+        }
+        if let Some(seconds) = how.grace {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        let answer = self.at("DELETE", kind.path(ns, name), "", Some(options), JSON);
+        async move {
+            match answer.await {
+                Ok(_) => Ok(true),
+                Err(failure) if failure.class == Class::Missing => Ok(false),
+                Err(failure) => match present {
+                    // Another may have the name; or it was only changed at that moment.
+                    Some(present) if failure.class == Class::Conflict => match present.await? {
+                        Some(found) if found["metadata"]["uid"] == json!(how.uid) => Err(failure),
+                        Some(_) | None => Ok(false),
+                    },
+                    Some(_) | None => Err(failure),
+                },
+            }
+        }
+        .boxed()
+    }
+
+    fn at(
+        &self,
+        method: &'static str,
+        path: Result<String, Failure>,
+        query: &str,
+        body: Option<Value>,
+        content: &'static str,
+    ) -> Answer<Value> {
+        let (client, permits) = (self.client.clone(), self.permits.clone());
+        let uri = path.map(|path| if query.is_empty() { path } else { format!("{path}?{query}") });
+        async move {
+            let body = body.map(|b| b.to_string().into_bytes()).unwrap_or_default();
+            let mut request = Request::builder().method(method).uri(uri?);
+            if !body.is_empty() {
+                request = request.header("content-type", content);
+            }
+            let request = request.body(body).map_err(|e| Failure::refused(e.to_string()))?;
+            let work = async {
+                let _permit = permits.acquire().await;
+                client.request::<Value>(request).await
+            };
+            match tokio::time::timeout(limits::REQUEST_TIMEOUT, work).await {
+                Ok(answer) => Ok(answer?),
+                Err(_) => Err(Failure::transient("the API server did not answer in time")),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn below(path: Result<String, Failure>, subresource: Option<&str>) -> Result<String, Failure> {
+    path.map(|path| match subresource {
+        Some(subresource) => format!("{path}/{subresource}"),
+        None => path,
+    })
+}
+
+/// The object with the type and name that server-side apply demands.
+fn typed(kind: Kind, name: &str, mut object: Value) -> Value {
+    object["apiVersion"] = kind.api_version().into();
+    object["kind"] = kind.kind.into();
+    object["metadata"]["name"] = name.into();
+    object
+}
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+fn managed() -> String {
+    format!("fieldManager={FIELD_MANAGER}")
+}
+
+fn forced() -> String {
+    format!("{}&force=true", managed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apiserver::kind::{CONFIG_MAP, POD};
+    use crate::testing::{scripted, status};
+
+    #[tokio::test]
+    async fn a_list_is_read_to_its_end() {
+        let cluster = scripted(|_, path, _| {
+            let last = path.contains("continue=next");
+            let item = json!({ "metadata": { "name": if last { "b" } else { "a" } } });
+            let token = if last { "" } else { "next" };
+            (200, json!({ "items": [item], "metadata": { "continue": token } }))
+        });
+        assert_eq!(cluster.list(POD, None, "").await.unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_none_and_what_is_refused_is_an_error() {
+        let cluster = scripted(|_, path, _| {
+            if path.contains("there") { status(403, "no") } else { status(404, "not found") }
+        });
+        assert_eq!(cluster.get(CONFIG_MAP, Some("shop"), "gone").await, Ok(None));
+        assert!(cluster.get(CONFIG_MAP, Some("shop"), "there").await.is_err());
+        assert!(cluster.get(CONFIG_MAP, Some("../kube-system"), "x").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn another_object_of_the_name_survives() {
+        let cluster = scripted(|method, _, body| {
+            if method == "GET" {
+                return (200, json!({ "metadata": { "uid": "u3" } }));
+            }
+            assert_eq!(body["gracePeriodSeconds"], 0);
+            if body["preconditions"]["uid"] == "u1" { (200, json!({})) } else { status(409, "uid") }
+        });
+        let delete = |uid: &str| {
+            let how = Deletion { uid: Some(uid.into()), grace: Some(0) };
+            cluster.delete(POD, Some("shop"), "web", how)
+        };
+        assert_eq!(delete("u1").await, Ok(true));
+        assert_eq!(delete("u2").await, Ok(false));
+        assert!(delete("u3").await.is_err(), "it is there, and was changed as it was deleted");
+    }
+}

@@ -1,0 +1,259 @@
+//! A virtual node: the object that a home cluster takes for a node, its Lease
+//! and its status, kept true while the lease lives and removed with it. How a
+//! link or a lease stands is told from outside; a link that is down is not a
+//! node that is down.
+
+#[cfg(test)]
+mod tests;
+mod tunnel;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::placement::spec::{NodeSpec, Transitions, second_node_name};
+use mercato_protocol::id::ContractId;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::interval;
+
+use crate::apiserver::cluster::{Answer, Cluster, Deletion};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::kind::{LEASE, NODE};
+use crate::format::clock;
+use crate::limits;
+use crate::names::CONTRACT;
+use crate::repeated::Repeated;
+use crate::warn_once;
+use tunnel::Told;
+
+/// A virtual node that is kept in its cluster until it is removed; dropping
+/// this leaves the node to the cluster's own node controller.
+pub struct VirtualNode {
+    cluster: Cluster,
+    wanted: watch::Sender<Arc<NodeSpec>>,
+    state: watch::Receiver<NodeState>,
+    keeping: AbortHandle,
+}
+
+/// How a virtual node stands in its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeState {
+    /// The node was not written to the cluster yet.
+    Starting,
+    /// As wanted, with a fresh Lease.
+    Kept,
+    /// The last write failed; it is tried again.
+    Failing(Failure),
+}
+
+impl VirtualNode {
+    /// Makes the node and keeps it so.
+    pub fn start(cluster: Cluster, spec: NodeSpec) -> Self {
+        let (wanted, wants) = watch::channel(Arc::new(spec));
+        let (report, state) = watch::channel(NodeState::Starting);
+        let keeping = tokio::spawn(keep(cluster.clone(), wants, report)).abort_handle();
+        Self { cluster, wanted, state, keeping }
+    }
+
+    /// Wants it so from now on; what it is already costs nothing. The name must stay.
+    pub fn update(&self, change: impl FnOnce(&mut NodeSpec)) {
+        self.wanted.send_if_modified(|spec| {
+            let before = spec.clone();
+            change(Arc::make_mut(spec));
+            *spec != before
+        });
+    }
+
+    /// How it stands, to be waited on.
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.state.clone()
+    }
+
+    /// Removes the node and its Lease; only if they are this lease's.
+    pub fn remove(self) -> Answer<()> {
+        self.keeping.abort();
+        let spec = self.wanted.borrow().clone();
+        remove(&self.cluster, &spec.name, &spec.contract.to_string())
+    }
+}
+
+impl Drop for VirtualNode {
+    fn drop(&mut self) {
+        self.keeping.abort();
+    }
+}
+
+/// Removes what a lease's node left in the cluster, also after a restart.
+pub fn remove(cluster: &Cluster, name: &str, contract: &str) -> Answer<()> {
+    let (cluster, name, contract) = (cluster.clone(), name.to_owned(), contract.to_owned());
+    async move {
+        let Some(node) = cluster.get(NODE, None, &name).await? else { return Ok(()) };
+        if node["metadata"]["labels"][CONTRACT] != contract {
+            return Ok(());
+        }
+        let uid = node["metadata"]["uid"].as_str().map(str::to_owned);
+        cluster.delete(LEASE, Some(LEASES), &name, Deletion::default()).await?;
+        cluster.delete(NODE, None, &name, Deletion { uid, grace: None }).await?;
+        Ok(())
+    }
+    .boxed()
+}
+
+/// Removes the node of a lease, whatever it is called.
+pub fn remove_all(cluster: &Cluster, contract: &ContractId) -> Answer<()> {
+    let (cluster, contract) = (cluster.clone(), contract.to_string());
+    async move {
+        match existing(&cluster).await?.get(&contract) {
+            Some(name) => remove(&cluster, name, &contract).await,
+            None => Ok(()),
+        }
+    }
+    .boxed()
+}
+
+/// Names of the virtual nodes of ours in a cluster, by contract: what a restart
+/// finds, and what of it no lease stands for any more.
+pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
+    let found = cluster.list(NODE, None, &format!("labelSelector={CONTRACT}"));
+    async move {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let named = |node: &Value| {
+            let metadata = &node["metadata"];
+            (text(&metadata["labels"][CONTRACT]), text(&metadata["name"]))
+        };
+        Ok(found.await?.iter().map(named).collect())
+    }
+    .boxed()
+}
+
+/// What the node of a lease is called: as it is already, or else `stem`, with the
+/// contract's short id where another node has that name.
+pub fn name(cluster: &Cluster, contract: &ContractId, stem: &str) -> Answer<Name> {
+    let (cluster, stem, contract) = (cluster.clone(), stem.to_owned(), *contract);
+    async move {
+        if let Some(name) = existing(&cluster).await?.remove(&contract.to_string()) {
+            return Ok(Name::Taken(name));
+        }
+        let free = cluster.get(NODE, None, &stem).await?.is_none();
+        Ok(Name::Free(if free { stem } else { second_node_name(&stem, &contract) }))
+    }
+    .boxed()
+}
+
+/// A name for the node of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Name {
+    /// The lease's node is there, and is called so.
+    Taken(String),
+    /// There is no node of the lease; this name it can have.
+    Free(String),
+}
+
+/// Lease and status until the end of time: the Lease every ten seconds, the
+/// status when it is to be another, and both again if somebody has changed or
+/// deleted them, which is looked for now and then.
+fn keep(
+    cluster: Cluster,
+    mut wants: watch::Receiver<Arc<NodeSpec>>,
+    report: watch::Sender<NodeState>,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
+        let mut told = Told::default();
+        let mut tick = interval(limits::LEASE_RENEWAL);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                changed = wants.changed() => if changed.is_err() { return },
+            }
+            let spec = wants.borrow_and_update().clone();
+            let state = match kept.renew(&cluster, &spec).await {
+                Ok(()) => {
+                    if repeated.is_over() {
+                        tracing::info!(node = spec.name, "a virtual node is kept again");
+                    }
+                    told.tell(&cluster, &spec, kept.uid.clone()).await;
+                    NodeState::Kept
+                }
+                Err(failure) => {
+                    warn_once!(repeated, failure; node = spec.name, "a virtual node could not be kept");
+                    kept = Kept { transitions: kept.transitions, ..Kept::default() };
+                    tick.reset_after(limits::LEASE_RETRY);
+                    NodeState::Failing(failure)
+                }
+            };
+            report.send_if_modified(|last| {
+                let differs = *last != state;
+                *last = state;
+                differs
+            });
+        }
+    }
+    .boxed()
+}
+
+/// What was last written of the node, so that only changes are written.
+#[derive(Default)]
+struct Kept {
+    uid: Option<String>,
+    spec: Option<Arc<NodeSpec>>,
+    transitions: Transitions,
+}
+
+impl Kept {
+    async fn renew(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> Result<(), Failure> {
+        let changed = self.spec.as_ref() != Some(spec);
+        if changed || !self.holds(cluster, spec).await? {
+            let node = self.write(cluster, spec).await?;
+            self.uid = node["metadata"]["uid"].as_str().map(str::to_owned);
+            self.spec = Some(spec.clone());
+        }
+        let lease = json!({
+            "metadata": { "namespace": LEASES, "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Node", "name": spec.name, "uid": self.uid }] },
+            "spec": {
+                "holderIdentity": spec.name,
+                "leaseDurationSeconds": limits::LEASE_SECONDS,
+                "renewTime": clock::now_micro(),
+            },
+        });
+        cluster.apply(LEASE, Some(LEASES), &spec.name, lease).await?;
+        Ok(())
+    }
+
+    /// Whether the node that was written is there, as it was written: nobody has deleted
+    /// it, and no node controller has taken it for dead.
+    async fn holds(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<bool, Failure> {
+        let node = cluster.get(NODE, None, &spec.name).await?.unwrap_or_default();
+        let same = self.uid.as_deref() == node["metadata"]["uid"].as_str();
+        Ok(same && spec.holds(&mut self.transitions, &node))
+    }
+
+    async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {
+        match cluster.get(NODE, None, &spec.name).await? {
+            Some(node) if !spec.owns(&node) => {
+                let text = format!("node {} exists and is not of this contract", spec.name);
+                return Err(Failure::conflict(text));
+            }
+            Some(_) => {}
+            None => drop(cluster.create(NODE, None, spec.created()).await?),
+        }
+        let node = cluster.apply(NODE, None, &spec.name, spec.applied()).await?;
+        if let Some(taints) = spec.taints(&node["spec"]["taints"]) {
+            // The list is one field: others' taints stay, and the version guards them.
+            let version = &node["metadata"]["resourceVersion"];
+            let patch = json!({ "metadata": { "resourceVersion": version },
+                "spec": { "taints": taints } });
+            cluster.merge(NODE, None, &spec.name, None, patch).await?;
+        }
+        self.transitions.learn(&node["status"]["conditions"]);
+        let status = spec.status(&mut self.transitions, &clock::now());
+        cluster.apply_status(NODE, None, &spec.name, status).await
+    }
+}
+
+/// Where kubelets keep their Leases.
+const LEASES: &str = "kube-node-lease";
