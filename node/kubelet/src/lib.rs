@@ -17,7 +17,6 @@
 // This crate is of floor 3: it may read clocks, which the pure floors may not.
 #![allow(clippy::disallowed_methods)]
 
-mod api_servers;
 mod apiserver;
 mod bodies;
 mod bucket;
@@ -35,8 +34,8 @@ mod repeated;
 #[cfg(test)]
 mod testing;
 
-pub use api_servers::api_servers;
 pub use apiserver::account::{Account, Grant};
+pub use apiserver::api_servers::api_servers;
 pub use apiserver::cluster::{Answer, Cluster};
 pub use apiserver::failure::{Class, Failure};
 pub use apiserver::listener::Listener;

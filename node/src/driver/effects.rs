@@ -15,9 +15,11 @@ use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::watch;
 
-use super::outbound::Outbound;
+use super::operator::news;
+use super::peers::wire;
 use super::tunnels::LeaseTunnels;
-use super::{Driver, Streams, news, wire};
+use super::workload::outbound::Outbound;
+use super::{Driver, Streams};
 use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling, Work};
 use crate::telemetry::{Queue, Way};
 

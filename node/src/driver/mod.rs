@@ -1,34 +1,23 @@
 //! The one place with a clock: owns the agent, feeds it, keeps its records, and has its
 //! effects performed once they may be seen.
 //!
-//! What the effects come to is in `effects`; what peers say comes in through `wire`; a
+//! What the effects come to is in `effects`; what peers say comes in through `peers`; a
 //! lease's work in a cluster is that of [`crate::kubernetes`].
 
-pub(crate) mod allowance;
-mod attention;
 pub(crate) mod clock;
-mod domains;
 mod effects;
-mod events;
 mod handle;
-mod inbound;
-mod news;
 mod operator;
-mod outbound;
 #[cfg(test)]
 mod oversized;
-mod question;
+pub(crate) mod peers;
 mod queues;
 mod rebuild;
 pub(crate) mod records;
-mod streams;
 #[cfg(test)]
 mod tests;
-mod told;
 mod tunnels;
-mod view;
-pub(crate) mod wire;
-mod workload;
+pub(crate) mod workload;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,14 +41,14 @@ use crate::limits;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 use clock::Clock;
-use outbound::Outbound;
-use told::Told;
+use operator::told::Told;
+use workload::outbound::Outbound;
 use world::World;
 
-pub(crate) use domains::Domains;
 pub(crate) use handle::Gone;
+pub(crate) use operator::domains::Domains;
 pub(crate) use operator::{About, OperatorService, entry};
-pub(crate) use streams::Streams;
+pub(crate) use peers::streams::Streams;
 pub(crate) use tunnels::LeaseTunnels;
 
 /// What a daemon is made of.

@@ -1,7 +1,7 @@
 //! How much waits in the driver, for the metrics.
 
 use super::Driver;
-use super::outbound::Outbound;
+use super::workload::outbound::Outbound;
 use crate::kubernetes::LeaseHandle;
 use crate::telemetry::Queue;
 

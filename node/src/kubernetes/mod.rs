@@ -31,7 +31,7 @@ use tokio::task::AbortHandle;
 
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
-use crate::driver::allowance::Allowance;
+use crate::driver::workload::allowance::Allowance;
 use crate::limits;
 
 /// A Kubernetes cluster, real or simulated.

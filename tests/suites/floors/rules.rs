@@ -107,7 +107,7 @@ pub(crate) const WRITES: &[&str] = &[
 /// Where that is right, each with its reason.
 pub(crate) const WRITERS: &[(&str, &str)] = &[
     ("node/src/store/file.rs", "the one way"),
-    ("node/src/driver/events.rs", "a log that grows: a line that is cut off is left out"),
+    ("node/src/driver/operator/events.rs", "a log that grows: a line that is cut off is left out"),
     ("node/src/doctor/machine.rs", "a probe, which is removed at once"),
 ];
 

@@ -2,6 +2,7 @@
 //! it has, watches, what its refusals mean; and the listener on which API servers call the daemon.
 
 pub(crate) mod account;
+pub(crate) mod api_servers;
 pub(crate) mod callers;
 pub(crate) mod cluster;
 pub(crate) mod events;

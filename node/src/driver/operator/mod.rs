@@ -1,8 +1,14 @@
 //! The operator's service: requests of the admin API as commands to the agent, as looks at it,
 //! or as words to network and cluster.
 
+mod attention;
+pub(in crate::driver) mod domains;
+pub(in crate::driver) mod events;
 mod federations;
+pub(in crate::driver) mod news;
 mod status;
+pub(in crate::driver) mod told;
+pub(in crate::driver) mod view;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +25,7 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::{Notify, watch};
 
-use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
+use super::{Driver, Gone, Handle, records};
 use crate::admin::{
     Answer, Attention, Class, Event, EventKind, Offload, OnSale, OperatorApi, Peer, Pong, Problem,
     Provider, Request, Share, Tunnels,
@@ -30,6 +36,8 @@ use crate::doctor::{Finding, gateway, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::Ruling;
+use domains::Domains;
+use events::Events;
 
 /// What a daemon knows of itself.
 #[derive(Clone)]

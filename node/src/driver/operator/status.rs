@@ -1,9 +1,10 @@
 //! How the daemon is, and what of it needs the owner's attention.
 
 use super::OperatorService;
+use super::attention;
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
 use crate::admin::{Answer, Attention, AttentionKind as Kind, Problem, Status};
-use crate::driver::{Driver, attention};
+use crate::driver::Driver;
 use crate::resources::{ABSENT, INSTALL};
 
 impl OperatorService {

@@ -1,5 +1,8 @@
 //! Workload frames and their bodies, from the streams of a lease to the agent.
 
+pub(crate) mod allowance;
+pub(in crate::driver) mod outbound;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,11 +17,11 @@ use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::{Digest, PublicKey};
 use mercato_protocol::workload::{Message, Open};
 
-use super::allowance::{Allowance, Turn};
-use super::outbound::{WORKLOAD, is_ack, to_guest, to_home};
 use super::{Driver, Handle};
 use crate::limits;
 use crate::telemetry::Way;
+use allowance::{Allowance, Turn};
+use outbound::{WORKLOAD, is_ack, to_guest, to_home};
 
 /// The peer's direction of a lease, until it ends or breaks the rules.
 pub(super) async fn receive_all(
@@ -154,7 +157,7 @@ mod tests {
     use serde_json::json;
     use tokio::sync::mpsc;
 
-    use super::super::outbound::{Outbound, framed};
+    use super::outbound::{Outbound, framed};
     use super::*;
 
     const STATEMENT: usize = 60_000;

@@ -11,13 +11,16 @@ use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::Money;
 use mercato_protocol::time::Now;
 
-use super::Driver;
 use crate::admin::{Asked, Change, Deal, Found, Peer};
+use crate::driver::Driver;
 use crate::kubernetes::LeaseHandle;
 use crate::present::text::plain_reason;
 
 /// Everybody who is known, connected or not.
-pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> Vec<Peer> {
+pub(in crate::driver) fn peers(
+    driver: &Driver,
+    links: &BTreeMap<PublicKey, PeerInfo>,
+) -> Vec<Peer> {
     let agent = driver.agent();
     let offers = agent.broker().providers(driver.now());
     let offers: BTreeMap<_, _> = offers.map(|(id, key, name)| (key, (id, name))).collect();
@@ -60,13 +63,13 @@ fn found(source: Source) -> Found {
 }
 
 /// Orders, requests and contracts, on both sides.
-pub(super) fn deals(driver: &Driver) -> Vec<Deal> {
+pub(in crate::driver) fn deals(driver: &Driver) -> Vec<Deal> {
     let names = names(driver);
     let deals = driver.agent().broker().deals();
     deals.map(|deal| view(driver, &names, deal)).collect()
 }
 
-pub(super) fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
+pub(in crate::driver) fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
     let agent = driver.agent();
     let offers = agent.broker().providers(driver.now());
     let offers = offers.map(|(provider, _, name)| (provider, name.to_owned()));

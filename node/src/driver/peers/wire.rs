@@ -21,11 +21,12 @@ use mercato_protocol::negotiation;
 use mercato_protocol::request::Request;
 use tokio::sync::mpsc;
 
-use super::clock;
-use super::inbound::{Inbound, Limits};
-use super::question::{Question, hang_up};
-use super::tunnels::LeaseTunnels;
-use super::{Driver, Handle, streams, workload};
+use super::streams;
+use crate::driver::clock;
+use crate::driver::peers::inbound::{Inbound, Limits};
+use crate::driver::peers::question::{Question, hang_up};
+use crate::driver::tunnels::LeaseTunnels;
+use crate::driver::{Driver, Handle, workload};
 use crate::limits;
 use crate::telemetry::{Queue, Way};
 
@@ -135,7 +136,7 @@ async fn greet(handle: Handle, peer: PublicKey, session: Session, dialled: bool)
 }
 
 /// Says hello again to a peer that is connected.
-pub(super) async fn introduce(handle: Handle, peer: PublicKey) {
+pub(in crate::driver) async fn introduce(handle: Handle, peer: PublicKey) {
     if let Some((_, certificates)) = hello(&handle, peer).await {
         handle.tell(Input::Federation(FederationInput::Papers { peer, certificates })).await;
     }
@@ -309,7 +310,7 @@ async fn on_word(
 }
 
 /// Asks a registrar to let us in.
-pub(super) fn join(
+pub(in crate::driver) fn join(
     handle: Handle,
     federation: FederationId,
     registrar: PublicKey,
@@ -367,7 +368,7 @@ async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, respond
 /// Says something in a negotiation until the peer has taken it, or the session with it is over:
 /// then the agent says it in the next one. A peer that takes nothing, though it is there,
 /// is given up on after a while: what wants an answer the broker says again.
-pub(super) fn say(
+pub(in crate::driver) fn say(
     handle: Handle,
     peer: PublicKey,
     session: Option<Session>,

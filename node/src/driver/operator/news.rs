@@ -12,7 +12,7 @@ use crate::admin::{Event, EventFederation, EventKind as Kind, EventPeer};
 use crate::present::text::{called, name, plain_reason};
 
 /// What others call themselves, as far as that is known.
-pub(super) trait Names {
+pub(in crate::driver) trait Names {
     /// The name of one cluster, if it is known.
     fn name_of(&self, cluster: &ClusterId) -> Option<String>;
 }
@@ -26,7 +26,7 @@ impl Names for Agent {
 }
 
 /// A notice as an event; none: it is nothing that people want to hear of.
-pub(super) fn event(notice: &Notice, names: &impl Names) -> Option<Event> {
+pub(in crate::driver) fn event(notice: &Notice, names: &impl Names) -> Option<Event> {
     let about = |kind, cluster: &ClusterId, says: &dyn Fn(&str) -> String| {
         let name = names.name_of(cluster);
         let text = says(&called(name.as_deref(), cluster));

@@ -14,14 +14,14 @@ use crate::limits;
 
 /// Of all peers that say something, also for a while after they have gone: to connect anew wins
 /// nothing.
-pub(super) struct Inbound {
+pub(in crate::driver) struct Inbound {
     peers: Bounded<PublicKey, Arc<Limits>>,
     strangers: Arc<Permits>,
     known: Arc<Permits>,
 }
 
 /// What one peer may say at a time.
-pub(super) struct Limits {
+pub(in crate::driver) struct Limits {
     bytes: Bucket,
     /// One gossip frame of its is dealt with at a time.
     frames: Semaphore,
@@ -46,7 +46,7 @@ impl Permits {
 }
 
 impl Inbound {
-    pub(super) fn new() -> Self {
+    pub(in crate::driver) fn new() -> Self {
         Self {
             peers: Bounded::new(limits::SPEAKERS),
             strangers: Permits::new(limits::STRANGERS_OPENERS),
@@ -55,7 +55,7 @@ impl Inbound {
     }
 
     /// What this peer, which is worth so much, may say.
-    pub(super) fn of(&mut self, peer: PublicKey, rank: Rank) -> Arc<Limits> {
+    pub(in crate::driver) fn of(&mut self, peer: PublicKey, rank: Rank) -> Arc<Limits> {
         let is_known = rank > Rank::Stranger;
         if let Some(limits) = self.peers.get(&peer).filter(|limits| limits.is_known == is_known) {
             return Arc::clone(limits);
@@ -90,7 +90,10 @@ impl Limits {
 
     /// Waits until a gossip frame of this size may be dealt with; holds what keeps the peer's next
     /// waiting, in the order in which they came.
-    pub(super) async fn gossip(&self, bytes: usize) -> Result<SemaphorePermit<'_>, TooMuch> {
+    pub(in crate::driver) async fn gossip(
+        &self,
+        bytes: usize,
+    ) -> Result<SemaphorePermit<'_>, TooMuch> {
         // It is never closed.
         let frame = self.frames.acquire().await.map_err(|_| TooMuch)?;
         let wait = self.bytes.take(Instant::now(), bytes as u64, limits::DEBT)?;
@@ -101,7 +104,7 @@ impl Limits {
     }
 
     /// Waits until a request may be dealt with.
-    pub(super) async fn request(&self) -> Result<(), TooMuch> {
+    pub(in crate::driver) async fn request(&self) -> Result<(), TooMuch> {
         let wait = self.requests.take(Instant::now(), 1, limits::DEBT)?;
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
@@ -111,13 +114,15 @@ impl Limits {
 
     /// Waits until signatures may be checked: first for the peer's own turn, then for that of all
     /// who are alike.
-    pub(super) async fn open(&self) -> Option<(SemaphorePermit<'_>, SemaphorePermit<'_>)> {
+    pub(in crate::driver) async fn open(
+        &self,
+    ) -> Option<(SemaphorePermit<'_>, SemaphorePermit<'_>)> {
         let own = self.words.acquire().await.ok()?;
         Some((own, self.permits.open.acquire().await.ok()?))
     }
 
     /// Whether what came before its peer's hello may wait.
-    pub(super) fn early(&self) -> Option<SemaphorePermit<'_>> {
+    pub(in crate::driver) fn early(&self) -> Option<SemaphorePermit<'_>> {
         self.permits.early.try_acquire().ok()
     }
 }

@@ -7,21 +7,21 @@ use mercato_net::{Held, TunnelResponder};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 
-use super::Handle;
-use super::inbound::Limits;
-use super::tunnels::LeaseTunnels;
+use crate::driver::Handle;
+use crate::driver::peers::inbound::Limits;
+use crate::driver::tunnels::LeaseTunnels;
 
 /// A question, and the way to its answer.
-pub(super) struct Question {
-    pub(super) peer: PublicKey,
-    pub(super) ask: Ask,
-    pub(super) responder: TunnelResponder,
-    pub(super) held: Held,
+pub(in crate::driver) struct Question {
+    pub(in crate::driver) peer: PublicKey,
+    pub(in crate::driver) ask: Ask,
+    pub(in crate::driver) responder: TunnelResponder,
+    pub(in crate::driver) held: Held,
 }
 
 impl Question {
     /// As fast as its peer may ask, and as long as it is connected.
-    pub(super) async fn pass_on(
+    pub(in crate::driver) async fn pass_on(
         self,
         handle: Handle,
         limits: Arc<Limits>,
@@ -46,7 +46,7 @@ impl Question {
 }
 
 /// A peer that says far more than it may, and does not wait.
-pub(super) async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
+pub(in crate::driver) async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
     tracing::debug!(peer = %peer.short(), %too_much, "is hung up on");
     handle.net().disconnect(peer).await;
 }

@@ -9,14 +9,15 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
 use serde::Serialize;
 
-use super::{Driver, view};
+use super::view;
 use crate::admin::{Attention, AttentionKind as Kind, EventPeer};
+use crate::driver::Driver;
 use crate::kubernetes::LeaseHandle;
 use crate::limits;
 use crate::present::text::{called, money, name, plain_reason, span};
 
 /// All of it, the most pressing first.
-pub(super) fn all(driver: &Driver) -> Vec<Attention> {
+pub(in crate::driver) fn all(driver: &Driver) -> Vec<Attention> {
     let (now_ms, names) = (driver.now().wall_ms, view::names(driver));
     let broker = driver.agent().broker();
     let approvals = broker.deals().filter(|deal| waits_for_approval(deal)).count();

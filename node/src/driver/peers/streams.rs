@@ -16,7 +16,7 @@ use mercato_protocol::limits::TEXT_BYTES;
 use mercato_protocol::stream::{Ask, RefusedReason, Reply};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use super::Handle;
+use crate::driver::Handle;
 use crate::telemetry::{Counted, Metrics, Way};
 
 /// The way to the providers of our leases.
@@ -65,7 +65,7 @@ fn upgrades(ask: &Ask) -> bool {
 }
 
 /// Serves what a peer asks for to its end.
-pub(super) async fn serve(
+pub(in crate::driver) async fn serve(
     handle: Handle,
     peer: PublicKey,
     request: Bytes,

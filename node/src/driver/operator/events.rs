@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
-use super::clock::wall_ms;
 use crate::admin::{Event, EventKind};
+use crate::driver::clock::wall_ms;
 use crate::limits;
 use crate::store::file;
 
 const FILE: &str = "events.jsonl";
 
 /// The latest events, numbered; takes more for as long as it lives.
-pub(super) struct Events {
+pub(in crate::driver) struct Events {
     journal: Arc<Mutex<Journal>>,
     following: AbortHandle,
 }
 
 impl Events {
-    pub(super) fn follow(dir: &Path, mut told: broadcast::Receiver<Event>) -> Self {
+    pub(in crate::driver) fn follow(dir: &Path, mut told: broadcast::Receiver<Event>) -> Self {
         let journal = Arc::new(Mutex::new(Journal::open(dir.join(FILE))));
         let keep = journal.clone();
         let following = tokio::spawn(async move {
@@ -42,7 +42,7 @@ impl Events {
         Self { journal, following: following.abort_handle() }
     }
 
-    pub(super) fn after(&self, number: u64) -> Vec<Event> {
+    pub(in crate::driver) fn after(&self, number: u64) -> Vec<Event> {
         let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         journal.kept.iter().filter(|event| event.number > number).cloned().collect()
     }

@@ -11,7 +11,7 @@ use crate::limits;
 
 /// What stands, as it was told last.
 #[derive(Default)]
-pub(super) struct Told {
+pub(in crate::driver) struct Told {
     /// Who is connected, with its name.
     connected: BTreeMap<ClusterId, String>,
     /// What is offered, as it was told last.
@@ -22,7 +22,7 @@ pub(super) struct Told {
 
 impl Told {
     /// Whether a notice says something new; it is told from now on.
-    pub(super) fn is_new(&mut self, notice: &Notice) -> bool {
+    pub(in crate::driver) fn is_new(&mut self, notice: &Notice) -> bool {
         match notice {
             Notice::Connected { peer, name } => put(&mut self.connected, *peer, name),
             Notice::Disconnected(peer) => self.connected.remove(peer).is_some(),
@@ -45,7 +45,7 @@ impl Told {
     }
 
     /// The records can be written again.
-    pub(super) fn mended(&mut self) {
+    pub(in crate::driver) fn mended(&mut self) {
         self.degraded = None;
     }
 }

@@ -10,8 +10,8 @@ use mercato_protocol::federation::Root;
 use mercato_sources::{Dns, DnsError, Following, domain_name};
 use tokio::task::JoinSet;
 
-use super::{Driver, Gone, Handle, clock};
 use crate::admin::{Announced, Class, Problem};
+use crate::driver::{Driver, Gone, Handle, clock};
 
 /// What is known by DNS.
 pub(crate) struct Domains {
@@ -32,7 +32,7 @@ impl Domains {
     }
 
     /// What a domain announces; nothing is believed yet.
-    pub(super) async fn announced(&self, domain: &str) -> Result<Announced, Problem> {
+    pub(in crate::driver) async fn announced(&self, domain: &str) -> Result<Announced, Problem> {
         let dns = self.dns.as_ref().map_err(|why| {
             Problem::failed(why.clone()).todo("say which to ask: mercato run --dns ADDR:53")
         })?;

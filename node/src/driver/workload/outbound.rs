@@ -20,12 +20,12 @@ use crate::limits;
 use crate::telemetry::{Metrics, Queue, Way};
 
 /// As the metrics call them.
-pub(super) const WORKLOAD: &str = "workload";
+pub(in crate::driver) const WORKLOAD: &str = "workload";
 
 /// Our direction of a lease: a stream that is opened with the first frame, and again
 /// after it broke; and another for acknowledgements, which do not wait behind bodies. What gets
 /// lost the sessions say again.
-pub(super) struct Outbound {
+pub(in crate::driver) struct Outbound {
     peer: PublicKey,
     frames: mpsc::Sender<Frame>,
     acks: mpsc::Sender<Frame>,
@@ -36,7 +36,7 @@ pub(super) struct Outbound {
 impl Outbound {
     /// With the bodies of a lease that is in this cluster. One of which nothing is left here, and
     /// which therefore has none, is seldom spoken of: its streams end where they rest.
-    pub(super) fn start(
+    pub(in crate::driver) fn start(
         net: Net,
         metrics: Metrics,
         bodies: Option<Bodies>,
@@ -58,21 +58,21 @@ impl Outbound {
     }
 
     /// Whether a stream of it has ended, as it had nothing to say.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::driver) fn has_ended(&self) -> bool {
         self.frames.is_closed() || self.acks.is_closed()
     }
 
     /// How many frames wait to be sent.
-    pub(super) fn backlog(&self) -> usize {
+    pub(in crate::driver) fn backlog(&self) -> usize {
         [&self.frames, &self.acks].map(|queue| queue.max_capacity() - queue.capacity()).iter().sum()
     }
 
-    pub(super) fn peer(&self) -> PublicKey {
+    pub(in crate::driver) fn peer(&self) -> PublicKey {
         self.peer
     }
 
     /// Queues a frame; one too many is lost.
-    pub(super) fn send(&self, frame: Frame) {
+    pub(in crate::driver) fn send(&self, frame: Frame) {
         let queue = if is_ack(&frame) { &self.acks } else { &self.frames };
         if queue.try_send(frame).is_err() {
             self.metrics.dropped(Queue::Frames);
@@ -84,7 +84,10 @@ impl Outbound {
 #[cfg(test)]
 impl Outbound {
     /// One that sends nothing: what is queued can be read.
-    pub(super) fn queued(frames: mpsc::Sender<Frame>, acks: mpsc::Sender<Frame>) -> Self {
+    pub(in crate::driver) fn queued(
+        frames: mpsc::Sender<Frame>,
+        acks: mpsc::Sender<Frame>,
+    ) -> Self {
         let sending = [(); 2].map(|()| tokio::spawn(async {}).abort_handle());
         Self { peer: PublicKey([1; 32]), frames, acks, metrics: Metrics::new(), sending }
     }
@@ -141,7 +144,7 @@ impl Sender {
 
 /// The message, followed by the bodies that its statements name, as far as they are here
 /// and fit.
-pub(super) fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
+pub(in crate::driver) fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
     let named: Vec<_> = match &frame {
         Frame::ToGuest(frame) => frame.statements.iter().filter_map(to_guest).collect(),
         Frame::ToHome(frame) => frame.statements.iter().filter_map(to_home).collect(),
@@ -172,7 +175,7 @@ pub(super) fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame
 }
 
 /// The body that a statement names, and what it is of.
-pub(super) fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
+pub(in crate::driver) fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
     match statement {
         ToGuest::Put { digest, item, .. } => Some((*digest, item.clone())),
         ToGuest::Delete { .. }
@@ -184,7 +187,7 @@ pub(super) fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
     }
 }
 
-pub(super) fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
+pub(in crate::driver) fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
     match statement {
         ToHome::Status { report, pod } => Some((report.status?, Item::Pod(pod.clone()))),
         ToHome::Have { .. }
@@ -197,7 +200,7 @@ pub(super) fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
 }
 
 /// Whether it only says what has arrived: its order does not matter.
-pub(super) fn is_ack(frame: &Frame) -> bool {
+pub(in crate::driver) fn is_ack(frame: &Frame) -> bool {
     match frame {
         Frame::ToGuest(frame) => !frame.answer && frame.statements.is_empty(),
         Frame::ToHome(frame) => !frame.answer && frame.statements.is_empty(),
