@@ -33,7 +33,10 @@ pub(crate) async fn members_call_each_other(home: &Cluster) -> Result<()> {
     let after = rolled_out(&user).await.context("replaced")?;
     each_by_name(&user, "2").await.context("replaced")?;
     println!("members ran on {before:?}, and then on {after:?}");
-    user.kubectl(&["delete", "statefulset,service", PEERS, "--timeout=60s"]).await.map(drop)
+    user.kubectl(&["delete", "statefulset,service", PEERS, "--timeout=60s"]).await?;
+    // Their owner is gone before they are.
+    let gone = ["wait", "pod", "--selector=app=peers", "--for=delete", "--timeout=60s"];
+    user.kubectl(&gone).await.map(drop)
 }
 
 /// Ten Services of one pod each, every other at home, are called by name from both clusters: each
@@ -46,7 +49,9 @@ pub(crate) async fn services_have_names(home: &Cluster, callers: [&str; 2]) -> R
         let node = if n % 2 == 0 { "rome-1" } else { NODE };
         user.on(node).start(name, SERVES, &[&format!("--labels=app={name}")]).await?;
     }
-    user.kubectl(&["wait", "pod", "--all", "--for=condition=Ready", "--timeout=120s"]).await?;
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let ready = ["wait", "pod", "--for=condition=Ready", "--timeout=120s"];
+    user.kubectl(&[&ready[..], &all].concat()).await?;
     for caller in callers {
         for (n, name) in names.iter().enumerate() {
             // In turn as they are written in manifests.
@@ -58,7 +63,6 @@ pub(crate) async fn services_have_names(home: &Cluster, callers: [&str; 2]) -> R
             answers(&user, caller, &format!("{host} 80"), name).await?;
         }
     }
-    let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let delete = ["delete", "pod,service", "--grace-period=1", "--timeout=60s"];
     user.kubectl(&[&delete[..], &all].concat()).await.map(drop)
 }
