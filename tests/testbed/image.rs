@@ -27,9 +27,15 @@ pub const PAUSE: &str = "mercato.test/pause:1";
 pub const MERCATO: &str = "mercato.test/mercato:1";
 
 const BUSYBOX: &str = "/bin/busybox";
-/// Each with its Debian package.
-const NETWORK_PROGRAMS: [(&str, &str); 3] =
-    [("curl", "curl"), ("nc", "netcat-openbsd"), ("dig", "bind9-dnsutils")];
+/// Each with where it is in the image, and its Debian package. The shell is there since busybox's calls
+/// its own `nc`, whatever else there is.
+const NETWORK_PROGRAMS: [(&str, &str, &str); 5] = [
+    ("curl", "bin/curl", "curl"),
+    ("nc", "bin/nc", "netcat-openbsd"),
+    ("dig", "usr/bin/dig", "bind9-dnsutils"),
+    ("dash", "bin/sh", "dash"),
+    ("getent", "usr/bin/getent", "libc-bin"),
+];
 const E2E: &str = "registry.k8s.io/e2e-test-images";
 
 /// One image: its names, its layers (by index), and how it starts.
@@ -114,17 +120,17 @@ pub fn of_program(program: &Path) -> Result<PathBuf> {
     Ok(whole)
 }
 
-/// Makes an archive of agnhost with what specs of the network call: Debian's `curl`, `nc` and `dig`,
+/// Makes an archive of agnhost with what specs of the network call: Debian's `curl`, `nc`, `dig`, `getent` and shell,
 /// with the libraries that they are linked with; where it is.
 ///
 /// # Errors
 /// When one of them is missing (packages curl, netcat-openbsd and bind9-dnsutils), or the disk is full.
 pub fn with_network_programs(toolchain: &Toolchain) -> Result<PathBuf> {
     let mut files = BTreeMap::new();
-    for (program, package) in NETWORK_PROGRAMS {
+    for (program, there, package) in NETWORK_PROGRAMS {
         let path = Path::new("/usr/bin").join(program);
         let missing = || format!("{} (of Debian's package {package})", path.display());
-        files.insert(format!("usr/bin/{program}"), fs::read(&path).with_context(missing)?);
+        files.insert(there.to_owned(), fs::read(&path).with_context(missing)?);
         for library in libraries(&path.to_string_lossy())? {
             let bytes = fs::read(&library).with_context(|| format!("read {library}"))?;
             files.insert(library.trim_start_matches('/').to_owned(), bytes);
@@ -133,7 +139,8 @@ pub fn with_network_programs(toolchain: &Toolchain) -> Result<PathBuf> {
     let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
     let busybox = fs::read(BUSYBOX)?;
     let layers = [base(&busybox)?, agnhost(toolchain)?, layer(&files, &[], &[])?];
-    let image = Image { layers: &[0, 1, 2], ..agnhost_image() };
+    let mut image = Image { layers: &[0, 1, 2], ..agnhost_image() };
+    image.names.push(format!("{E2E}/jessie-dnsutils:1.7"));
     let (whole, partial) =
         (toolchain.dir().join("network.tar"), toolchain.dir().join("network.partial"));
     write_archive(File::create(&partial)?, &layers, &[image])?;

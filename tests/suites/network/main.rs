@@ -67,5 +67,5 @@ async fn buy_all(stage: &Stage) -> Result<()> {
     Nodes::install(away, &program, &[1, 2]).await?;
     let home = Daemon::prepared(home, &program, HOME).await?;
     let away = Daemon::prepared(away, &program, AWAY).await?;
-    home.leases_from(&away, 100).await
+    home.leases_from(&away, 50).await
 }
