@@ -15,7 +15,7 @@ use mercato_protocol::envelope::{Signed, Signers, Trust};
 use mercato_protocol::gossip;
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
 use mercato_protocol::request::Request;
@@ -142,7 +142,10 @@ pub(in crate::driver) async fn introduce(handle: Handle, peer: PublicKey) {
     }
 }
 
-async fn hello(handle: &Handle, peer: PublicKey) -> Option<(Owner, Vec<Signed<Certificate>>)> {
+async fn hello(
+    handle: &Handle,
+    peer: PublicKey,
+) -> Option<(ClusterIdentity, Vec<Signed<Certificate>>)> {
     let answer = ask(handle, peer, &Request::Hello(handle.hello().await)).await?;
     owner(handle, peer, &answer)
 }
@@ -180,7 +183,7 @@ fn owner(
     handle: &Handle,
     peer: PublicKey,
     hello: &[u8],
-) -> Option<(Owner, Vec<Signed<Certificate>>)> {
+) -> Option<(ClusterIdentity, Vec<Signed<Certificate>>)> {
     let hello = Hello::from_bytes(hello).ok()?;
     let owner = hello.owner(clock::wall()).ok()?;
     let good = owner.key == peer && hello.federation == handle.federation();
@@ -221,7 +224,7 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limit
 
 /// Who a peer is, once it has said hello. What comes before the hello waits a moment; more of it
 /// is dropped.
-async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option<Owner> {
+async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option<ClusterIdentity> {
     let known = move |driver: &Driver| driver.agent().connected().get(&peer).cloned();
     if let Some(owner) = handle.look(known).await.ok()? {
         return Some(owner);
@@ -284,7 +287,7 @@ async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Res
 /// changed its key says again what it had signed with the one before.
 async fn on_word(
     handle: &Handle,
-    speaker: Owner,
+    speaker: ClusterIdentity,
     signed: Signed<negotiation::Message>,
     responder: Responder,
     limits: &Limits,
