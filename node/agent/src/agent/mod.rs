@@ -13,7 +13,7 @@ use mercato_discovery::Directory;
 use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinRefusal, JoinReply};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::{Deadline, Now};
@@ -242,8 +242,10 @@ impl Agent {
     fn on_federation(&mut self, now: Now, input: FederationInput, out: &mut Vec<Effect>) {
         if let FederationInput::Ask(to, Ask::Admit { peer, request }) = &input {
             // With a key that it has replaced nobody gets another certificate.
-            let owner = Owner::of(&request.identities, now).ok().filter(|it| it.key == *peer);
-            let is_proven = |it: Owner| self.meet(now, it.cluster_id(), Keys::of(&it), out);
+            let owner =
+                ClusterIdentity::of(&request.identities, now).ok().filter(|it| it.key == *peer);
+            let is_proven =
+                |it: ClusterIdentity| self.meet(now, it.cluster_id(), Keys::of(&it), out);
             if !owner.is_some_and(is_proven) {
                 let refused = Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Identity)));
                 return out.push(Effect::Federation(*to, Box::new(refused)));
@@ -257,7 +259,13 @@ impl Agent {
         connections.keep_connected(now, cluster, broker, leases, peers, out);
     }
 
-    fn on_connected(&mut self, now: Now, peer: Owner, dialled: bool, out: &mut Vec<Effect>) {
+    fn on_connected(
+        &mut self,
+        now: Now,
+        peer: ClusterIdentity,
+        dialled: bool,
+        out: &mut Vec<Effect>,
+    ) {
         let (key, cluster, name) = (peer.key, peer.cluster_id(), peer.name.clone());
         if !self.meet(now, cluster, Keys::of(&peer), out) {
             if self.peers.is_first_outdated(cluster) {
