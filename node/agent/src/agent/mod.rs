@@ -242,11 +242,10 @@ impl Agent {
     fn on_federation(&mut self, now: Now, input: FederationInput, out: &mut Vec<Effect>) {
         if let FederationInput::Ask(to, Ask::Admit { peer, request }) = &input {
             // With a key that it has replaced nobody gets another certificate.
-            let owner =
-                ClusterIdentity::of(&request.identities, now).ok().filter(|it| it.key == *peer);
-            let is_proven =
-                |it: ClusterIdentity| self.meet(now, it.cluster_id(), Keys::of(&it), out);
-            if !owner.is_some_and(is_proven) {
+            let is_proven = ClusterIdentity::of(&request.identities, now).is_ok_and(|it| {
+                it.key == *peer && self.meet(now, it.cluster_id(), Keys::of(&it), out)
+            });
+            if !is_proven {
                 let refused = Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Identity)));
                 return out.push(Effect::Federation(*to, Box::new(refused)));
             }
@@ -272,8 +271,7 @@ impl Agent {
                 out.push(Effect::Notice(Notice::Outdated(cluster)));
             }
             out.push(Effect::HangUp(key));
-            let replaced = mercato_discovery::Input::Replaced(key);
-            return self.connections.handle(now, replaced, out);
+            return self.connections.handle(now, mercato_discovery::Input::Replaced(key), out);
         }
         if self.gossip.is_banned(now, &key) {
             out.extend(self.leases.refusal(key, Some(cluster), self.context()));
@@ -295,8 +293,7 @@ impl Agent {
 
     fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
         let Some(owner) = self.peers.disconnect(&peer) else { return };
-        let disconnected = mercato_discovery::Input::Disconnected(peer);
-        self.connections.handle(now, disconnected, out);
+        self.connections.handle(now, mercato_discovery::Input::Disconnected(peer), out);
         self.leave_gossip(now, peer, out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
         self.with_leases(now, out, |leases, turn| leases.link(owner.cluster_id(), false, turn));
