@@ -6,7 +6,7 @@ use crate::certificate::Certificate;
 use crate::codec::{CodecError, Message, at_most, wire_map};
 use crate::envelope::{EnvelopeError, Signed};
 use crate::id::FederationId;
-use crate::identity::{Identity, Owner};
+use crate::identity::{ClusterIdentity, Identity};
 use crate::limits;
 use crate::time::Now;
 
@@ -34,7 +34,7 @@ pub struct Hello {
 
 impl Hello {
     /// Whom the speaker's last key stands for.
-    pub fn owner(&self, now: Now) -> Result<Owner, EnvelopeError> {
+    pub fn owner(&self, now: Now) -> Result<ClusterIdentity, EnvelopeError> {
         let first = self.identity.open_identity(now)?;
         self.rotations.iter().try_fold(first, |owner, next| owner.follow(next, now))
     }

@@ -38,7 +38,7 @@ pub struct Replaced {
 
 /// A cluster and the key that speaks for it, from an identity document that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct ClusterIdentity {
     cluster: ClusterId,
     /// The key that speaks for the cluster.
     pub key: PublicKey,
@@ -48,7 +48,7 @@ pub struct Owner {
     replaced: Vec<Replaced>,
 }
 
-impl Owner {
+impl ClusterIdentity {
     /// The cluster that has this identity.
     pub fn cluster_id(&self) -> ClusterId {
         self.cluster
@@ -125,14 +125,14 @@ impl Signed<Identity> {
     }
 
     /// Whom a first identity document makes the key stand for.
-    pub fn open_identity(&self, now: Now) -> Result<Owner, EnvelopeError> {
+    pub fn open_identity(&self, now: Now) -> Result<ClusterIdentity, EnvelopeError> {
         let trust = Trust { federation: FederationId::NONE, signers: Signers::Anyone };
         let document = self.open(trust, now)?.into_value();
         if document.previous.is_some() {
             return Err(EnvelopeError::NotFirst);
         }
         let Identity { key, name, .. } = document;
-        Ok(Owner { cluster: self.cluster_id(), key, name, replaced: Vec::new() })
+        Ok(ClusterIdentity { cluster: self.cluster_id(), key, name, replaced: Vec::new() })
     }
 
     /// What a later document of a chain that was checked ended: the key that signed it.

@@ -5,6 +5,7 @@
 //! end-to-end suite asks for, so that nothing is ever pulled. The daemon's own program has an
 //! archive of its own, for the suites that ask for it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,15 @@ pub const MERCATO: &str = "mercato.test/mercato:1";
 pub const KUBECTL: &str = "mercato.test/kubectl:1";
 
 const BUSYBOX: &str = "/bin/busybox";
+/// Each with where it is in the image, and its Debian package. The shell is there since busybox's calls
+/// its own `nc`, whatever else there is.
+const NETWORK_PROGRAMS: [(&str, &str, &str); 5] = [
+    ("curl", "bin/curl", "curl"),
+    ("nc", "bin/nc", "netcat-openbsd"),
+    ("dig", "usr/bin/dig", "bind9-dnsutils"),
+    ("dash", "bin/sh", "dash"),
+    ("getent", "usr/bin/getent", "libc-bin"),
+];
 const E2E: &str = "registry.k8s.io/e2e-test-images";
 
 /// One image: its names, its layers (by index), and how it starts.
@@ -147,6 +157,34 @@ pub fn of_kubectl(program: &Path) -> Result<PathBuf> {
     Ok(whole)
 }
 
+/// Makes an archive of agnhost with what specs of the network call: programs of Debian, with the libraries
+/// that they are linked with; where it is.
+///
+/// # Errors
+/// When one of them is missing (packages curl, netcat-openbsd and bind9-dnsutils), or the disk is full.
+pub fn with_network_programs(toolchain: &Toolchain) -> Result<PathBuf> {
+    let mut files = BTreeMap::new();
+    for (program, there, package) in NETWORK_PROGRAMS {
+        let path = Path::new("/usr/bin").join(program);
+        let missing = || format!("{} (of Debian's package {package})", path.display());
+        files.insert(there.to_owned(), fs::read(&path).with_context(missing)?);
+        for library in libraries(&path.to_string_lossy())? {
+            let bytes = fs::read(&library).with_context(|| format!("read {library}"))?;
+            files.insert(library.trim_start_matches('/').to_owned(), bytes);
+        }
+    }
+    let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    let busybox = fs::read(BUSYBOX)?;
+    let layers = [base(&busybox)?, agnhost(toolchain)?, layer(&files, &[], &[])?];
+    let mut image = Image { layers: &[0, 1, 2], ..agnhost_image() };
+    image.names.push(format!("{E2E}/jessie-dnsutils:1.7"));
+    let (whole, partial) =
+        (toolchain.dir().join("network.tar"), toolchain.dir().join("network.partial"));
+    write_archive(File::create(&partial)?, &layers, &[image])?;
+    fs::rename(&partial, &whole)?;
+    Ok(whole)
+}
+
 /// The paths of what a program is linked with, the loader among them.
 fn libraries(program: &str) -> Result<Vec<String>> {
     let linked = run("ldd", &[program])?;
@@ -172,11 +210,7 @@ fn images() -> [Image; 6] {
             layers: &[0],
             config: json!({"Cmd": ["sh"]}),
         },
-        Image {
-            names: vec![ours("agnhost"), e2e("agnhost:2.59"), e2e("agnhost:2.55")],
-            layers: &[0, 2],
-            config: json!({"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
-        },
+        agnhost_image(),
         Image {
             names: vec![courier::IMAGE.into()],
             layers: &[0, 3],
@@ -193,6 +227,15 @@ fn images() -> [Image; 6] {
             config: json!({"Entrypoint": ["sh", "-c", "id -u; sleep 3600"], "User": "1234"}),
         },
     ]
+}
+
+fn agnhost_image() -> Image {
+    let e2e = |name: &str| format!("{E2E}/{name}");
+    Image {
+        names: vec![format!("{REGISTRY}/agnhost:1"), e2e("agnhost:2.59"), e2e("agnhost:2.55")],
+        layers: &[0, 2],
+        config: json!({"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
+    }
 }
 
 fn base(busybox: &[u8]) -> Result<Vec<u8>> {

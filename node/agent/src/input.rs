@@ -10,7 +10,7 @@ use mercato_offload::{guest, home};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::JoinReply;
 use mercato_protocol::negotiation;
 
@@ -36,7 +36,7 @@ pub enum Input {
     /// connection has replaced it: what was under way may be lost.
     Connected {
         /// Who, by the hello's identity document, whose key the connection proved.
-        peer: Owner,
+        peer: ClusterIdentity,
         /// Whether this cluster opened the connection.
         dialled: bool,
     },

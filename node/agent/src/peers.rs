@@ -8,7 +8,7 @@ use mercato_protocol::ad::Ad;
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::identity::{Owner, Replaced};
+use mercato_protocol::identity::{ClusterIdentity, Replaced};
 
 use crate::effect::Effect;
 use crate::limits;
@@ -22,7 +22,7 @@ pub(crate) struct Peers {
     kept: BTreeSet<ClusterId>,
     /// Those for whom somebody came with an earlier key.
     outdated: BTreeSet<ClusterId>,
-    connected: BTreeMap<PublicKey, Owner>,
+    connected: BTreeMap<PublicKey, ClusterIdentity>,
     standings: BTreeMap<ClusterId, Standing>,
     /// Who is known to offer something.
     offering: BTreeSet<ClusterId>,
@@ -55,7 +55,7 @@ pub(crate) enum Claim {
 
 impl Keys {
     /// Those that an owner's documents prove.
-    pub(crate) fn of(owner: &Owner) -> Self {
+    pub(crate) fn of(owner: &ClusterIdentity) -> Self {
         Self { latest: owner.key, replaced: owner.replaced().to_vec() }
     }
 
@@ -197,11 +197,11 @@ impl Peers {
         }
     }
 
-    pub(crate) fn connect(&mut self, peer: Owner) {
+    pub(crate) fn connect(&mut self, peer: ClusterIdentity) {
         self.connected.insert(peer.key, peer);
     }
 
-    pub(crate) fn disconnect(&mut self, key: &PublicKey) -> Option<Owner> {
+    pub(crate) fn disconnect(&mut self, key: &PublicKey) -> Option<ClusterIdentity> {
         self.connected.remove(key)
     }
 
@@ -226,7 +226,7 @@ impl Peers {
         those.map(|(cluster, _)| *cluster).collect()
     }
 
-    pub(crate) fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
+    pub(crate) fn connected(&self) -> &BTreeMap<PublicKey, ClusterIdentity> {
         &self.connected
     }
 

@@ -64,7 +64,7 @@ impl Identity {
         let document = Signed::from_bytes(document);
         let rotations = rotations(dir)?;
         let documents: Vec<_> = [&document].into_iter().chain(&rotations).cloned().collect();
-        let owner = identity::Owner::of(&documents, clock::wall()).context(DOCUMENT)?;
+        let owner = identity::ClusterIdentity::of(&documents, clock::wall()).context(DOCUMENT)?;
         let written = fs::read_to_string(dir.join(STAMP)).ok();
         let copied =
             written.as_ref().is_some_and(|written| stamp(&path).ok().as_ref() != Some(written));
@@ -89,7 +89,7 @@ impl Identity {
         let now = clock::wall();
         let documents: Vec<_> =
             [&self.document].into_iter().chain(&self.rotations).cloned().collect();
-        let owner = identity::Owner::of(&documents, now)?;
+        let owner = identity::ClusterIdentity::of(&documents, now)?;
         let seed: Zeroizing<[u8; 32]> = Zeroizing::new(rand::random());
         let key = KeyPair::from_seed(&seed).public();
         let mut rotations = self.rotations.clone();

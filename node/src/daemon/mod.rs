@@ -145,7 +145,7 @@ impl Daemon {
         if let (Some(before), Some(cluster)) = (before, &kubernetes) {
             tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.keep());
         }
-        tasks.spawn(driver::peers::wire::listen(driver.clone(), events, tunnels));
+        tasks.spawn(driver::peers::inbound::listen(driver.clone(), events, tunnels));
         seek(&driver, peers, &data_dir, &mut tasks).await;
         if let Some(cluster) = &kubernetes {
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));

@@ -16,7 +16,7 @@ use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::watch;
 
 use super::operator::news;
-use super::peers::wire;
+use super::peers::inbound;
 use super::tunnels::LeaseTunnels;
 use super::workload::outbound::Outbound;
 use super::{Driver, Streams};
@@ -49,7 +49,7 @@ impl Driver {
             Effect::Gossip { peer, message } => self.spread(peer, &message),
             Effect::Negotiation { peer, message, once } => {
                 let session = self.sessions.get(&peer).copied();
-                wire::say(self.handle.clone(), peer, session, message, once);
+                inbound::say(self.handle.clone(), peer, session, message, once);
             }
             Effect::Workload { peer, contract, frame } => self.send(peer, contract, frame),
             Effect::Lease(desire) => self.reconcile_lease(*desire),
@@ -84,11 +84,11 @@ impl Driver {
                 }
             }
             Effect::Join { federation, registrar, addresses, request } => {
-                wire::join(self.handle.clone(), federation, registrar, addresses, *request);
+                inbound::join(self.handle.clone(), federation, registrar, addresses, *request);
             }
             Effect::Introduce => {
                 for peer in self.world.connected.keys() {
-                    tokio::spawn(wire::introduce(self.handle.clone(), *peer));
+                    tokio::spawn(inbound::introduce(self.handle.clone(), *peer));
                 }
             }
             Effect::Notice(notice) => self.tell_people(&notice),

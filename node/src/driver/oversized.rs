@@ -17,7 +17,7 @@ use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::federation::Root;
 use mercato_protocol::gossip::{Message as Gossip, Publication};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId};
-use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::identity::{ClusterIdentity, Identity};
 use mercato_protocol::negotiation::{Body, Message as Said, Request};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
@@ -96,7 +96,7 @@ fn hears(driver: &mut Driver, from: &KeyPair, publication: Publication) {
     }
 }
 
-fn connects(driver: &mut Driver, key: &KeyPair) -> Owner {
+fn connects(driver: &mut Driver, key: &KeyPair) -> ClusterIdentity {
     let identity = Identity::found(key, "stranger", driver.now()).unwrap();
     let peer = identity.open_identity(driver.now()).unwrap();
     driver.feed(Input::Connected { peer: peer.clone(), dialled: false });

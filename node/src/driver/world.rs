@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mercato_agent::{Input, TunnelInput};
 use mercato_discovery::{Address, Report, Sighting, SightingId};
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 
 use crate::limits;
 
@@ -14,7 +14,7 @@ use crate::limits;
 pub(super) struct World {
     levels: BTreeMap<Level, Input>,
     sightings: BTreeMap<SightingId, Report>,
-    pub(super) connected: BTreeMap<PublicKey, (Owner, bool)>,
+    pub(super) connected: BTreeMap<PublicKey, (ClusterIdentity, bool)>,
     /// Where each attempt that is under way dials: the network bounds those.
     dials: BTreeMap<u64, Vec<Address>>,
     /// Where those answered that are connected, and the latest whose connection is not yet told.

@@ -8,7 +8,7 @@ use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
 use mercato_protocol::id::{FederationId, PublicKey};
-use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::identity::{ClusterIdentity, Identity};
 use mercato_protocol::join::{JoinToken, ParseTokenError};
 use mercato_protocol::limits;
 use mercato_protocol::time::Now;
@@ -128,7 +128,7 @@ fn what_is_revoked_stays_so() {
 #[test]
 fn a_key_is_followed_from_document_to_document() {
     let (first, second) = (samples::provider_identity(), samples::rotated());
-    let owner = Owner::of(&[first.clone(), second.clone()], samples::NOW).unwrap();
+    let owner = ClusterIdentity::of(&[first.clone(), second.clone()], samples::NOW).unwrap();
     assert_eq!(owner.key, samples::next_key().public());
     assert_eq!(owner.cluster_id(), first.cluster_id());
     // By a key that does not speak for the cluster.
@@ -137,7 +137,7 @@ fn a_key_is_followed_from_document_to_document() {
     let error = EnvelopeError::WrongSigner(samples::consumer().public());
     assert_eq!(founder.follow(&forged.unwrap(), samples::NOW), Err(error));
     // By the key that was replaced.
-    let again = Owner::of(&[first.clone(), second.clone(), second.clone()], samples::NOW);
+    let again = ClusterIdentity::of(&[first.clone(), second.clone(), second.clone()], samples::NOW);
     assert_eq!(again, Err(EnvelopeError::NotNext));
     let document = Identity {
         key: samples::consumer().public(),
@@ -147,10 +147,11 @@ fn a_key_is_followed_from_document_to_document() {
     };
     let late = samples::provider().sign(FederationId::NONE, &document).unwrap();
     let error = EnvelopeError::WrongSigner(samples::provider().public());
-    assert_eq!(Owner::of(&[first.clone(), second, late], samples::NOW), Err(error));
-    let other = Owner::of(&[samples::consumer_identity(), samples::rotated()], samples::NOW);
+    assert_eq!(ClusterIdentity::of(&[first.clone(), second, late], samples::NOW), Err(error));
+    let other =
+        ClusterIdentity::of(&[samples::consumer_identity(), samples::rotated()], samples::NOW);
     assert_eq!(other, Err(EnvelopeError::NotNext));
-    assert_eq!(Owner::of(&[], samples::NOW), Err(EnvelopeError::NotFirst));
+    assert_eq!(ClusterIdentity::of(&[], samples::NOW), Err(EnvelopeError::NotFirst));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use mercato_offload::placement::allocatable;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
-use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::identity::{ClusterIdentity, Identity};
 use mercato_protocol::time::Now;
 use serde_json::json;
 
@@ -41,7 +41,7 @@ pub(crate) struct Site {
     at: usize,
     pub(crate) name: String,
     pub(crate) config: Config,
-    pub(crate) owner: Owner,
+    pub(crate) owner: ClusterIdentity,
     /// The interner that all sites share.
     interner: Interner,
     /// None while the daemon is down.

@@ -6,21 +6,13 @@
 
 mod token;
 
-use std::fs::File;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use mercato_tests::cluster::{Cluster, ClusterSpec};
-use mercato_tests::conformance::{self, Column, Outcome};
+use mercato_tests::conformance::{self, Column, Group};
 use mercato_tests::daemon::{Daemon, deploy, deploy_file};
 use mercato_tests::suite::{self, Level, Stage, Test};
-
-/// Specs that belong together.
-struct Group {
-    focus: &'static str,
-    skip: &'static str,
-    expected: &'static str,
-}
 
 const NODE: Group = Group {
     focus: NODE_CONFORMANCE,
@@ -37,6 +29,7 @@ const BEYOND: Group = Group {
     skip: NODE_CONFORMANCE,
     expected: include_str!("beyond.txt"),
 };
+const GROUPS: [Group; 3] = [NODE, APPS, BEYOND];
 const NODE_CONFORMANCE: &str = r"\[sig-node\].*(Pods|Container Runtime|InitContainer|Downward API|ConfigMap|Secrets).*\[NodeConformance\]";
 
 /// Those that run with every change: each goes another way through the node. From the
@@ -78,7 +71,8 @@ fn main() -> ExitCode {
 async fn chosen(stage: &Stage) -> Result<()> {
     buy_all(stage).await?;
     let home = stage.cluster("home");
-    let outcomes = beside_tokens(home, e2e(stage, home, &CHOSEN.join("|"), NODE.skip)).await?;
+    let outcomes =
+        beside_tokens(home, conformance::run(stage, home, &CHOSEN.join("|"), NODE.skip)).await?;
     ensure!(outcomes.len() == CHOSEN.len(), "{} specs ran, not {}", outcomes.len(), CHOSEN.len());
     let mut expected = conformance::expected(NODE.expected, Column::Virtual)?;
     for group in [APPS, BEYOND] {
@@ -91,27 +85,13 @@ async fn chosen(stage: &Stage) -> Result<()> {
 }
 
 async fn plain(stage: &Stage) -> Result<()> {
-    as_expected(stage, stage.cluster("plain"), Column::Plain).await
+    conformance::as_expected(stage, stage.cluster("plain"), Column::Plain, &GROUPS).await
 }
 
 async fn through(stage: &Stage) -> Result<()> {
     buy_all(stage).await?;
     let home = stage.cluster("home");
-    beside_tokens(home, as_expected(stage, home, Column::Virtual)).await
-}
-
-/// Runs every group, one after the other.
-async fn as_expected(stage: &Stage, cluster: &Cluster, column: Column) -> Result<()> {
-    let mut differing = Vec::new();
-    for group in [NODE, APPS, BEYOND] {
-        let outcomes = e2e(stage, cluster, group.focus, group.skip).await?;
-        let passed = outcomes.iter().filter(|spec| spec.failure.is_none()).count();
-        println!("{column:?}: {passed} of {} passed: {}", outcomes.len(), group.focus);
-        let expected = conformance::expected(group.expected, column)?;
-        differing.extend(conformance::compare(&outcomes, expected));
-    }
-    ensure!(differing.is_empty(), "other than expected:\n{}", differing.join("\n"));
-    Ok(())
+    beside_tokens(home, conformance::as_expected(stage, home, Column::Virtual, &GROUPS)).await
 }
 
 /// Runs specs while tokens leave home for the one that needs it.
@@ -140,29 +120,3 @@ async fn buy_all(stage: &Stage) -> Result<()> {
     let order = ["order", "--cpu", "1900m", "--memory", "8Gi", "--pods", "100", "--for", "4h"];
     home.buy(&away, &order).await.map(drop)
 }
-
-/// Runs the specs in the cluster, several at a time but for those that ginkgo knows as
-/// `Serial`; what the suite prints goes beside the dumps.
-async fn e2e(stage: &Stage, cluster: &Cluster, focus: &str, skip: &str) -> Result<Vec<Outcome>> {
-    let e2e = stage.toolchain.build_e2e(&mut |line| eprintln!("{line}"))?;
-    let dir = tempfile::tempdir()?;
-    let said = suite::dumps().join("conformance").join(format!("e2e-{}.log", cluster.name()));
-    std::fs::create_dir_all(said.parent().context("a folder")?)?;
-    cluster
-        .command(stage.toolchain.program("ginkgo"))?
-        .args(["--procs=4", "--timeout=3h", "--no-color"])
-        .args([format!("--focus={focus}"), format!("--skip={skip}")])
-        .args([format!("--output-dir={}", dir.path().display()), format!("--json-report={REPORT}")])
-        .arg(e2e)
-        .args(["--", "--provider=skeleton", "--allowed-not-ready-nodes=0", "--disable-log-dump"])
-        .current_dir(dir.path())
-        .stdin(Stdio::null())
-        .stdout(File::options().create(true).append(true).open(&said)?)
-        .status()
-        .await?;
-    let text = std::fs::read_to_string(dir.path().join(REPORT))
-        .with_context(|| format!("the suite left no report; it said {}", said.display()))?;
-    conformance::read(&text)
-}
-
-const REPORT: &str = "report.json";

@@ -13,7 +13,7 @@ use mercato_discovery::Directory;
 use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinRefusal, JoinReply};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::{Deadline, Now};
@@ -242,9 +242,10 @@ impl Agent {
     fn on_federation(&mut self, now: Now, input: FederationInput, out: &mut Vec<Effect>) {
         if let FederationInput::Ask(to, Ask::Admit { peer, request }) = &input {
             // With a key that it has replaced nobody gets another certificate.
-            let owner = Owner::of(&request.identities, now).ok().filter(|it| it.key == *peer);
-            let is_proven = |it: Owner| self.meet(now, it.cluster_id(), Keys::of(&it), out);
-            if !owner.is_some_and(is_proven) {
+            let is_proven = ClusterIdentity::of(&request.identities, now).is_ok_and(|it| {
+                it.key == *peer && self.meet(now, it.cluster_id(), Keys::of(&it), out)
+            });
+            if !is_proven {
                 let refused = Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Identity)));
                 return out.push(Effect::Federation(*to, Box::new(refused)));
             }
@@ -257,15 +258,20 @@ impl Agent {
         connections.keep_connected(now, cluster, broker, leases, peers, out);
     }
 
-    fn on_connected(&mut self, now: Now, peer: Owner, dialled: bool, out: &mut Vec<Effect>) {
+    fn on_connected(
+        &mut self,
+        now: Now,
+        peer: ClusterIdentity,
+        dialled: bool,
+        out: &mut Vec<Effect>,
+    ) {
         let (key, cluster, name) = (peer.key, peer.cluster_id(), peer.name.clone());
         if !self.meet(now, cluster, Keys::of(&peer), out) {
             if self.peers.is_first_outdated(cluster) {
                 out.push(Effect::Notice(Notice::Outdated(cluster)));
             }
             out.push(Effect::HangUp(key));
-            let replaced = mercato_discovery::Input::Replaced(key);
-            return self.connections.handle(now, replaced, out);
+            return self.connections.handle(now, mercato_discovery::Input::Replaced(key), out);
         }
         if self.gossip.is_banned(now, &key) {
             out.extend(self.leases.refusal(key, Some(cluster), self.context()));
@@ -287,8 +293,7 @@ impl Agent {
 
     fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
         let Some(owner) = self.peers.disconnect(&peer) else { return };
-        let disconnected = mercato_discovery::Input::Disconnected(peer);
-        self.connections.handle(now, disconnected, out);
+        self.connections.handle(now, mercato_discovery::Input::Disconnected(peer), out);
         self.leave_gossip(now, peer, out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
         self.with_leases(now, out, |leases, turn| leases.link(owner.cluster_id(), false, turn));

@@ -8,7 +8,7 @@ use mercato_gossip::Gossip;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::time::Now;
 
 use super::Agent;
@@ -47,7 +47,7 @@ impl Agent {
     }
 
     /// Who is connected, by key.
-    pub fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
+    pub fn connected(&self) -> &BTreeMap<PublicKey, ClusterIdentity> {
         self.peers.connected()
     }
 

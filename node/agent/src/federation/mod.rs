@@ -22,7 +22,7 @@ use mercato_protocol::certificate::{Certificate, RevocationList};
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::equivocation::Proven;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest};
 use mercato_protocol::limits::FEDERATIONS;
 use mercato_protocol::time::{Deadline, Now};
@@ -162,7 +162,8 @@ impl Federations {
         turn: &mut Turn<'_>,
     ) -> Result<JoinReply, JoinRefusal> {
         let federation = request.federation.ok_or(JoinRefusal::Unavailable)?;
-        let owner = Owner::of(&request.identities, turn.now).map_err(|_| JoinRefusal::Identity)?;
+        let owner = ClusterIdentity::of(&request.identities, turn.now)
+            .map_err(|_| JoinRefusal::Identity)?;
         if owner.key != peer {
             return Err(JoinRefusal::Identity);
         }

@@ -9,7 +9,7 @@ use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::id::{ClusterId, Digest, FederationId};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinRefusal, Secret};
 use mercato_protocol::limits::{CLOCK_SKEW_MS, MEMBERSHIP_MS, TOKEN_MS};
 use mercato_protocol::time::Now;
@@ -88,7 +88,7 @@ impl Registrar {
         &mut self,
         now: Now,
         key: &KeyPair,
-        owner: &Owner,
+        owner: &ClusterIdentity,
         secret: Option<Secret>,
         out: &mut Vec<Request>,
     ) -> Result<Signed<Certificate>, JoinRefusal> {
@@ -125,7 +125,7 @@ impl Registrar {
         &mut self,
         now: Now,
         key: &KeyPair,
-        owner: &Owner,
+        owner: &ClusterIdentity,
         grant: Grant,
         token: Option<Digest>,
         out: &mut Vec<Request>,

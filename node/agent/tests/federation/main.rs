@@ -13,7 +13,7 @@ use mercato_protocol::certificate::{Certificate, Role};
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::federation::{Federation, Root};
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
-use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::identity::{ClusterIdentity, Identity};
 use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Secret};
 use mercato_protocol::limits;
 use mercato_protocol::time::Now;
@@ -77,9 +77,9 @@ impl Node {
         self.config.key.public()
     }
 
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> ClusterIdentity {
         let documents: Vec<_> = self.config.identities().collect();
-        Owner::of(&documents, at(self.now_ms)).unwrap()
+        ClusterIdentity::of(&documents, at(self.now_ms)).unwrap()
     }
 
     /// Starts again with another key.

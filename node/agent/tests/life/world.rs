@@ -13,7 +13,7 @@ use mercato_offload::home;
 use mercato_offload::key::PodId;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
-use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::identity::{ClusterIdentity, Identity};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::Now;
 
@@ -173,7 +173,7 @@ impl World {
         self.nodes[node].config.key.public()
     }
 
-    fn owner(&self, node: usize) -> Owner {
+    fn owner(&self, node: usize) -> ClusterIdentity {
         self.nodes[node].config.identity.open_identity(at(self.now_ms)).unwrap()
     }
 

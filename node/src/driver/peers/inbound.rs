@@ -1,208 +1,398 @@
-//! How much of what peers say is dealt with, each peer for itself: one that says too much is
-//! slowed down, and waits alone; one that goes on all the same is hung up on. Signatures of strangers are checked by other permits than those
-//! of peers who are known. Nobody waits for a permit but the task of that one message.
+//! What peers do, as inputs. Signatures are opened here before the agent hears of anything, as
+//! far as what they are on is worth it; how many, and whose, is in `rate`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
-use mercato_kubelet::{Bucket, TooMuch};
-use mercato_protocol::bounded::{Bounded, Rank};
-use mercato_protocol::id::PublicKey;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use bytes::Bytes;
+use mercato_agent::{Answer, Ask, FederationInput, Input};
+use mercato_discovery::Address;
+use mercato_gossip::Opened;
+use mercato_net::{Event, Responder, Session};
+use mercato_protocol::certificate::Certificate;
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::envelope::{Signed, Signers, Trust};
+use mercato_protocol::gossip;
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::identity::ClusterIdentity;
+use mercato_protocol::join::{JoinReply, JoinRequest};
+use mercato_protocol::negotiation;
+use mercato_protocol::request::Request;
+use tokio::sync::mpsc;
 
+use super::streams;
+use crate::driver::clock;
+use crate::driver::peers::question::{Question, hang_up};
+use crate::driver::peers::rate::{Inbound, Limits};
+use crate::driver::tunnels::LeaseTunnels;
+use crate::driver::{Driver, Handle, workload};
 use crate::limits;
+use crate::telemetry::{Queue, Way};
 
-/// Of all peers that say something, also for a while after they have gone: to connect anew wins
-/// nothing.
-pub(in crate::driver) struct Inbound {
-    peers: Bounded<PublicKey, Arc<Limits>>,
-    strangers: Arc<Permits>,
-    known: Arc<Permits>,
-}
-
-/// What one peer may say at a time.
-pub(in crate::driver) struct Limits {
-    bytes: Bucket,
-    /// One gossip frame of its is dealt with at a time.
-    frames: Semaphore,
-    requests: Bucket,
-    /// Messages of its whose signatures are checked, or wait for that with others'.
-    words: Semaphore,
-    permits: Arc<Permits>,
-    is_known: bool,
-}
-
-/// What strangers share, or those who are known.
-struct Permits {
-    open: Semaphore,
-    early: Semaphore,
-}
-
-impl Permits {
-    fn new(open: usize) -> Arc<Self> {
-        let early = Semaphore::new(limits::EARLY);
-        Arc::new(Self { open: Semaphore::new(open), early })
-    }
-}
-
-impl Inbound {
-    pub(in crate::driver) fn new() -> Self {
-        Self {
-            peers: Bounded::new(limits::SPEAKERS),
-            strangers: Permits::new(limits::STRANGERS_OPENERS),
-            known: Permits::new(limits::OPENERS),
+/// Takes the network's events for as long as it lives.
+pub(crate) async fn listen(
+    handle: Handle,
+    mut events: mpsc::Receiver<Event>,
+    tunnels: Option<Arc<dyn LeaseTunnels>>,
+) {
+    let mut inbound = Inbound::new();
+    while let Some(event) = events.recv().await {
+        let handle = handle.clone();
+        match event {
+            Event::Connected { peer, session, dialled, .. } => {
+                handle.meet(peer, session).await;
+                tokio::spawn(greet(handle, peer, session, dialled));
+            }
+            Event::Disconnected { peer } => {
+                handle.note_clock(peer, None);
+                handle.tell(Input::Disconnected(peer)).await;
+            }
+            Event::Rtt { .. } | Event::Addresses { .. } => {}
+            Event::Gossip { peer, frame, held } => {
+                let limits = inbound.of(peer, handle.net().rank(&peer));
+                handle.metrics().message(Way::In, "gossip", frame.len());
+                tokio::spawn(held.connection().during(async move {
+                    let _held = held;
+                    match limits.gossip(frame.len()).await {
+                        Ok(_frame) => on_gossip(handle, peer, frame, &limits).await,
+                        Err(too_much) => hang_up(&handle, peer, too_much).await,
+                    }
+                }));
+            }
+            Event::Request { peer, request, held, responder } => {
+                let limits = inbound.of(peer, handle.net().rank(&peer));
+                tokio::spawn(held.connection().during(async move {
+                    let _held = held;
+                    match limits.request().await {
+                        Ok(()) => on_request(&handle, peer, &request, responder, &limits).await,
+                        Err(too_much) => hang_up(&handle, peer, too_much).await,
+                    }
+                }));
+            }
+            Event::Workload { peer, header, held, frames } => {
+                let connection = held.connection();
+                let received = workload::receive_all(handle, peer, header, held, frames);
+                tokio::spawn(connection.during(received));
+            }
+            Event::Kubelet { peer, request, held, answer } => {
+                let connection = held.connection();
+                let served = streams::serve(handle, peer, request, held, answer);
+                tokio::spawn(connection.during(served));
+            }
+            Event::Tunnel { peer, ask, held, responder } => {
+                let limits = inbound.of(peer, handle.net().rank(&peer));
+                let asked = Question { peer, ask, responder, held };
+                tokio::spawn(asked.pass_on(handle, limits, tunnels.clone()));
+            }
+            Event::Listening { address } => {
+                tracing::info!(%address, "listening");
+                tell_addresses(&handle).await;
+            }
+            Event::NotListening { .. } => tell_addresses(&handle).await,
+            Event::PortTaken { address } => {
+                // Once at the start.
+                tracing::warn!(%address, "the port is taken; a free one is used instead");
+            }
+            Event::ListenFailed { address, reason } => {
+                // Once at the start.
+                tracing::warn!(%address, reason, "cannot listen");
+            }
         }
-    }
-
-    /// What this peer, which is worth so much, may say.
-    pub(in crate::driver) fn of(&mut self, peer: PublicKey, rank: Rank) -> Arc<Limits> {
-        let is_known = rank > Rank::Stranger;
-        if let Some(limits) = self.peers.get(&peer).filter(|limits| limits.is_known == is_known) {
-            return Arc::clone(limits);
-        }
-        let permits = if is_known { &self.known } else { &self.strangers };
-        let new = Arc::new(Limits::new(Instant::now(), is_known, Arc::clone(permits)));
-        let rank = |_: &PublicKey, of: &Arc<Limits>| match of.is_known {
-            true => Rank::Partner,
-            false => Rank::Stranger,
-        };
-        // One that finds no room begins anew each time.
-        let _ = self.peers.put(peer, Arc::clone(&new), rank);
-        new
-    }
-}
-
-impl Limits {
-    fn new(now: Instant, is_known: bool, permits: Arc<Permits>) -> Self {
-        let (bytes, requests) = match is_known {
-            true => (limits::GOSSIP_OF_KNOWN, limits::REQUESTS_OF_KNOWN),
-            false => (limits::GOSSIP_OF_STRANGER, limits::REQUESTS_OF_STRANGER),
-        };
-        Self {
-            bytes: Bucket::new(now, bytes.0, bytes.1),
-            frames: Semaphore::new(1),
-            requests: Bucket::new(now, requests.0, requests.1),
-            words: Semaphore::new(limits::WORDS),
-            permits,
-            is_known,
-        }
-    }
-
-    /// Waits until a gossip frame of this size may be dealt with; holds what keeps the peer's next
-    /// waiting, in the order in which they came.
-    pub(in crate::driver) async fn gossip(
-        &self,
-        bytes: usize,
-    ) -> Result<SemaphorePermit<'_>, TooMuch> {
-        // It is never closed.
-        let frame = self.frames.acquire().await.map_err(|_| TooMuch)?;
-        let wait = self.bytes.take(Instant::now(), bytes as u64, limits::DEBT)?;
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
-        Ok(frame)
-    }
-
-    /// Waits until a request may be dealt with.
-    pub(in crate::driver) async fn request(&self) -> Result<(), TooMuch> {
-        let wait = self.requests.take(Instant::now(), 1, limits::DEBT)?;
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
-        Ok(())
-    }
-
-    /// Waits until signatures may be checked: first for the peer's own turn, then for that of all
-    /// who are alike.
-    pub(in crate::driver) async fn open(
-        &self,
-    ) -> Option<(SemaphorePermit<'_>, SemaphorePermit<'_>)> {
-        let own = self.words.acquire().await.ok()?;
-        Some((own, self.permits.open.acquire().await.ok()?))
-    }
-
-    /// Whether what came before its peer's hello may wait.
-    pub(in crate::driver) fn early(&self) -> Option<SemaphorePermit<'_>> {
-        self.permits.early.try_acquire().ok()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+async fn tell_addresses(handle: &Handle) {
+    let addresses = handle.net().published_addresses().iter().map(ToString::to_string).collect();
+    handle.tell(Input::Addresses(addresses)).await;
+}
 
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    fn key(n: u64) -> PublicKey {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&n.to_be_bytes());
-        PublicKey(key)
-    }
-
-    #[test]
-    fn strangers_wait_for_each_other_and_nobody_for_them() {
-        let mut inbound = Inbound::new();
-        let crowd: Vec<_> = (0..1_000).map(|n| inbound.of(key(n), Rank::Stranger)).collect();
-        let mut held = Vec::new();
-        for one in &crowd {
-            held.extend(one.open().now_or_never().flatten());
+/// Says hello; who answers so is connected.
+async fn greet(handle: Handle, peer: PublicKey, session: Session, dialled: bool) {
+    let shown = handle.hello().await.certificates;
+    match hello(&handle, peer).await {
+        Some((owner, certificates)) => {
+            let connected = Input::Connected { peer: owner, dialled };
+            handle.tell_in(peer, session, connected).await;
+            if !certificates.is_empty() {
+                handle
+                    .tell_in(
+                        peer,
+                        session,
+                        Input::Federation(FederationInput::Papers { peer, certificates }),
+                    )
+                    .await;
+            }
+            // Who is connected is told of other certificates: not of those that came meanwhile.
+            if handle.hello().await.certificates != shown {
+                introduce(handle, peer).await;
+            }
         }
-        assert_eq!(held.len(), limits::STRANGERS_OPENERS);
-        let partner = inbound.of(key(5_000), Rank::Partner);
-        assert!(partner.open().now_or_never().flatten().is_some());
-        // Whom the owner trusts from now on does not wait with the strangers any more.
-        let trusted = inbound.of(key(1), Rank::Partner);
-        assert!(trusted.open().now_or_never().flatten().is_some());
-    }
-
-    #[test]
-    fn who_comes_back_has_not_won_anything() {
-        let mut inbound = Inbound::new();
-        let (bytes, each_s) = limits::GOSSIP_OF_STRANGER;
-        let one = inbound.of(key(1), Rank::Stranger);
-        let now = Instant::now();
-        let take = |limits: &Limits, bytes| limits.bytes.take(now, bytes, limits::DEBT);
-        assert_eq!(take(&one, bytes), Ok(Duration::ZERO));
-        let again = inbound.of(key(1), Rank::Stranger);
-        assert!(take(&again, each_s).unwrap() > Duration::from_millis(900));
-        // A flood of others does not make it forgotten at once, nor ever one who is known.
-        let partner = inbound.of(key(2), Rank::Partner);
-        assert!((3..1_000).all(|n| !inbound.of(key(n), Rank::Stranger).is_known));
-        let still = inbound.of(key(1), Rank::Stranger);
-        assert!(take(&still, 1).unwrap() > Duration::from_millis(900));
-        let flood = limits::SPEAKERS.all as u64 * 2;
-        (3..flood).for_each(|n| drop(inbound.of(key(n), Rank::Stranger)));
-        assert!(Arc::ptr_eq(&partner, &inbound.of(key(2), Rank::Partner)));
-    }
-
-    #[tokio::test]
-    async fn requests_of_one_peer_wait_alone() {
-        let mut inbound = Inbound::new();
-        let one = inbound.of(key(1), Rank::Stranger);
-        for _ in 0..limits::REQUESTS_OF_STRANGER.0 {
-            assert!(one.request().now_or_never().is_some(), "at once");
+        None => {
+            tracing::debug!(peer = %peer.short(), "does not say who it is");
+            handle.net().end(peer, session).await;
         }
-        assert!(one.request().now_or_never().is_none(), "it waits");
-        let other = inbound.of(key(2), Rank::Stranger);
-        assert!(other.request().now_or_never().is_some());
     }
-    #[tokio::test]
-    async fn who_does_not_wait_is_hung_up_on() {
-        let mut inbound = Inbound::new();
-        let one = inbound.of(key(1), Rank::Stranger);
-        // Each of these waits has ended with its connection, and is owed all the same.
-        let request = || one.request().now_or_never() == Some(Err(TooMuch));
-        let (at_once, each_s) = limits::REQUESTS_OF_STRANGER;
-        let owed = at_once + each_s * limits::DEBT.as_secs();
-        let taken = (0..2 * owed).take_while(|_| !request()).count() as u64;
-        assert!((owed..owed + 2).contains(&taken), "{taken}");
-        let (at_once, each_s) = limits::GOSSIP_OF_STRANGER;
-        let owed = at_once + each_s * limits::DEBT.as_secs();
-        let frame = owed as usize / 100;
-        let gossip = || one.gossip(frame).now_or_never().is_some_and(|taken| taken.is_err());
-        let taken = (0..200).take_while(|_| !gossip()).count();
-        assert!((100..102).contains(&taken), "{taken}");
+}
+
+/// Says hello again to a peer that is connected.
+pub(in crate::driver) async fn introduce(handle: Handle, peer: PublicKey) {
+    if let Some((_, certificates)) = hello(&handle, peer).await {
+        handle.tell(Input::Federation(FederationInput::Papers { peer, certificates })).await;
     }
+}
+
+async fn hello(
+    handle: &Handle,
+    peer: PublicKey,
+) -> Option<(ClusterIdentity, Vec<Signed<Certificate>>)> {
+    let answer = ask(handle, peer, &Request::Hello(handle.hello().await)).await?;
+    owner(handle, peer, &answer)
+}
+
+/// What a peer answers to a request; none if it cannot be reached, or does not.
+async fn ask(handle: &Handle, peer: PublicKey, request: &Request) -> Option<Bytes> {
+    let bytes = match request.to_bytes() {
+        Ok(bytes) => bytes,
+        // The bounds leave none that cannot be said.
+        Err(error) => {
+            tracing::error!(kind = kind(request), %error, "a request that cannot be said");
+            return None;
+        }
+    };
+    handle.metrics().message(Way::Out, kind(request), bytes.len());
+    let answer = handle.net().request(peer, Bytes::from(bytes)).await;
+    answer
+        .inspect_err(|error| {
+            tracing::debug!(peer = %peer.short(), kind = kind(request), %error, "no answer");
+        })
+        .ok()
+}
+
+/// What it is called in metrics and logs.
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Hello(_) => "hello",
+        Request::Join(_) => "join",
+        Request::Negotiation(_) => "negotiation",
+    }
+}
+
+/// Whose the peer's key is, by its own documents, and the certificates that it shows.
+fn owner(
+    handle: &Handle,
+    peer: PublicKey,
+    hello: &[u8],
+) -> Option<(ClusterIdentity, Vec<Signed<Certificate>>)> {
+    let hello = Hello::from_bytes(hello).ok()?;
+    let owner = hello.owner(clock::wall()).ok()?;
+    let good = owner.key == peer && hello.federation == handle.federation();
+    if good {
+        handle.note_clock(peer, hello.time_ms);
+    }
+    good.then_some((owner, hello.certificates))
+}
+
+/// First who says it, and whether it is worth anything, then the signatures.
+async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limits) {
+    let message = match gossip::Message::from_bytes(&frame) {
+        Ok(message) => message,
+        Err(error) => {
+            tracing::debug!(peer = %peer.short(), %error, "gossip that is none");
+            return handle.net().disconnect(peer).await;
+        }
+    };
+    if introduced(&handle, peer, limits).await.is_none() {
+        return;
+    }
+    let screen =
+        move |driver: &Driver| driver.agent().gossip().screen(driver.now(), &peer, message);
+    // None: it is connected, and no neighbour.
+    let Ok(Some(screened)) = handle.look(screen).await else { return };
+    let message = {
+        let Some(_permit) = limits.open().await else { return };
+        Opened::open_screened(screened, handle.federation(), clock::wall())
+    };
+    for error in message.refused() {
+        handle.metrics().refused(error);
+        tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
+    }
+    // It is held until the agent has it: what waits for the agent is bounded by what peers may
+    // make us hold.
+    handle.take(Input::Gossip { peer, message }).await;
+}
+
+/// Who a peer is, once it has said hello. What comes before the hello waits a moment; more of it
+/// is dropped.
+async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option<ClusterIdentity> {
+    let known = move |driver: &Driver| driver.agent().connected().get(&peer).cloned();
+    if let Some(owner) = handle.look(known).await.ok()? {
+        return Some(owner);
+    }
+    let Some(_waits) = limits.early() else {
+        handle.metrics().dropped(Queue::Early);
+        return None;
+    };
+    handle.look_until(limits::HELLO_WAIT, known).await
+}
+
+/// Before a peer has said who it is, it may say no more than that.
+async fn on_request(
+    handle: &Handle,
+    peer: PublicKey,
+    bytes: &[u8],
+    responder: Responder,
+    limits: &Limits,
+) {
+    let request = match Request::from_bytes(bytes) {
+        Ok(request) => request,
+        Err(error) => {
+            tracing::debug!(peer = %peer.short(), %error, "a request that is none");
+            return;
+        }
+    };
+    handle.metrics().message(Way::In, kind(&request), bytes.len());
+    match request {
+        Request::Hello(hello) => on_hello(handle, peer, hello, responder).await,
+        Request::Join(request) => {
+            if introduced(handle, peer, limits).await.is_some() {
+                on_join(handle, peer, request, responder).await;
+            }
+        }
+        Request::Negotiation(message) => {
+            if let Some(speaker) = introduced(handle, peer, limits).await {
+                on_word(handle, speaker, message, responder, limits).await;
+            }
+        }
+    }
+}
+
+/// A hello is answered with ours. Of one who is connected it may show other certificates.
+async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Responder) {
+    if !hello.certificates.is_empty() {
+        handle
+            .tell(Input::Federation(FederationInput::Papers {
+                peer,
+                certificates: hello.certificates,
+            }))
+            .await;
+    }
+    match handle.hello().await.to_bytes() {
+        Ok(hello) => responder.respond(Bytes::from(hello)),
+        Err(error) => tracing::error!(%error, "a hello that cannot be said"),
+    }
+}
+
+/// A signed word in a negotiation. Its answer, an empty frame, says that it is kept. Who
+/// changed its key says again what it had signed with the one before.
+async fn on_word(
+    handle: &Handle,
+    speaker: ClusterIdentity,
+    signed: Signed<negotiation::Message>,
+    responder: Responder,
+    limits: &Limits,
+) {
+    let keys = speaker.replaced().iter().map(|replaced| replaced.key).chain([speaker.key]);
+    let known: BTreeMap<PublicKey, ClusterId> =
+        keys.map(|key| (key, speaker.cluster_id())).collect();
+    let trust = Trust { federation: handle.federation(), signers: Signers::Known(&known) };
+    let opened = {
+        let Some(_permit) = limits.open().await else { return };
+        signed.open(trust, clock::wall())
+    };
+    match opened {
+        Ok(message) => {
+            if handle.take(Input::Negotiation(Box::new(message))).await {
+                responder.respond(Bytes::new());
+            }
+        }
+        Err(error) => {
+            tracing::debug!(peer = %speaker.key.short(), %error, "a message that is none");
+        }
+    }
+}
+
+/// Asks a registrar to let us in.
+pub(in crate::driver) fn join(
+    handle: Handle,
+    federation: FederationId,
+    registrar: PublicKey,
+    addresses: Vec<Address>,
+    request: JoinRequest,
+) {
+    tokio::spawn(async move {
+        let reply = ask_registrar(&handle, registrar, addresses, request).await;
+        handle
+            .tell(Input::Federation(FederationInput::Joined(federation, reply.map(Box::new))))
+            .await;
+    });
+}
+
+async fn ask_registrar(
+    handle: &Handle,
+    registrar: PublicKey,
+    mut addresses: Vec<Address>,
+    request: JoinRequest,
+) -> Option<JoinReply> {
+    let known = move |driver: &Driver| {
+        let mut known = driver.agent().directory().known();
+        known.find(|known| known.peer == Some(registrar)).map(|known| known.addresses)
+    };
+    addresses.extend(handle.look(known).await.ok()?.unwrap_or_default());
+    let request = Request::Join(request);
+    let failed = |reason: &str| {
+        tracing::info!(registrar = %registrar.short(), reason, "the registrar does not answer");
+    };
+    // It hears us once it has heard our hello. Two dials at one moment cost a connection.
+    for left in (0..limits::JOIN_TRIES).rev() {
+        if let Err(error) = handle.net().dial(Some(registrar), addresses.clone()).await {
+            failed(&error.to_string());
+            return None;
+        }
+        match ask(handle, registrar, &request).await {
+            Some(reply) => return JoinReply::from_bytes(&reply).ok(),
+            None if left == 0 => failed("it is connected, and takes no request"),
+            None => tokio::time::sleep(limits::JOIN_PAUSE).await,
+        }
+    }
+    None
+}
+
+/// One that wants to join our federation, or to stay in it.
+async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, responder: Responder) {
+    let ask = Ask::Admit { peer, request: Box::new(request) };
+    let Ok(Answer::Join(reply)) = handle.ask(ask).await else { return };
+    match reply.to_bytes() {
+        Ok(reply) => responder.respond(Bytes::from(reply)),
+        Err(error) => tracing::error!(%error, "an answer that cannot be said"),
+    }
+}
+
+/// Says something in a negotiation until the peer has taken it, or the session with it is over:
+/// then the agent says it in the next one. A peer that takes nothing, though it is there,
+/// is given up on after a while: what wants an answer the broker says again.
+pub(in crate::driver) fn say(
+    handle: Handle,
+    peer: PublicKey,
+    session: Option<Session>,
+    message: Signed<negotiation::Message>,
+    once: bool,
+) {
+    tokio::spawn(async move {
+        let request = Request::Negotiation(message.clone());
+        let mut pause = limits::SAY_AGAIN;
+        for _ in 0..limits::SAYINGS {
+            if ask(&handle, peer, &request).await.is_some() {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+            let lasts = move |driver: &Driver| session.is_some_and(|it| driver.lasts(&peer, it));
+            match handle.look(lasts).await {
+                Ok(true) => {}
+                Ok(false) if once => return handle.tell(Input::Unsaid { peer, message }).await,
+                Ok(false) | Err(_) => return,
+            }
+        }
+    });
 }

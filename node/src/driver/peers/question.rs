@@ -8,7 +8,7 @@ use mercato_protocol::id::PublicKey;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 
 use crate::driver::Handle;
-use crate::driver::peers::inbound::Limits;
+use crate::driver::peers::rate::Limits;
 use crate::driver::tunnels::LeaseTunnels;
 
 /// A question, and the way to its answer.

@@ -8,7 +8,7 @@ use mercato_protocol::certificate::RevocationList;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinRefusal, JoinReply, JoinToken, Secret};
 use mercato_protocol::limits::ADDRESSES;
 
@@ -66,7 +66,7 @@ impl Membership {
     pub(crate) fn admit(
         &mut self,
         config: &Config,
-        owner: &Owner,
+        owner: &ClusterIdentity,
         secret: Option<Secret>,
         turn: &mut Turn<'_>,
     ) -> Result<JoinReply, JoinRefusal> {

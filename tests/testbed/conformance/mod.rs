@@ -1,10 +1,14 @@
 //! What the Kubernetes project's end-to-end suite reports, held against the
 //! outcomes that are expected.
 
+mod specs;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+
+pub use specs::{Group, as_expected, run};
 
 /// One spec that ran.
 #[derive(Debug, PartialEq, Eq)]
