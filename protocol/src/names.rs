@@ -204,6 +204,27 @@ fn is_part_of_domain(text: &str) -> bool {
     is_label(text) || text.strip_prefix('_').is_some_and(is_label)
 }
 
+/// Whether an address is somebody's on the Internet, and so means the same in every cluster.
+pub fn is_global(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, second, ..] = address.octets();
+            let is_shared = first == 100 && second & 0xc0 == 64;
+            let is_odd = address.is_unspecified() || address.is_broadcast();
+            !(address.is_private()
+                || address.is_loopback()
+                || address.is_link_local()
+                || is_shared
+                || is_odd)
+        }
+        IpAddr::V6(address) => {
+            let first = address.segments()[0];
+            // 2000::/3 alone is given out.
+            first & 0xe000 == 0x2000
+        }
+    }
+}
+
 wire_map!(LeaseNames {
     1 => lease,
     2 => domains,

@@ -143,13 +143,22 @@ pub struct NodeLease {
     /// The guests on this node that are closed: they reach these ranges and these Services, and
     /// nobody else.
     pub closed: Vec<NodeGuest>,
-    /// The addresses that this cluster has given to the lease's own Services: for those guests alone,
-    /// and by no way of ours.
-    pub services: Vec<IpAddr>,
+    /// The addresses of the lease's own Services: for those guests alone, and by no way of ours.
+    pub services: Vec<ServiceAddress>,
     /// Which lease it is, where guests on this node are told its names.
     pub lease: Option<ContractId>,
     /// The guests on this node that are, by their own addresses.
     pub askers: Vec<IpAddr>,
+}
+
+/// What a Service of a lease is reached by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAddress {
+    /// The address that this cluster has given to it.
+    pub here: IpAddr,
+    /// The one that it has at home, by which guests that are closed call it; none: by the other.
+    pub home: Option<IpAddr>,
 }
 
 /// A guest that is closed on its node.
@@ -270,14 +279,23 @@ impl NodeLease {
         ensure(closed.len() == self.closed.len(), "a guest comes twice")?;
         ensure(self.guests || self.closed.is_empty(), "a guest of nobody")?;
         at_most("Services of a lease", self.services.len(), limits::LEASE_SERVICES)?;
-        let services: BTreeSet<_> = self.services.iter().collect();
+        let services: BTreeSet<_> = self.services.iter().map(|service| service.here).collect();
         ensure(services.len() == self.services.len(), "a Service comes twice")?;
         ensure(!self.closed.is_empty() || self.services.is_empty(), "a Service for nobody")?;
+        let mut homes = self.services.iter().filter_map(|service| service.home);
+        ensure(homes.all(is_callable), "an address that no Service has")?;
         let askers: BTreeSet<_> = self.askers.iter().collect();
         ensure(askers.len() == self.askers.len(), "an asker comes twice")?;
         let is_told = self.lease.is_some() && self.guests;
         ensure(is_told || self.askers.is_empty(), "an asker for names of nobody")
     }
+}
+
+/// Whether a Service may have this address at home: pods call it, by IPv4, and nobody else is meant.
+pub fn is_callable(address: IpAddr) -> bool {
+    let IpAddr::V4(address) = address else { return false };
+    // 0.0.0.0/8 and 224.0.0.0/3 are nobody's.
+    (1..224).contains(&address.octets()[0]) && !address.is_loopback() && !address.is_link_local()
 }
 
 wire_union!(FromNode {
@@ -316,4 +334,5 @@ wire_map!(NodeLease {
     7 => lease,
     8 => askers,
 });
+wire_map!(ServiceAddress { 1 => here, 2 => home });
 wire_map!(NodeGuest { 1 => uid, 2 => pod });

@@ -79,6 +79,7 @@ fn measure(folder: &std::path::Path) -> Result<Times, HostError> {
         node: [IpAddr::from([192, 0, 2, 1])].into(),
         gate: 7_479,
         names: None,
+        services: [].into(),
     };
     let mut known = Namespaces::default();
     // Those that were there before are entered once.

@@ -50,7 +50,9 @@ pub use found::{
 };
 pub use networks::{Network, NetworkKind, Overlap, overlap};
 pub use overlay::{Mac, Overlay, Way};
-pub use packets::{Base, Bound, Chain, Expression, Hook, PacketRule, Table, Tally, Verdict, guard};
+pub use packets::{
+    Base, Bound, Chain, Expression, Hook, PacketRule, Rewritten, Table, Tally, Verdict, guard,
+};
 pub use plan::{clean_plan, lacks_rules, plan, refuse_plan};
 pub use reach::Closed;
 pub use sandbox::{Namespaces, Sandbox, sandbox_of, try_to_see};

@@ -1,7 +1,7 @@
 //! What a pod may reach that is closed to all others.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
@@ -15,6 +15,9 @@ pub struct Closed {
     pub own: BTreeSet<IpAddr>,
     /// Whom it may call, and who may call it.
     pub reached: BTreeSet<IpNet>,
+    /// By what addresses it calls Services, and what addresses these have here, which have to be
+    /// reached as well: it never sees the latter. Both are of IPv4, and none comes twice.
+    pub services: BTreeMap<Ipv4Addr, Ipv4Addr>,
     /// The node's own addresses, on all its devices, that of the pod's gateway among them: the node
     /// may call it, and is answered.
     pub node: BTreeSet<IpAddr>,
@@ -35,6 +38,7 @@ impl Closed {
         let bounds = [
             ("addresses of a pod", self.own.len(), limits::OWN),
             ("ranges that a pod reaches", self.reached.len(), limits::REACHED),
+            ("Services of a pod", self.services.len(), limits::REACHED),
             ("addresses of this node", self.node.len(), limits::NODE_ADDRESSES),
         ];
         match bounds.into_iter().find(|(_, count, most)| count > most) {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, RecordType};
 use mercato_protocol::id::ContractId;
+use mercato_protocol::names::is_global;
 
 use crate::knowledge::{Knowledge, before};
 use crate::limits;
@@ -68,6 +69,7 @@ pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: u
         if !names.is_empty() {
             return pointers(names, &zone.domains[0], of);
         }
+        // Of others the provider's own servers may know names.
         if !is_global(address) {
             return Answer::NoName(None);
         }
@@ -168,28 +170,6 @@ fn lower(name: &Name) -> Option<String> {
         }
     }
     Some(text)
-}
-
-/// Whether an address is anybody's on the Internet: of others the provider's own servers may know
-/// names.
-fn is_global(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            let [first, second, ..] = address.octets();
-            let is_shared = first == 100 && second & 0xc0 == 64;
-            let is_odd = address.is_unspecified() || address.is_broadcast();
-            !(address.is_private()
-                || address.is_loopback()
-                || address.is_link_local()
-                || is_shared
-                || is_odd)
-        }
-        IpAddr::V6(address) => {
-            let first = address.segments()[0];
-            // 2000::/3 alone is given out.
-            first & 0xe000 == 0x2000
-        }
-    }
 }
 
 /// The address that a name of `in-addr.arpa` or `ip6.arpa` is about; none: it is about none.

@@ -10,6 +10,7 @@ use mercato_offload::address::GuestAddress;
 use mercato_offload::key::PodId;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::ServiceAddress;
 use mercato_protocol::tunnel::Ask;
 use tokio::sync::watch;
 
@@ -34,7 +35,7 @@ pub(crate) trait LeaseTunnels: Send + Sync {
 
     /// Provider: this cluster has given these addresses to Services of the lease's guest namespaces,
     /// and no others.
-    fn services(&self, contract: ContractId, addresses: BTreeSet<IpAddr>);
+    fn services(&self, contract: ContractId, addresses: BTreeSet<ServiceAddress>);
 
     /// Provider: the lease's guests have these names at home, and no others.
     fn names(&self, contract: ContractId, names: Arc<LeaseNames>);

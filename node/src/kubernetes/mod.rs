@@ -24,6 +24,7 @@ pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::ServiceAddress;
 use mercato_protocol::stream::{Request, Usage};
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
@@ -144,7 +145,7 @@ pub(crate) enum Work {
 pub(crate) type Report = Arc<dyn Fn(Input) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Takes all the addresses that Services of a lease's guest namespaces have now.
-pub(crate) type TellServices = Arc<dyn Fn(BTreeSet<IpAddr>) + Send + Sync>;
+pub(crate) type TellServices = Arc<dyn Fn(BTreeSet<ServiceAddress>) + Send + Sync>;
 
 /// Takes all names that the guests of a lease have at home.
 pub(crate) type TellNames = Arc<dyn Fn(Arc<LeaseNames>) + Send + Sync>;

@@ -14,6 +14,7 @@ use mercato_offload::key::{PodId, Uid};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::ServiceAddress;
 use mercato_protocol::terms::NetworkIsolation;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use mercato_session::Group;
@@ -40,7 +41,7 @@ pub(super) struct Said {
     pub(super) leases: BTreeMap<ContractId, SaidLease>,
     pub(super) pods: BTreeMap<ContractId, BTreeMap<Uid, SaidPod>>,
     /// Provider: the addresses here of Services of guest namespaces.
-    services: BTreeMap<ContractId, Arc<Vec<IpAddr>>>,
+    services: BTreeMap<ContractId, Arc<Vec<ServiceAddress>>>,
     /// Provider: the names that guests have at home.
     pub(super) names: BTreeMap<ContractId, Arc<LeaseNames>>,
     pub(super) own: OwnRanges,
@@ -173,7 +174,7 @@ impl LeaseTunnels for TunnelHandle {
         });
     }
 
-    fn services(&self, contract: ContractId, addresses: BTreeSet<IpAddr>) {
+    fn services(&self, contract: ContractId, addresses: BTreeSet<ServiceAddress>) {
         self.say(|said, _| {
             // What comes after the end of a lease goes once nothing is left of that.
             let taken = addresses.into_iter().take(LEASE_SERVICES);
@@ -246,9 +247,9 @@ impl Said {
         self.names.remove(contract);
     }
 
-    /// The Services that the closed guests of a lease reach, by their addresses here, as many as a
-    /// node takes of one lease.
-    pub(super) fn services(&self, contract: &ContractId) -> Arc<Vec<IpAddr>> {
+    /// The addresses of the Services that the closed guests of a lease reach, as many as a node takes
+    /// of one lease.
+    pub(super) fn services(&self, contract: &ContractId) -> Arc<Vec<ServiceAddress>> {
         self.services.get(contract).cloned().unwrap_or_default()
     }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
+use super::maps::new_map;
 use super::message::{Attributes, CREATE, Message, REQUEST};
-use super::packets::{
+use super::numbers::{
     ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, DELETE_TABLE, GET_CHAIN, GET_TABLE,
-    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, content,
-    elements, header, new_rule, new_set, read_all_rules, read_sets,
+    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, header,
 };
+use super::packets::{Kept, content, elements, new_rule, new_set, read_all_rules, read_sets};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::packets::{FrameBase, FrameChain, FrameTable, Side};
@@ -43,6 +44,9 @@ pub(crate) fn replace_frames(
         messages.push(new_set(place, name, family, None, id));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, name, members));
     }
+    for ((name, map), id) in table.maps.iter().zip(1 + table.sets.len() as u32..) {
+        messages.extend(new_map(place, name, map, id));
+    }
     for (name, chain) in &table.chains {
         messages.extend(chain.rules.iter().map(|rule| new_rule(place, name, rule)));
     }
@@ -67,14 +71,14 @@ pub(crate) fn read_frames(
         let bytes = kernel.one(request)?;
         chain.base = base(&Attributes::after(HEADER_BYTES, &bytes)?)?;
     }
-    let (mut sets, tallies) = read_sets(kernel, place, &Family::ALL)?;
+    let Kept { mut sets, maps, tallies } = read_sets(kernel, place, &Family::ALL)?;
     // None of ours: nothing is remembered there.
     sets.extend(tallies.into_keys().map(|name| (name, BTreeSet::new())));
-    if content as usize != chains.len() + sets.len() {
+    if content as usize != chains.len() + sets.len() + maps.len() {
         // Not one of ours, whatever it is: no name of ours has a space.
         chains.insert("of another kind".to_owned(), FrameChain::default());
     }
-    Ok(Some(FrameTable { name: name.to_owned(), chains, sets }))
+    Ok(Some(FrameTable { name: name.to_owned(), chains, sets, maps }))
 }
 
 /// What all tables of frames are called.

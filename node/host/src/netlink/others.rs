@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, REQUEST};
-use super::packets::{
+use super::numbers::{
     CHAIN_HOOK, CHAIN_NAME, GET_CHAIN, GET_RULE, HEADER_BYTES, IPV4, IPV6, OF_TABLE, RULE_CHAIN,
-    base, header, rule,
+    header,
 };
+use super::packets::{base, rule};
 use crate::dropping::{Dropping, PacketFamily};
 use crate::error::KernelError;
 use crate::packets::{Base, Hook};

@@ -5,69 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
-use super::message::{Attributes, CREATE, CREATE_ANEW, Message, REQUEST, address};
-use super::{tally, words};
+use super::message::{Attributes, CREATE, Message, REQUEST, address};
+use super::numbers::{
+    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DATA_VALUE, DELETE_ELEMENTS,
+    DELETE_TABLE, ELEMENT_KEY, ELEMENTS, GET_CHAIN, GET_ELEMENTS, GET_RULE, GET_SET, GET_TABLE,
+    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS,
+    NEW_RULE, NEW_SET, OF_TABLE, RULE_CHAIN, RULE_DATA, RULE_EXPRESSIONS, SET_FLAGS, SET_ID,
+    SET_KEY_BYTES, SET_KEY_TYPE, SET_NAME, TABLE_USE, TYPE_IPV4, TYPE_IPV6, header, protocol,
+};
+use super::{maps, tally, words};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::limits;
-use crate::packets::{Base, Chain, Hook, PacketRule, Table, Tally};
+use crate::packets::{AddressMap, Base, Chain, Hook, PacketRule, Table, Tally};
 
-/// A family, a version and a number (`struct nfgenmsg`).
-pub(super) const HEADER_BYTES: usize = 4;
-// Families of packets (`NFPROTO_...`).
-pub(super) const IPV4: u8 = 2;
-pub(super) const IPV6: u8 = 10;
-
-// Messages (`NFT_MSG_...`).
-const NEW_TABLE: u16 = 0;
-pub(super) const GET_TABLE: u16 = 1;
-pub(super) const DELETE_TABLE: u16 = 2;
-pub(super) const NEW_CHAIN: u16 = 3;
-pub(super) const GET_CHAIN: u16 = 4;
-const NEW_RULE: u16 = 6;
-pub(super) const GET_RULE: u16 = 7;
-const NEW_SET: u16 = 9;
-const GET_SET: u16 = 10;
-pub(super) const NEW_ELEMENTS: u16 = 12;
-const GET_ELEMENTS: u16 = 13;
-const DELETE_ELEMENTS: u16 = 14;
-
-/// In tables, chains, rules, sets and elements alike.
-pub(super) const OF_TABLE: u16 = 1;
-const TABLE_USE: u16 = 3;
-// Of chains.
-pub(super) const CHAIN_NAME: u16 = 3;
-pub(super) const CHAIN_HOOK: u16 = 4;
-pub(super) const CHAIN_POLICY: u16 = 5;
-pub(super) const CHAIN_TYPE: u16 = 7;
-pub(super) const HOOK_NUMBER: u16 = 1;
-pub(super) const HOOK_PRIORITY: u16 = 2;
-pub(super) const ACCEPT: u32 = 1;
-// Of rules.
-pub(super) const RULE_CHAIN: u16 = 2;
-const RULE_EXPRESSIONS: u16 = 4;
-const RULE_DATA: u16 = 7;
-/// Of what a rule carries for people: a kind, a length, and a text that a zero ends, as
-/// libnftnl has it.
-const COMMENT: u8 = 0;
-// Of sets.
-const SET_NAME: u16 = 2;
-const SET_FLAGS: u16 = 3;
-const SET_KEY_TYPE: u16 = 4;
-const SET_KEY_BYTES: u16 = 5;
-const SET_ID: u16 = 10;
-/// What `nft` calls `ipv4_addr` and `ipv6_addr`: the kernel keeps the number for it.
-const TYPE_IPV4: u32 = 7;
-const TYPE_IPV6: u32 = 8;
-// Of elements.
-const ELEMENTS: u16 = 3;
-const ELEMENT_KEY: u16 = 1;
-/// Of lists and data anywhere.
-const LIST_ELEMENT: u16 = 1;
-const DATA_VALUE: u16 = 1;
-
-/// Who is in each set of a table, by its name.
-type Sets = BTreeMap<String, BTreeSet<IpAddr>>;
+/// What is kept in a table besides chains, each by its name.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// Who is in each set.
+    pub(super) sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    pub(super) maps: BTreeMap<String, AddressMap>,
+    pub(super) tallies: BTreeMap<String, Tally>,
+}
 
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 
@@ -133,7 +92,10 @@ pub(crate) fn read_packets(
             chain.rules.push(rule);
         }
     }
-    (table.sets, table.tallies) = read_sets(kernel, place, &[family])?;
+    let kept = read_sets(kernel, place, &[family])?;
+    (table.sets, table.tallies) = (kept.sets, kept.tallies);
+    // None of ours.
+    table.sets.extend(kept.maps.into_keys().map(|name| (name, BTreeSet::new())));
     Ok(Some(table))
 }
 
@@ -165,13 +127,13 @@ pub(super) fn read_all_rules(
     Ok(rules)
 }
 
-/// All sets of a table, whose members are of one of these families, and those that packets fill.
+/// All sets of a table, whose members are of one of these families, maps, and those that packets fill.
 pub(super) fn read_sets(
     kernel: &mut Conversation,
     place: InKernel<'_>,
     families: &[Family],
-) -> Result<(Sets, BTreeMap<String, Tally>), KernelError> {
-    let (mut sets, mut tallies) = (BTreeMap::new(), BTreeMap::new());
+) -> Result<Kept, KernelError> {
+    let mut kept = Kept::default();
     for bytes in kernel.list(|| place.message(GET_SET, list_flags()))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         let name = attributes.text(SET_NAME).unwrap_or_default();
@@ -183,15 +145,18 @@ pub(super) fn read_sets(
         let is_of_them = families.iter().any(|family| bytes == Some(key(*family).bytes));
         if is_of_them && flags == 0 {
             let members = read_members(kernel, place, &name)?;
-            sets.insert(name, members);
+            kept.sets.insert(name, members);
+        } else if maps::is_map(&attributes) {
+            let map = maps::read_map(kernel, place, &name)?;
+            kept.maps.insert(name, map);
         } else if let Some(tally) = tally::read_set(&attributes, flags)?.filter(|_| is_of_them) {
-            tallies.insert(name, tally);
+            kept.tallies.insert(name, tally);
         } else {
             // Not one of ours, whatever it is called: no name of ours has a space.
-            sets.insert(format!("{name} of another kind"), BTreeSet::new());
+            kept.sets.insert(format!("{name} of another kind"), BTreeSet::new());
         }
     }
-    Ok((sets, tallies))
+    Ok(kept)
 }
 
 fn read_members(
@@ -319,46 +284,6 @@ pub(super) fn elements(
     members.chunks(limits::ELEMENTS_PER_MESSAGE).map(one).collect()
 }
 
-/// By what the kernel knows a table.
-#[derive(Clone, Copy)]
-pub(super) struct InKernel<'a> {
-    /// Whose packets it sees (`NFPROTO_...`).
-    pub(super) protocol: u8,
-    pub(super) table: &'a str,
-}
-
-impl InKernel<'_> {
-    fn ours(family: Family) -> Self {
-        Self { protocol: protocol(family), table: Table::NAME }
-    }
-
-    /// What puts an empty table in the place of whatever has its name. It is made first, so that it
-    /// can be removed.
-    pub(super) fn made_anew(self) -> Vec<Message> {
-        let kinds = [(NEW_TABLE, CREATE), (DELETE_TABLE, REQUEST), (NEW_TABLE, CREATE)];
-        kinds.map(|(kind, flags)| self.message(kind, flags)).into()
-    }
-
-    /// What makes an empty table, where there is none of its name; otherwise it fails.
-    pub(super) fn made_first(self) -> Vec<Message> {
-        vec![self.message(NEW_TABLE, CREATE_ANEW)]
-    }
-
-    /// A message about the table, or about something in it.
-    pub(super) fn message(self, kind: u16, flags: u16) -> Message {
-        let mut message = header(kind, flags, self.protocol);
-        message.put_text(OF_TABLE, self.table);
-        message
-    }
-}
-
-fn protocol(family: Family) -> u8 {
-    match family {
-        Family::V4 => IPV4,
-        Family::V6 => IPV6,
-    }
-}
-
 /// What sets have in them.
 struct Key {
     kind: u32,
@@ -370,12 +295,6 @@ fn key(family: Family) -> Key {
         Family::V4 => Key { kind: TYPE_IPV4, bytes: 4 },
         Family::V6 => Key { kind: TYPE_IPV6, bytes: 16 },
     }
-}
-
-/// A message about a family, which may be of all.
-pub(super) fn header(kind: u16, flags: u16, family: u8) -> Message {
-    let subsystem = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8;
-    Message::new(subsystem | kind, flags, &[family, 0, 0, 0])
 }
 
 /// The number of a hook (`NF_INET_...`, linux/netfilter.h).

@@ -2,7 +2,7 @@
 //! first register; what uses another one is none of ours.
 
 use super::message::{Attributes, Message};
-use super::tally;
+use super::{maps, tally};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::packets::{Expression, Verdict};
@@ -131,15 +131,12 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         }),
         Expression::Is(value) => compare(message, EQUAL, value),
         Expression::IsNot(value) => compare(message, DIFFERENT, value),
-        Expression::In(set) => word(message, "lookup", |message| {
-            message.put_text(LOOKUP_SET, set);
-            message.put_be32(LOOKUP_FROM, REGISTER);
-        }),
-        Expression::NotIn(set) => word(message, "lookup", |message| {
-            message.put_text(LOOKUP_SET, set);
-            message.put_be32(LOOKUP_FROM, REGISTER);
-            message.put_be32(LOOKUP_FLAGS, IS_NOT_IN);
-        }),
+        Expression::In(set) => look_up(message, set, None),
+        Expression::NotIn(set) => look_up(message, set, Some((LOOKUP_FLAGS, IS_NOT_IN))),
+        Expression::ByMap(map) => look_up(message, map, Some((LOOKUP_TO, REGISTER))),
+        Expression::Write(what) => {
+            word(message, "payload", |message| maps::write(message, REGISTER, *what));
+        }
         Expression::Over(tally, bound) => {
             word(message, "dynset", |message| tally::write(message, REGISTER, tally, bound));
         }
@@ -192,6 +189,17 @@ fn compare(message: &mut Message, kind: u32, value: &[u8]) {
     });
 }
 
+/// In a set, or with one more word.
+fn look_up(message: &mut Message, set: &str, with: Option<(u16, u32)>) {
+    word(message, "lookup", |message| {
+        message.put_text(LOOKUP_SET, set);
+        message.put_be32(LOOKUP_FROM, REGISTER);
+        if let Some((attribute, what)) = with {
+            message.put_be32(attribute, what);
+        }
+    });
+}
+
 fn write_verdict(message: &mut Message, verdict: &Verdict) {
     message.nest(VERDICT, |message| match verdict {
         Verdict::Accept => message.put_be32(VERDICT_CODE, ACCEPT),
@@ -220,7 +228,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
     let known = match name.as_str() {
         "meta" => read_meta(&attributes),
         "ct" => read_ct(&attributes),
-        "payload" => read_payload(&attributes),
+        "payload" => read_payload(&attributes).or_else(|| maps::read(&attributes, REGISTER)),
         "immediate" => read_immediate(&attributes)?,
         "bitwise" => read_bitwise(&attributes)?,
         "cmp" => read_compare(&attributes)?,
@@ -312,10 +320,11 @@ fn read_compare(attributes: &Attributes<'_>) -> Result<Option<Expression>, Kerne
 
 fn read_lookup(attributes: &Attributes<'_>) -> Option<Expression> {
     is_ours(attributes, LOOKUP_FROM)?;
-    let set = attributes.text(LOOKUP_SET).filter(|_| attributes.of(LOOKUP_TO).is_none())?;
-    match attributes.be32(LOOKUP_FLAGS).unwrap_or(0) {
-        0 => Some(Expression::In(set)),
-        IS_NOT_IN => Some(Expression::NotIn(set)),
+    let set = attributes.text(LOOKUP_SET)?;
+    match (attributes.be32(LOOKUP_TO), attributes.be32(LOOKUP_FLAGS).unwrap_or(0)) {
+        (None, 0) => Some(Expression::In(set)),
+        (None, IS_NOT_IN) => Some(Expression::NotIn(set)),
+        (Some(REGISTER), 0) => Some(Expression::ByMap(set)),
         _ => None,
     }
 }
@@ -340,7 +349,7 @@ fn read_fib(attributes: &Attributes<'_>) -> Option<Expression> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packets::Bound;
+    use crate::packets::{Bound, Rewritten};
 
     #[test]
     fn each_word_is_read_as_it_was_written() {
@@ -370,8 +379,10 @@ mod tests {
             Expression::Transport { offset: 2, bytes: 2 },
             Expression::In("pods".to_owned()),
             Expression::NotIn("nodes".to_owned()),
+            Expression::ByMap("here".to_owned()),
+            Expression::Write(Rewritten::Source),
+            Expression::Write(Rewritten::ErrorDestination),
             Expression::Count,
-            Expression::Snat(Family::V4),
             Expression::Snat(Family::V6),
             Expression::Verdict(Verdict::Accept),
             Expression::Verdict(Verdict::Drop),

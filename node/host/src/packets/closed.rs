@@ -6,6 +6,7 @@
 //! something else is in a frame than its header says: both are compared.
 
 mod arp;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use super::expression::{
     Expression, Verdict, address, destination, is_kind, is_protocol, lacks_more_headers, source,
 };
 use super::frames::{FrameBase, FrameChain, FrameTable};
+use super::protocols::{ANSWERS_V4, ICMP, ICMP_TYPE, ICMPV6, IPV4, IPV6, TCP, UDP};
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
 use crate::family::Family;
@@ -31,26 +33,16 @@ const LEAVING: &str = "leaving";
 const ARRIVING: &str = "arriving";
 const TO_NEIGHBOURS: &str = "to_neighbours";
 
-// What frames have in them (IEEE 802's EtherType).
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
 /// Of a frame, where the address of its sender stands.
 const SENDER: Expression = Expression::Frame { offset: 6, bytes: 6 };
 
 /// The port of name servers (RFC 1035, section 4.2).
 const NAMES: u16 = 53;
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
 /// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
 const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
 const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
 const SYN_AND_ACK: u8 = 0x12;
 const SYN: u8 = 0x02;
-const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
-/// The answer to an echo, and errors: unreachable, time exceeded, parameter problem (RFC 792).
-const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
 /// The same, with "packet too big" (RFC 4443).
 const ANSWERS_V6: [u8; 5] = [129, 1, 2, 3, 4];
 /// Who has an address, and that somebody has it: of whom (RFC 4861, section 4.3 and 4.4).
@@ -75,9 +67,12 @@ pub(crate) struct Interface {
 /// The table in a pod's own namespace.
 pub(crate) fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
     let scopes = scopes(wanted);
-    let mut chains = leaving(&scopes, interface, at(&interface.name, Side::Out, LAST));
+    let mut chains =
+        leaving(&scopes, interface, FrameBase::dropping(&interface.name, Side::Out, LAST));
     chains.extend(arriving(&scopes, interface));
-    table(wanted, interface, Table::NAME.to_owned(), chains)
+    let mut table = table(wanted, interface, Table::NAME.to_owned(), chains);
+    services::translate(&mut table, wanted, &interface.name);
+    table
 }
 
 /// The table of this name at the node's end of a pod's device, which is called so there. What comes
@@ -88,13 +83,8 @@ pub(crate) fn closed_at_node(
     name: String,
     end: &str,
 ) -> FrameTable {
-    let chains = leaving(&scopes(wanted), interface, at(end, Side::In, FIRST));
+    let chains = leaving(&scopes(wanted), interface, FrameBase::dropping(end, Side::In, FIRST));
     table(wanted, interface, name, chains)
-}
-
-/// A frame passes that a rule accepts, and no other.
-fn at(device: &str, side: Side, priority: i32) -> FrameBase {
-    FrameBase { device: device.to_owned(), side, priority, accepts: false }
 }
 
 /// Those of a family that has an address of the pod.
@@ -131,7 +121,7 @@ fn table(
         }
     }
     sets.retain(|_, members| !members.is_empty());
-    FrameTable { name, chains, sets }
+    FrameTable { name, chains, sets, maps: BTreeMap::new() }
 }
 
 impl Scope<'_> {
@@ -236,13 +226,13 @@ fn leaving(
             rules.extend(arp::leaving(&mac, scope.is_in(arp::SENDER, "own")));
         }
         rules.push(rule("of this family", is_kind(scope.kind()), scope.goto(LEAVING)));
-        chains.insert(scope.name(LEAVING), plain(leaving_of(scope)));
-        chains.insert(scope.name("to"), plain(to(scope)));
+        chains.insert(scope.name(LEAVING), FrameChain::plain(leaving_of(scope)));
+        chains.insert(scope.name("to"), FrameChain::plain(to(scope)));
         if scope.family == Family::V6 {
-            chains.insert(TO_NEIGHBOURS.to_owned(), plain(to_neighbours(scope)));
+            chains.insert(TO_NEIGHBOURS.to_owned(), FrameChain::plain(to_neighbours(scope)));
         }
         if scope.has_node() {
-            chains.insert(scope.name("to_node"), plain(to_node(scope)));
+            chains.insert(scope.name("to_node"), FrameChain::plain(to_node(scope)));
         }
     }
     rules.push(drop_of("of no family that it has", []));
@@ -354,10 +344,10 @@ fn arriving(scopes: &[Scope<'_>], interface: &Interface) -> BTreeMap<String, Fra
             rules.push(rule("from neighbours", is_kind(arp::ARP), Verdict::Accept));
         }
         rules.push(rule("of this family", is_kind(scope.kind()), scope.goto(ARRIVING)));
-        chains.insert(scope.name(ARRIVING), plain(arriving_of(scope)));
+        chains.insert(scope.name(ARRIVING), FrameChain::plain(arriving_of(scope)));
     }
     rules.push(drop_of("of no family that it has", []));
-    let base = Some(at(&interface.name, Side::In, FIRST));
+    let base = Some(FrameBase::dropping(&interface.name, Side::In, FIRST));
     chains.insert(ARRIVING.to_owned(), FrameChain { base, rules });
     chains
 }
@@ -381,8 +371,4 @@ fn arriving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
     rules.extend(scope.is_reached(&from, "from whom it may reach"));
     rules.push(drop_of("from nobody whom it may reach", []));
     rules
-}
-
-fn plain(rules: Vec<PacketRule>) -> FrameChain {
-    FrameChain { base: None, rules }
 }

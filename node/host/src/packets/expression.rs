@@ -63,6 +63,10 @@ pub enum Expression {
     In(String),
     /// Goes on if it is not in this set.
     NotIn(String),
+    /// Goes on if it is in this map, with what it stands for there.
+    ByMap(String),
+    /// Writes the IPv4 address in the register into the packet, and makes its sums right.
+    Write(Rewritten),
     /// Goes on if there is more than this of the address in the register, which has a count of its
     /// own in this tally.
     Over(String, Bound),
@@ -81,6 +85,19 @@ pub enum Expression {
     Verdict(Verdict),
     /// Something that we do not use.
     Other(String),
+}
+
+/// An address in a packet that is written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewritten {
+    /// The address that it is from.
+    Source,
+    /// The address that it goes to.
+    Destination,
+    /// Of an ICMP error, whom the packet was from that it is about.
+    ErrorSource,
+    /// Of an ICMP error, whom the packet went to that it is about.
+    ErrorDestination,
 }
 
 /// How much there may be of one address.
@@ -131,6 +148,35 @@ const FRAME_KIND: u32 = 12;
 /// Of UDP, where the port stands that it goes to (RFC 768).
 const UDP_DESTINATION: u32 = 2;
 const UDP: u8 = 17;
+
+/// Of an ICMP error, where the packet begins that it is about (RFC 792).
+const ABOUT: u32 = 8;
+
+impl Rewritten {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Source, Self::Destination, Self::ErrorSource, Self::ErrorDestination];
+
+    /// Loads the address as it is.
+    pub(super) fn load(self) -> Expression {
+        match self {
+            Self::Source => source(Family::V4),
+            Self::Destination => destination(Family::V4),
+            Self::ErrorSource | Self::ErrorDestination => {
+                Expression::Transport { offset: self.offset(), bytes: BYTES_V4 }
+            }
+        }
+    }
+
+    /// Where it stands: in the header, or behind it.
+    pub(crate) fn offset(self) -> u32 {
+        match self {
+            Self::Source => SOURCE_V4,
+            Self::Destination => DESTINATION_V4,
+            Self::ErrorSource => ABOUT + SOURCE_V4,
+            Self::ErrorDestination => ABOUT + DESTINATION_V4,
+        }
+    }
+}
 
 /// Conditions by the words that people use. Each is a list, to be put together.
 pub(super) fn source(family: Family) -> Expression {

@@ -2,7 +2,7 @@
 //! it. What it drops nobody else has seen, and what others drop or accept does not matter to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::table::{PacketRule, Side};
 
@@ -15,7 +15,12 @@ pub(crate) struct FrameTable {
     pub(crate) chains: BTreeMap<String, FrameChain>,
     /// Its sets of addresses, by their names: each is of one family, and none is empty.
     pub(crate) sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// Its maps of addresses of IPv4, by their names: none is empty.
+    pub(crate) maps: BTreeMap<String, AddressMap>,
 }
+
+/// For an address another one.
+pub(crate) type AddressMap = BTreeMap<Ipv4Addr, Ipv4Addr>;
 
 /// A chain of rules about frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,4 +42,18 @@ pub(crate) struct FrameBase {
     pub(crate) priority: i32,
     /// Whether frames pass that no rule speaks of.
     pub(crate) accepts: bool,
+}
+
+impl FrameChain {
+    /// One for frames that another chain has sent there.
+    pub(super) fn plain(rules: Vec<PacketRule>) -> Self {
+        Self { base: None, rules }
+    }
+}
+
+impl FrameBase {
+    /// Where a frame passes that a rule accepts, and no other.
+    pub(super) fn dropping(device: &str, side: Side, priority: i32) -> Self {
+        Self { device: device.to_owned(), side, priority, accepts: false }
+    }
 }

@@ -15,14 +15,15 @@ mod guard;
 mod guests;
 mod homes;
 mod overlay;
+mod protocols;
 mod rule;
 mod scope;
 mod table;
 
 pub(crate) use self::closed::{Interface, closed, closed_at_node};
 pub(crate) use self::expression::address;
-pub use self::expression::{Bound, Expression, Verdict};
-pub(crate) use self::frames::{FrameBase, FrameChain, FrameTable};
+pub use self::expression::{Bound, Expression, Rewritten, Verdict};
+pub(crate) use self::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
 pub use self::guard::guard;
 pub(crate) use self::table::Side;
 pub use self::table::{Base, Chain, Hook, PacketRule, Table, Tally};

@@ -49,7 +49,8 @@ impl Lease {
     fn closed(&self) -> Result<Closed> {
         let node = NODE.map(IpAddr::from).into_iter().chain(NODE_V6.map(IpAddr::from));
         let (own, node) = (self.guest.into(), node.collect());
-        Ok(Closed { own, reached: self.wanted()?.ranges, node, gate: 0, names: None })
+        let reached = self.wanted()?.ranges;
+        Ok(Closed { own, reached, node, ..Closed::default() })
     }
 }
 

@@ -23,6 +23,7 @@ mod overlay;
 mod packets;
 mod pods;
 mod sandboxes;
+mod services;
 mod six;
 mod six_packets;
 mod state;
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 31] {
+fn of_guests() -> [(&'static str, Test); 34] {
     [
         ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
@@ -115,6 +116,9 @@ fn of_guests() -> [(&'static str, Test); 31] {
             guests::services_lead_guests_to_other_clusters_alone,
         ),
         ("a_closed_pod_reaches_a_service", closed::a_service_is_reached_by_its_address),
+        ("services_have_other_addresses_here", services::services_have_other_addresses_here),
+        ("errors_are_about_what_was_called", services::errors_are_about_what_was_called),
+        ("services_may_have_each_others_addresses", services::each_others_addresses),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
         ("forged_guests_are_dropped", guests::forged_guests_are_dropped),
         ("guests_have_few_protocols", guests::guests_have_few_protocols),

@@ -73,6 +73,7 @@ pub(crate) fn wanted() -> Closed {
     Closed {
         gate: 0,
         names: None,
+        services: [].into(),
         own: [POD.into(), POD_V6.into()].into(),
         reached: reached.map(|range| range.parse().expect("a network")).into(),
         node: node.collect(),

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
+use mercato_offload::forge::home_address;
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
+use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -80,7 +82,7 @@ struct Read {
     /// As the session sees it.
     observed: Observed,
     /// A Service's own, as long as it is there.
-    addresses: BTreeSet<IpAddr>,
+    addresses: BTreeSet<ServiceAddress>,
     /// What it says of names.
     named: Option<Named>,
 }
@@ -208,7 +210,7 @@ impl Seen {
         });
     }
 
-    fn addresses(&self) -> BTreeSet<IpAddr> {
+    fn addresses(&self) -> BTreeSet<ServiceAddress> {
         let all = self.all.values().filter_map(|known| known.all.as_ref());
         all.flat_map(BTreeMap::values).flat_map(|one| &one.addresses).copied().collect()
     }
@@ -224,7 +226,9 @@ impl Read {
         if key.kind == ObjectKind::Service && object["metadata"]["deletionTimestamp"].is_null() {
             let all = spec["clusterIPs"].as_array().into_iter().flatten();
             let parsed = all.filter_map(|address| address.as_str()?.parse().ok());
-            addresses.extend(parsed.filter(IpAddr::is_ipv4));
+            let home = home_address(object);
+            let of_four = parsed.filter(IpAddr::is_ipv4);
+            addresses.extend(of_four.map(|here| ServiceAddress { here, home }));
         }
         Self { observed, addresses, named }
     }
@@ -265,7 +269,7 @@ mod tests {
         let mut seen = seen_of([(source.clone(), Known { life: None, all: None })].into());
         let mut after = |change| {
             seen.take(source.clone(), change);
-            seen.addresses().into_iter().map(|it| it.to_string()).collect::<Vec<_>>()
+            seen.addresses().into_iter().map(|it| it.here.to_string()).collect::<Vec<_>>()
         };
         let [web, api] = ["10.96.0.7", "10.96.0.8"];
         let both = [web, "fd00:10:96::7"];

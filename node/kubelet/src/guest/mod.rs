@@ -17,7 +17,6 @@ mod write;
 pub(crate) use write::release_patch;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mercato_offload::forge::GuestContext;
@@ -27,6 +26,7 @@ use mercato_offload::message::Route;
 use mercato_offload::placement::IfAbsent;
 use mercato_protocol::id::Digest;
 use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::ServiceAddress;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -97,7 +97,7 @@ impl GuestSide {
 
     /// The addresses of this cluster that Services of the guest namespaces have, as far as these carry
     /// the marks of the contract; each change from now on.
-    pub fn service_addresses(&self) -> watch::Receiver<BTreeSet<IpAddr>> {
+    pub fn service_addresses(&self) -> watch::Receiver<BTreeSet<ServiceAddress>> {
         self.shared.addresses.subscribe()
     }
 

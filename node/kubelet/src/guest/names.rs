@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_offload::address::MappedRange;
-use mercato_offload::forge::SERVICE_NAME;
 use mercato_offload::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_API};
+use mercato_offload::forge::{SERVICE_NAME, home_address};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_GUESTS, NAMES_NAMESPACES};
@@ -23,7 +23,14 @@ pub(super) enum Named {
     /// What a pod says of its home, and where it is.
     Pod(NamedPod),
     /// A Service, and whether it has endpoints in the place of addresses.
-    Service { service: ServiceNames, headless: bool },
+    Service {
+        /// What it is told by where guests are not closed.
+        service: ServiceNames,
+        /// It has endpoints in the place of addresses.
+        headless: bool,
+        /// Its address at home, by which guests that are closed call it.
+        home: Option<IpAddr>,
+    },
     /// Some endpoints of the Service of that name.
     Slice { of: String, slice: SliceNames },
 }
@@ -94,7 +101,8 @@ fn service(name: &str, object: &Value) -> Option<Named> {
     let ports = if headless { Vec::new() } else { ports(&spec["ports"]) };
     let name = name.to_owned();
     let service = ServiceNames { name, addresses, ports, external, slices: Vec::new() };
-    service.is_valid().then_some(Named::Service { service, headless })
+    let home = home_address(object).filter(|_| !service.addresses.is_empty());
+    service.is_valid().then_some(Named::Service { service, headless, home })
 }
 
 fn slice(object: &Value) -> SliceNames {
@@ -131,7 +139,8 @@ fn ports(all: &Value) -> Vec<NamedPort> {
 }
 
 /// All names of a lease, of what its guest objects say, each with its namespace at home; as many as a
-/// node takes. `forwards`: see there. In these ranges guests know what is at home.
+/// node takes. `forwards`: see there; guests of a lease that does not are closed, and call Services by
+/// the addresses of home. In these ranges guests know what is at home.
 pub(super) fn names<'a>(
     lease: ContractId,
     forwards: bool,
@@ -140,7 +149,7 @@ pub(super) fn names<'a>(
     all: impl Iterator<Item = (&'a str, &'a Named)>,
 ) -> LeaseNames {
     let mut domains = BTreeSet::new();
-    let mut homes: BTreeMap<&str, BTreeMap<&str, (&ServiceNames, bool)>> =
+    let mut homes: BTreeMap<&str, BTreeMap<&str, (ServiceNames, bool)>> =
         namespaces.map(|home| (home.as_str(), BTreeMap::new())).collect();
     let mut slices: BTreeMap<(&str, &str), Vec<&SliceNames>> = BTreeMap::new();
     let mut pods = Vec::new();
@@ -150,8 +159,12 @@ pub(super) fn names<'a>(
                 domains.extend(&pod.domain);
                 pods.push(pod);
             }
-            Named::Service { service, headless } => {
-                homes.entry(home).or_default().insert(&service.name, (service, *headless));
+            Named::Service { service, headless, home: address } => {
+                let mut told = service.clone();
+                if let Some(address) = address.filter(|_| !forwards) {
+                    told.addresses = vec![address];
+                }
+                homes.entry(home).or_default().insert(&service.name, (told, *headless));
             }
             Named::Slice { of, slice } => slices.entry((home, of)).or_default().push(slice),
         }
@@ -161,8 +174,7 @@ pub(super) fn names<'a>(
     let mut homes = homes.into_iter();
     for (home, services) in homes.by_ref().take(NAMES_NAMESPACES) {
         let mut fit = Vec::new();
-        for (name, (service, headless)) in services {
-            let mut service = service.clone();
+        for (name, (mut service, headless)) in services {
             if headless {
                 let of = slices.get(&(home, name)).into_iter().flatten();
                 service.slices = of.map(|slice| (*slice).clone()).collect();
@@ -204,6 +216,7 @@ fn api(pods: &[&NamedPod], ranges: &[MappedRange]) -> Option<ApiNames> {
 
 #[cfg(test)]
 mod tests {
+    use mercato_offload::forge::labels::HOME_ADDRESS;
     use mercato_offload::key::{PodId, Uid, key};
     use mercato_protocol::id::NegotiationId;
     use mercato_protocol::limits::NAMES_ENDPOINTS;
@@ -271,6 +284,25 @@ mod tests {
 
     fn web_going(spec: &Value) -> Value {
         json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": spec })
+    }
+
+    #[test]
+    fn closed_guests_call_services_by_their_addresses_at_home() {
+        let web = json!({ "metadata": { "annotations": { HOME_ADDRESS: "10.79.3.4" } }, "spec": {
+            "clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ports": [{ "port": 80 }] } });
+        let members = json!({ "metadata": { "annotations": { HOME_ADDRESS: "10.79.3.5" } },
+            "spec": { "clusterIP": "None", "clusterIPs": ["None"] } });
+        let all = [("web", web), ("members", members)]
+            .map(|(name, object)| read(ObjectKind::Service, name, object).unwrap());
+        let told = |forwards: bool| {
+            let homes = ["shop".to_owned()];
+            let all = all.iter().map(|named| ("shop", named));
+            let said = names(LEASE, forwards, &[], homes.iter(), all);
+            let services = said.namespaces.into_iter().flat_map(|namespace| namespace.services);
+            services.map(|service| service.addresses).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false), [vec![], vec![IpAddr::from([10, 79, 3, 4])]]);
+        assert_eq!(told(true), [vec![], vec![IpAddr::from([10, 96, 0, 7])]]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What following and writing the guests of one lease have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mercato_offload::forge::{self, GuestContext, Refusal};
@@ -10,6 +9,7 @@ use mercato_offload::key::Item;
 use mercato_offload::placement::Capacity;
 use mercato_protocol::limits::STATUS_BYTES;
 use mercato_protocol::names::LeaseNames;
+use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) capacity: Mutex<Capacity>,
     pub(super) guests: Guests,
     /// Those that Services of the guest namespaces have now.
-    pub(super) addresses: watch::Sender<BTreeSet<IpAddr>>,
+    pub(super) addresses: watch::Sender<BTreeSet<ServiceAddress>>,
     /// The names that guests have at home; none, before all are known.
     pub(super) names: watch::Sender<Option<Arc<LeaseNames>>>,
     /// Why items could not be written; each entry goes with its item.

@@ -75,6 +75,9 @@ pub const CLUSTER_DOMAIN: &str = "mercato.dev/cluster-domain";
 /// its namespace there has access to that.
 pub const HOME_API: &str = "mercato.dev/home-api";
 
+/// Annotation of a Service: the address that it has at home (`clusterIP`), of IPv4.
+pub const HOME_ADDRESS: &str = "mercato.dev/home-address";
+
 /// Annotation of a Service: the name that it stands for at home (`ExternalName`).
 pub const EXTERNAL_NAME: &str = "mercato.dev/external-name";
 

@@ -21,6 +21,7 @@ pub use grace::{longest_grace_s, shortened};
 pub use guest_status::guest_status;
 pub use keys::is_homes;
 pub use labels::FINALIZER;
+pub use names::home_address;
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{came, classify, observe};
 pub use pod::forge_pod;

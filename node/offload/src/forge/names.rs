@@ -3,10 +3,11 @@
 
 use std::net::IpAddr;
 
-use mercato_protocol::names::is_domain;
+use mercato_protocol::names::{is_domain, is_global};
+use mercato_protocol::node::is_callable;
 use serde_json::{Value, json};
 
-use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_API};
+use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_ADDRESS, HOME_API};
 
 /// A resolver of the guest's asks twice, a second each time: a node's name server is near, and one that
 /// is just being replaced is back by then.
@@ -54,6 +55,25 @@ pub(super) fn take_api(pod: &mut Value) -> Option<IpAddr> {
 pub(super) fn external(service: &Value) -> Option<&str> {
     let name = service["metadata"]["annotations"][EXTERNAL_NAME].as_str()?;
     Some(name).filter(|name| is_domain(name))
+}
+
+/// The address that a Service has at home, as home has sent it or the provider has written it down;
+/// none: it has said none that a Service may have.
+pub fn home_address(service: &Value) -> Option<IpAddr> {
+    let address = service["metadata"]["annotations"][HOME_ADDRESS].as_str()?.parse().ok()?;
+    is_callable(address).then_some(address)
+}
+
+/// Whether a pod asks servers of its own alone (`dnsPolicy: None`), on the Internet all of them: these
+/// are the same over there.
+pub(super) fn asks_the_internet(home: &Value) -> bool {
+    let spec = &home["spec"];
+    let servers = spec["dnsConfig"]["nameservers"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_there = |server: &Value| {
+        let address = server.as_str().and_then(|text| text.parse().ok());
+        address.is_some_and(is_global)
+    };
+    spec["dnsPolicy"] == "None" && !servers.is_empty() && servers.iter().all(is_there)
 }
 
 /// The `dnsConfig` of a guest of this namespace of home, which is called so there: what its resolver

@@ -63,7 +63,10 @@ pub fn forge_pod(
     impose(spec, home, ctx);
     if let (Some(domain), Some(server)) = (domain, ctx.name_server) {
         spec["dnsPolicy"] = json!("None");
-        spec["dnsConfig"] = names::dns_config(home, &id.namespace, &domain, server);
+        spec["dnsConfig"] = match names::asks_the_internet(home) {
+            true => home["spec"]["dnsConfig"].clone(),
+            false => names::dns_config(home, &id.namespace, &domain, server),
+        };
     }
     if let Some(gate) = &ctx.gate {
         further.insert(GATE.to_owned(), json!(gate::put_first(spec, gate)?));

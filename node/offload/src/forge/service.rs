@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 use mercato_protocol::names::{is_domain, is_label};
+use mercato_protocol::node::is_callable;
 use serde_json::{Map, Value, json};
 
 use super::rule::{Fields, refusal};
@@ -50,10 +51,13 @@ pub fn export_service(service: &Value) -> Option<Value> {
     if headless {
         sent["clusterIP"] = json!("None");
     }
-    Some(json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": picked(metadata, &["namespace", "name"]), "spec": sent,
-    }))
+    let mut marks = picked(metadata, &["namespace", "name"]);
+    let addresses = spec["clusterIPs"].as_array().into_iter().flatten();
+    let mut addresses = addresses.filter_map(|address| address.as_str()?.parse().ok());
+    if let Some(address) = addresses.find(|address| is_callable(*address)) {
+        marks["annotations"] = json!({ labels::HOME_ADDRESS: address });
+    }
+    Some(json!({ "apiVersion": "v1", "kind": "Service", "metadata": marks, "spec": sent }))
 }
 
 /// The slice as it is sent, with each address as guests know it; none if it is of no Service, or not
@@ -125,9 +129,10 @@ pub(super) fn forge_service(
     spec.insert("type".into(), json!("ClusterIP"));
     spec.insert("ipFamilyPolicy".into(), json!("SingleStack"));
     spec.insert("ipFamilies".into(), json!(["IPv4"]));
-    let external = names::external(home);
-    let further = external.map(|name| (labels::EXTERNAL_NAME.to_owned(), json!(name)));
-    let further = further.into_iter().collect();
+    let external = names::external(home).map(|name| (labels::EXTERNAL_NAME, json!(name)));
+    let address = names::home_address(home).map(|at| (labels::HOME_ADDRESS, json!(at)));
+    let further = external.into_iter().chain(address);
+    let further = further.map(|(name, value)| (name.to_owned(), value)).collect();
     let marks = metadata::metadata(item, &Value::Null, digest, route, further, ctx)?;
     finished(service, marks)
 }

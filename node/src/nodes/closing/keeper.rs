@@ -299,6 +299,7 @@ impl Held {
         let reached = rule.map(|rule| (*rule.reached).clone()).unwrap_or_default();
         let gate = if self.asks { rules.port } else { 0 };
         let names = rules.names.filter(|_| rule.is_some());
-        Closed { own: self.own.clone(), reached, node, gate, names }
+        let services = rule.map(|rule| (*rule.services).clone()).unwrap_or_default();
+        Closed { own: self.own.clone(), reached, services, node, gate, names }
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::keeper::ClosingKeeper;
-pub(crate) use self::rules::{ClosingRules, Closings, GuestRule};
+pub(crate) use self::rules::{ClosingRules, Closings, GuestRule, called};
 use self::sandboxes::Host;
 use crate::limits;
 

@@ -1,11 +1,12 @@
 //! Whom a node is to close, and how it is with them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_protocol::gate::GuestUid;
+use mercato_protocol::node::ServiceAddress;
 
 /// What guests of this node may reach that are to be closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,20 @@ pub(crate) struct GuestRule {
     /// Its own address, once its gate is known to be open.
     pub(crate) pod: Option<IpAddr>,
     pub(crate) reached: Arc<BTreeSet<IpNet>>,
+    /// By what addresses it calls Services, and what these have here.
+    pub(crate) services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
+}
+
+/// By what addresses guests call these Services, and what they have here. Of two that home gives one
+/// address to, it is the later one's.
+pub(crate) fn called<'a>(
+    services: impl IntoIterator<Item = &'a ServiceAddress>,
+) -> BTreeMap<Ipv4Addr, Ipv4Addr> {
+    let both = |service: &ServiceAddress| match (service.home, service.here) {
+        (Some(IpAddr::V4(home)), IpAddr::V4(here)) => Some((home, here)),
+        _ => None,
+    };
+    services.into_iter().filter_map(both).collect()
 }
 
 /// How it is with the guests of this node.

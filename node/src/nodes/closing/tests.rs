@@ -130,7 +130,7 @@ fn uid() -> GuestUid {
 
 fn rules(port: u16, pod: Option<IpAddr>, reached: &str) -> ClosingRules {
     let reached = Arc::new([reached.parse().unwrap()].into());
-    let guests = [(uid(), GuestRule { pod, reached })].into();
+    let guests = [(uid(), GuestRule { pod, reached, ..GuestRule::default() })].into();
     ClosingRules { port, guests, ..ClosingRules::default() }
 }
 
@@ -305,7 +305,8 @@ async fn a_guest_does_not_become_another_by_what_it_asks() {
     let (closing, port) = (start(&fake), port());
     let mut two = rules(port, None, "10.201.3.0/25");
     let reached = Arc::new(["10.201.4.0/25".parse().unwrap()].into());
-    two.guests.insert("other-guest".parse().unwrap(), GuestRule { pod: None, reached });
+    let rule = GuestRule { reached, ..GuestRule::default() };
+    two.guests.insert("other-guest".parse().unwrap(), rule);
     closing.rule(two);
     assert_eq!(ask(port, "one-guest\n").await, "open\n");
     assert_eq!(ask(port, "other-guest\n").await, "wait\n");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::LeaseNames;
-use mercato_protocol::node::{NodeGuest, NodeLease, NodeWay, Snapshot, ToNode};
+use mercato_protocol::node::{NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode};
 use tokio::sync::watch;
 
 /// What a node's connection tells.
@@ -83,8 +83,8 @@ pub(crate) struct WishLease {
     pub(crate) guests: bool,
     /// The guests that are closed.
     pub(crate) closed: Vec<NodeGuest>,
-    /// The addresses here of the lease's Services, which they reach.
-    pub(crate) services: Arc<Vec<IpAddr>>,
+    /// The addresses of the lease's Services, which they reach.
+    pub(crate) services: Arc<Vec<ServiceAddress>>,
     /// Which lease it is, where its guests are told names,
     pub(crate) lease: Option<ContractId>,
     /// and those on the node that are.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_host::{Marks, Overlay, Place, Wanted, Way};
-use mercato_protocol::node::{NodeGuest, NodeWay, Snapshot};
+use mercato_protocol::node::{NodeGuest, NodeWay, ServiceAddress, Snapshot};
 use mercato_protocol::tunnel::{second, second_range};
 
 use crate::limits;
-use crate::nodes::closing::{ClosingRules, GuestRule};
+use crate::nodes::closing::{ClosingRules, GuestRule, called};
 
 /// Which snapshot, of all that this process has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ struct Lease {
     pods: Vec<IpAddr>,
     guests: bool,
     closed: Vec<NodeGuest>,
-    services: Vec<IpAddr>,
+    services: Vec<ServiceAddress>,
 }
 
 impl Force {
@@ -167,10 +167,11 @@ impl Force {
         for lease in leases.iter().filter(|lease| !lease.closed.is_empty()) {
             let mut ranges = lease.ranges.iter().copied().collect();
             of_both(&mut ranges, way);
-            ranges.extend(lease.services.iter().copied().map(IpNet::from));
-            let reached = Arc::new(ranges);
+            ranges.extend(lease.services.iter().map(|service| IpNet::from(service.here)));
+            let (reached, services) = (Arc::new(ranges), Arc::new(called(&lease.services)));
             guests.extend(lease.closed.iter().map(|guest| {
-                let rule = GuestRule { pod: guest.pod, reached: reached.clone() };
+                let (reached, services) = (reached.clone(), services.clone());
+                let rule = GuestRule { pod: guest.pod, reached, services };
                 (guest.uid.clone(), rule)
             }));
         }

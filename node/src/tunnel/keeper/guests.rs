@@ -16,7 +16,7 @@ use crate::admin::OpenNode;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
 use crate::limits;
-use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule};
+use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule, called};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
 use crate::tunnel::nodes::{Common, Dwellers, Nodes};
@@ -65,17 +65,18 @@ pub(super) fn own_rules(
     said: &Said,
     dwellers: &Dwellers,
 ) -> ClosingRules {
-    let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::new());
+    let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::<_, (Arc<_>, Arc<_>)>::new());
     let now_ms = wall_ms();
     for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
         let lease = said.leases.get(&it.contract);
         let lease = lease.filter(|lease| lease.is_closed && lease.until_ms > now_ms);
         let Some(lease) = lease else { continue };
-        let reached = by_lease
-            .entry(it.contract)
-            .or_insert_with(|| Arc::new(reached(&it.contract, lease, second, said)));
-        let reached = reached.clone();
-        rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached });
+        let of_lease = by_lease.entry(it.contract).or_insert_with(|| {
+            let called = called(&*said.services(&it.contract));
+            (Arc::new(reached(&it.contract, lease, second, said)), Arc::new(called))
+        });
+        let (reached, services) = of_lease.clone();
+        rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached, services });
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
@@ -87,7 +88,7 @@ pub(super) fn own_rules(
 /// are addresses of this cluster, by which nobody else is reached, in a tunnel or here.
 fn reached(id: &ContractId, lease: &SaidLease, second: &Second, said: &Said) -> BTreeSet<IpNet> {
     let mut reached = second.ranges(lease.ranges.iter().map(|range| range.local).collect());
-    reached.extend(said.services(id).iter().copied().map(IpNet::from));
+    reached.extend(said.services(id).iter().map(|service| IpNet::from(service.here)));
     reached
 }
 
@@ -229,6 +230,7 @@ mod tests {
     use mercato_offload::address::MappedRange;
     use mercato_protocol::id::{ClusterId, NegotiationId};
     use mercato_protocol::limits::LEASE_SERVICES;
+    use mercato_protocol::node::ServiceAddress;
     use mercato_protocol::tunnel::SECOND_POOL;
 
     use super::*;
@@ -254,7 +256,8 @@ mod tests {
     #[test]
     fn guests_reach_the_services_of_their_own_lease_until_it_ends() {
         let (tunnels, heard) = TunnelHandle::new(None);
-        let service = |of: u16| IpAddr::from([10, 96, (of >> 8) as u8, of as u8]);
+        let at = |of: u16| IpAddr::from([10, 96, (of >> 8) as u8, of as u8]);
+        let service = |of: u16| ServiceAddress { here: at(of), home: None };
         tunnels.services(LEASE, [service(7)].into());
         tunnels.services(OTHER, [service(8)].into());
         let mut second = Second::default();
@@ -267,7 +270,7 @@ mod tests {
         let ways: Vec<_> = [false, true].map(|of_guests| said.ranges(of_guests)).into();
         assert!(ways.iter().all(|ways| ways.len() == 1), "no way leads there: {ways:?}");
         tunnels.services(LEASE, [service(9)].into());
-        assert!(!reached(&LEASE).contains(&service(7).into()), "it is given up");
+        assert!(!reached(&LEASE).contains(&at(7).into()), "it is given up");
         tunnels.services(LEASE, (0..=LEASE_SERVICES as u16).map(service).collect());
         assert_eq!(reached(&LEASE).len(), 2 + LEASE_SERVICES);
         tunnels.forget(LEASE);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_protocol::limits;
+use mercato_protocol::node::ServiceAddress;
 
 use crate::nodes::control::WishLease;
 
@@ -76,7 +77,11 @@ impl LeftOut {
     }
 
     /// As many of a lease's Services as there is room for; keeps how many the others are.
-    fn reached(&mut self, services: &Arc<Vec<IpAddr>>, room: &mut usize) -> Arc<Vec<IpAddr>> {
+    fn reached(
+        &mut self,
+        services: &Arc<Vec<ServiceAddress>>,
+        room: &mut usize,
+    ) -> Arc<Vec<ServiceAddress>> {
         let fit = services.len().min(*room);
         *room -= fit;
         self.services += services.len() - fit;
@@ -132,7 +137,8 @@ mod tests {
 
     #[test]
     fn services_without_room_are_left_out_and_their_lease_is_told() {
-        let services = |count: usize| Arc::new(vec![Ipv4Addr::LOCALHOST.into(); count]);
+        let one = ServiceAddress { here: Ipv4Addr::LOCALHOST.into(), home: None };
+        let services = |count: usize| Arc::new(vec![one; count]);
         let closed = vec![NodeGuest { uid: "a".parse().unwrap(), pod: None }];
         let of = |count, pod| WishLease { services: services(count), ..lease(7, 1, pod) };
         let with = |count, pod| WishLease { closed: closed.clone(), ..of(count, pod) };

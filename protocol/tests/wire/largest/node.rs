@@ -9,7 +9,7 @@ use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
-    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, Snapshot, ToNode,
+    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
 };
 
 use super::values::*;
@@ -74,10 +74,12 @@ pub(super) fn to_node() -> [ToNode; 5] {
     leases[0].closed = (0..limits::NODE_GUESTS).map(guest).collect();
     // Each needs a guest: a few leases share them.
     let sharing = limits::NODE_SERVICES / limits::LEASE_SERVICES;
+    let home = Some([223, 255, 255, 255].into());
+    let service = |n| ServiceAddress { here: address(n), home };
     let guests = leases[0].closed.split_off(0);
     for (nth, guests) in guests.chunks(limits::NODE_GUESTS / sharing).enumerate() {
         leases[nth].closed = guests.to_vec();
-        leases[nth].services = (0..limits::LEASE_SERVICES).map(address).collect();
+        leases[nth].services = (0..limits::LEASE_SERVICES).map(service).collect();
     }
     let others = (0..limits::NODE_OTHERS).map(address).collect();
     [

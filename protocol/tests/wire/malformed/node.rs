@@ -4,7 +4,9 @@ use ipnet::IpNet;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{LeaseNames, ServiceNames};
-use mercato_protocol::node::{FromNode, NodeLease, NodeNames, NodeWay, Snapshot, ToNode};
+use mercato_protocol::node::{
+    FromNode, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
+};
 
 use super::{Case, unchecked};
 use crate::samples;
@@ -38,6 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("a Service twice", with(|lease| serving(lease, 1, 2)), "Invalid"),
         ("too many Services", with(|lease| serving(lease, services, 1)), "TooLong"),
         ("a Service for nobody", with(unserved), "Invalid"),
+        ("a Service at home", with(|lease| called(lease, "127.0.0.1")), "Invalid"),
         ("a range twice", unchecked(&twice), "Invalid"),
         ("another pod twice", besides(Some(samples::node_way()), 2), "Invalid"),
         ("other pods without a way", besides(None, 1), "Invalid"),
@@ -122,9 +125,16 @@ fn unserved(lease: &mut NodeLease) {
 /// With a guest that reaches so many Services, of which the last is said so often.
 fn serving(lease: &mut NodeLease, count: usize, again: usize) {
     (lease.guests, lease.closed) = (true, vec![samples::guest()]);
-    let service = |n: usize| [10, 96, (n >> 8) as u8, n as u8].into();
+    let here = |n: usize| [10, 96, (n >> 8) as u8, n as u8].into();
+    let service = |n| ServiceAddress { here: here(n), home: None };
     lease.services = (0..count).map(service).collect();
     lease.services.extend(vec![service(count); again]);
+}
+
+/// With a Service that has this address at home.
+fn called(lease: &mut NodeLease, home: &str) {
+    serving(lease, 1, 0);
+    lease.services[0].home = Some(home.parse().unwrap());
 }
 
 /// With a lease of which something is changed.

@@ -5,7 +5,7 @@ use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
-    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, Snapshot, ToNode,
+    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
 };
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -116,7 +116,10 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         pods: vec!["10.42.1.7".parse().unwrap()],
         guests: true,
         closed: vec![guest()],
-        services: vec!["10.96.0.7".parse().unwrap()],
+        services: vec![
+            ServiceAddress { here: [10, 96, 0, 7].into(), home: Some([10, 79, 3, 4].into()) },
+            ServiceAddress { here: [10, 96, 0, 8].into(), home: None },
+        ],
         lease: None,
         askers: vec![],
     };

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME};
+use crate::forge::home_address;
+use crate::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_ADDRESS};
 use crate::key::{ObjectKind, key};
 
 use super::*;
@@ -72,6 +73,28 @@ fn what_a_pod_says_of_its_resolver_is_kept_but_for_its_servers() {
 }
 
 #[test]
+fn servers_on_the_internet_are_the_same_over_there() {
+    let config = |policy: &str, servers: Value| {
+        let own = json!({ "nameservers": servers, "searches": ["example.org"],
+            "options": [{ "name": "ndots", "value": "2" }] });
+        let spec = json!({ "dnsPolicy": policy, "dnsConfig": own });
+        (own, guest(Some("rome.example"), spec, &with_server())["spec"]["dnsConfig"].clone())
+    };
+    let (own, made) = config("None", json!(["1.1.1.1", "2606:4700:4700::1111"]));
+    assert_eq!(made, own, "nothing of ours is added");
+    for (policy, servers) in [
+        ("None", json!(["1.1.1.1", "10.96.0.10"])),
+        ("None", json!(["1.1.1.1", "169.254.20.10"])),
+        ("None", json!([])),
+        ("Default", json!(["1.1.1.1"])),
+        ("ClusterFirst", json!(["1.1.1.1"])),
+    ] {
+        let (_, made) = config(policy, servers.clone());
+        assert_eq!(made["nameservers"], json!([server()]), "{policy} {servers}");
+    }
+}
+
+#[test]
 fn without_a_domain_or_a_server_it_is_as_ever() {
     for (domain, ctx) in [
         (None, with_server()),
@@ -91,6 +114,35 @@ fn a_pod_without_annotations_says_its_domain_too() {
     for metadata in [json!({ "name": "web" }), json!({ "annotations": null })] {
         let sent = export_pod(&json!({ "metadata": metadata, "spec": {} }), &context);
         assert_eq!(sent["metadata"]["annotations"][CLUSTER_DOMAIN], "a.b");
+    }
+}
+
+#[test]
+fn a_service_says_its_address_at_home() {
+    let service = |addresses: Value| {
+        json!({ "apiVersion": "v1", "kind": "Service",
+            "metadata": { "namespace": "shop", "name": "db" },
+            "spec": { "type": "ClusterIP", "clusterIP": addresses[0], "clusterIPs": addresses,
+                "ports": [{ "port": 5432 }] } })
+    };
+    let made = |sent: &Value| {
+        let item = Item::Object(key(ObjectKind::Service, "shop", "db"));
+        forge(&item, sent, digest(sent), &route(), &guest_context()).unwrap()
+    };
+    let sent = export_service(&service(json!(["fd00:10:79::7", "10.79.3.4"]))).unwrap();
+    let guest = made(&sent);
+    assert_eq!(home_address(&guest), Some([10, 79, 3, 4].into()));
+    assert_eq!(guest["spec"]["clusterIPs"], Value::Null, "it gets another one there");
+    for none in [json!(["None"]), json!(["fd00:10:79::7"])] {
+        let sent = export_service(&service(none)).unwrap();
+        assert_eq!(sent["metadata"]["annotations"], Value::Null);
+    }
+    for hostile in
+        ["127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "255.255.255.255", "::1"]
+    {
+        let mut sent = sent.clone();
+        sent["metadata"]["annotations"][HOME_ADDRESS] = json!(hostile);
+        assert_eq!(made(&sent)["metadata"]["annotations"][HOME_ADDRESS], Value::Null, "{hostile}");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Which addresses of this cluster the Services of a lease have is told to whoever closes its guests.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::LEASE_SERVICES;
+use mercato_protocol::node::ServiceAddress;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -14,7 +14,7 @@ use crate::limits;
 /// Tells each change as long as it is asked to, those of a moment at once: each is other rules for
 /// all guests of the lease, and home makes Services as it likes.
 pub(super) async fn tell(
-    mut addresses: watch::Receiver<BTreeSet<IpAddr>>,
+    mut addresses: watch::Receiver<BTreeSet<ServiceAddress>>,
     to: TellServices,
     contract: ContractId,
 ) {
@@ -46,13 +46,14 @@ mod tests {
         let (addresses, receiver) = watch::channel(BTreeSet::new());
         let told = Arc::new(Mutex::new(Vec::new()));
         let tells = told.clone();
-        let to = Arc::new(move |now: BTreeSet<IpAddr>| tells.lock().unwrap().push(now.len()));
+        let to =
+            Arc::new(move |now: BTreeSet<ServiceAddress>| tells.lock().unwrap().push(now.len()));
         let _telling = Telling(tokio::spawn(tell(receiver, to, NegotiationId([5; 16]))));
         tokio::task::yield_now().await;
         assert!(told.lock().unwrap().is_empty(), "nothing is listed yet");
         for last in [1, 2, 3] {
             addresses.send_modify(|all| {
-                all.insert([10, 96, 0, last].into());
+                all.insert(ServiceAddress { here: [10, 96, 0, last].into(), home: None });
             });
             tokio::task::yield_now().await;
         }

@@ -1,6 +1,6 @@
 //! What is in force by words and the clock.
 
-use mercato_protocol::node::NodeLease;
+use mercato_protocol::node::{NodeLease, ServiceAddress};
 
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -128,7 +128,10 @@ fn services_are_for_guests_that_are_closed_and_lead_nowhere() {
     let with = |uid, range, service: [u8; 4]| NodeLease {
         guests: true,
         closed: vec![guest(uid)],
-        services: vec![service.into()],
+        services: vec![ServiceAddress {
+            here: service.into(),
+            home: Some([10, 79, 3, service[3]].into()),
+        }],
         ..lease(500, &[range], &[])
     };
     let leases = vec![
@@ -145,6 +148,8 @@ fn services_are_for_guests_that_are_closed_and_lead_nowhere() {
     let second = "fd4d:6572:6361:746f::10.201.0.0/120";
     assert_eq!(reached("a"), nets(["10.201.0.0/24", second, "10.96.0.7/32"]));
     assert!(!reached("b").contains(&"10.96.0.7/32".parse().unwrap()));
+    let called: Vec<_> = rules.guests[&guest("b").uid].services.iter().collect();
+    assert_eq!(called, [(&[10, 79, 3, 8].into(), &[10, 96, 0, 8].into())]);
     let wanted = set_up(&force);
     let ours: [IpNet; 2] = ["10.200.0.0/13".parse().unwrap(), SECOND_POOL.into()];
     let is_ours = |range: &IpNet| ours.iter().any(|pool| pool.contains(range));

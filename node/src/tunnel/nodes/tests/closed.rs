@@ -1,6 +1,6 @@
 //! Guests that are closed on their nodes.
 
-use mercato_protocol::node::NodeGuest;
+use mercato_protocol::node::{NodeGuest, ServiceAddress};
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     let three = join(&mut nodes, "n3", 2, None);
     let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
     let closed = vec![guest("a"), guest("b")];
-    let services = Arc::new(vec![address("10.96.0.7")]);
+    let services = Arc::new(vec![ServiceAddress { here: address("10.96.0.7"), home: None }]);
     let lease = WishLease { guests: true, closed, services, ..lease(&[]) };
     let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
     let others = [("n2", "10.42.2.9"), ("n1", "10.42.1.9")];

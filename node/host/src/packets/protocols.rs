@@ -1,0 +1,15 @@
+//! Numbers of the protocols that closed pods speak, as they stand in packets.
+
+use super::expression::Expression;
+
+// What frames have in them (IEEE 802's EtherType).
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86dd;
+// What is in an IP packet.
+pub(super) const ICMP: u8 = 1;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMPV6: u8 = 58;
+pub(super) const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
+/// The answer to an echo, and errors: unreachable, time exceeded, parameter problem (RFC 792).
+pub(super) const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
