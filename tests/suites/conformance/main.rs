@@ -4,13 +4,11 @@
 //! What passes on the one must pass on the other. What is expected stands in a table for
 //! each group of specs; a run that differs from it fails.
 
-mod token;
-
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use mercato_tests::cluster::{Cluster, ClusterSpec};
-use mercato_tests::conformance::{self, Column, Group};
+use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::conformance::{self, Column, Group, with_api_access};
 use mercato_tests::daemon::{Daemon, deploy, deploy_file};
 use mercato_tests::suite::{self, Level, Stage, Test};
 
@@ -48,6 +46,9 @@ const CHOSEN: [&str; 10] = [
     r"\] Container Lifecycle Hook .* should execute prestop exec hook properly",
 ];
 
+/// The specs whose hook calls a server that ends at once without the token of a service account.
+const PRE_STOP: &str = "prestop";
+
 /// What home's daemon is told: to leave all to its cluster's scheduler, and to reach guests.
 const HOME: &str = "kubernetes: {offload: all}\ngateway: {enabled: on}";
 const AWAY: &str = "gateway: {enabled: on}";
@@ -71,8 +72,9 @@ fn main() -> ExitCode {
 async fn chosen(stage: &Stage) -> Result<()> {
     buy_all(stage).await?;
     let home = stage.cluster("home");
+    let chosen = CHOSEN.join("|");
     let outcomes =
-        beside_tokens(home, conformance::run(stage, home, &CHOSEN.join("|"), NODE.skip)).await?;
+        with_api_access(home, PRE_STOP, conformance::run(stage, home, &chosen, NODE.skip)).await?;
     ensure!(outcomes.len() == CHOSEN.len(), "{} specs ran, not {}", outcomes.len(), CHOSEN.len());
     let mut expected = conformance::expected(NODE.expected, Column::Virtual)?;
     for group in [APPS, BEYOND] {
@@ -91,16 +93,8 @@ async fn plain(stage: &Stage) -> Result<()> {
 async fn through(stage: &Stage) -> Result<()> {
     buy_all(stage).await?;
     let home = stage.cluster("home");
-    beside_tokens(home, conformance::as_expected(stage, home, Column::Virtual, &GROUPS)).await
-}
-
-/// Runs specs while tokens leave home for the one that needs it.
-async fn beside_tokens<T>(home: &Cluster, specs: impl Future<Output = Result<T>>) -> Result<T> {
-    token::held_back(home).await?;
-    tokio::select! {
-        outcome = specs => outcome,
-        ended = token::leave(home) => match ended? {},
-    }
+    let specs = conformance::as_expected(stage, home, Column::Virtual, &GROUPS);
+    with_api_access(home, PRE_STOP, specs).await
 }
 
 /// Home has no node but the virtual one.

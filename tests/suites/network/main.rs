@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use mercato_tests::cluster::{Cluster, ClusterSpec, PodNetwork};
-use mercato_tests::conformance::{self, Column, Group};
+use mercato_tests::conformance::{self, Column, Group, with_api_access};
 use mercato_tests::daemon::{Daemon, deploy, deploy_file};
 use mercato_tests::image;
 use mercato_tests::nodes::Nodes;
@@ -24,7 +24,6 @@ const NETWORK: Group = Group {
 
 /// What home's daemon is told: to leave all to its cluster's scheduler, and to reach guests.
 const HOME: &str = "kubernetes: {offload: all}\ngateway: {enabled: on}";
-const AWAY: &str = "gateway: {enabled: on}";
 
 fn main() -> ExitCode {
     let of = |name, nodes| ClusterSpec {
@@ -49,7 +48,10 @@ async fn plain(stage: &Stage) -> Result<()> {
 async fn through(stage: &Stage) -> Result<()> {
     has_programs(stage, stage.cluster("away")).await?;
     buy_all(stage).await.context("buy")?;
-    conformance::as_expected(stage, stage.cluster("home"), Column::Virtual, &[NETWORK]).await
+    let home = stage.cluster("home");
+    // One looks up home's API server.
+    let specs = conformance::as_expected(stage, home, Column::Virtual, &[NETWORK]);
+    with_api_access(home, "dns", specs).await
 }
 
 /// The image of the specs has what they call: `curl`, `nc` and `dig`.
@@ -65,7 +67,11 @@ async fn buy_all(stage: &Stage) -> Result<()> {
     futures::try_join!(deploy(home), deploy(away))?;
     deploy_file(home, "optional/offload-all.yaml").await?;
     Nodes::install(away, &program, &[1, 2]).await?;
+    away.import(1, &image::of_program(&program)?).await?;
+    away.import(2, &image::of_program(&program)?).await?;
+    // As owners sell unless they say otherwise: guests reach whom their contract names.
+    let config = format!("gateway:\n  enabled: on\n  nodes:\n    image: {}", image::MERCATO);
     let home = Daemon::prepared(home, &program, HOME).await?;
-    let away = Daemon::prepared(away, &program, AWAY).await?;
-    home.leases_from(&away, 50).await
+    let away = Daemon::prepared(away, &program, &config).await?;
+    home.leases_by(&away, 50, "required").await
 }

@@ -1,6 +1,7 @@
 //! What the Kubernetes project's end-to-end suite reports, held against the
 //! outcomes that are expected.
 
+mod api_access;
 mod specs;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+pub use api_access::with_api_access;
 pub use specs::{Group, as_expected, run};
 
 /// One spec that ran.

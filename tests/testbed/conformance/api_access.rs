@@ -1,27 +1,43 @@
-//! Tokens for the one spec whose pods want some elsewhere: its namespace, which the suite names at
-//! random, gets a NamespaceOffload with `apiAccess: home` as it appears.
+//! Access to home's API server for specs whose pods want it elsewhere: their namespaces, which the
+//! suite names at random, get a NamespaceOffload with `apiAccess: home` as they appear.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
-use mercato_tests::cluster::Cluster;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-/// Holds the spec back until its namespace has what [`leave`] gives it.
-pub(crate) async fn held_back(home: &Cluster) -> Result<()> {
-    home.apply(include_str!("token.yaml")).await
+use crate::cluster::Cluster;
+
+/// The label that the suite gives its namespaces: the specs that they are of.
+const LABEL: &str = "e2e-framework";
+
+/// Runs specs while those of that name have access to home's API server.
+///
+/// # Errors
+/// Those of the specs, or when the cluster does not take a NamespaceOffload.
+pub async fn with_api_access<T>(
+    home: &Cluster,
+    of: &str,
+    specs: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    // Holds the specs back until their namespaces have what is given them.
+    home.apply(&include_str!("api_access.yaml").replace("SPECS", of)).await?;
+    tokio::select! {
+        outcome = specs => outcome,
+        ended = give(home, of) => match ended? {},
+    }
 }
 
-/// Lets tokens leave home with the pods of each namespace of the spec, until it is dropped.
-pub(crate) async fn leave(home: &Cluster) -> Result<Infallible> {
+/// Gives each namespace of such specs access, until it is dropped.
+async fn give(home: &Cluster, of: &str) -> Result<Infallible> {
     let mut known = BTreeSet::new();
     // The API server ends a watch after some time.
     loop {
         let mut kubectl = home
             .command(home.program_path("kubectl"))?
-            .args(["get", "namespaces", "--selector=e2e-framework=prestop", "--watch"])
+            .args(["get", "namespaces", "--watch", &format!("--selector={LABEL}={of}")])
             .args(["--output=jsonpath={.metadata.name} {.status.phase}{\"\\n\"}"])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
