@@ -167,7 +167,7 @@ pub const NODE_ASKERS: usize = 4_096;
 pub const NODE_SERVERS: usize = 3;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6; or the names
 /// of one lease.
-pub const TO_NODE_BYTES: usize = 1_152 * 1_024;
+pub const TO_NODE_BYTES: usize = 1_280 * 1_024;
 
 /// What a cluster calls itself, or a Service stands for: a name of DNS.
 pub const DOMAIN_BYTES: usize = 253;
@@ -181,6 +181,8 @@ pub const NAMES_SERVICES: usize = 1_024;
 pub const NAMES_PORTS: usize = 4_096;
 /// Endpoints of those that are headless.
 pub const NAMES_ENDPOINTS: usize = 4_096;
+/// Guests of one lease that have a name of their own: as many as a node has.
+pub const NAMES_OWN: usize = 512;
 /// Guests of which it is said whether they are told of home's API server.
 pub const NAMES_GUESTS: usize = NODE_ASKERS;
 

@@ -28,6 +28,22 @@ pub struct LeaseNames {
     pub namespaces: Vec<NamespaceNames>,
     /// Which guests are told of home's API server; none: there is none who is.
     pub api: Option<ApiNames>,
+    /// What guests call themselves, at most once each.
+    pub own: Vec<OwnName>,
+}
+
+/// A guest's own name, as its file of hosts would say it at home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnName {
+    /// Its own address where it is.
+    pub guest: IpAddr,
+    /// What its namespace is called at home.
+    pub home: String,
+    /// Its `hostname`, by default what it is called at home.
+    pub hostname: String,
+    /// Its `subdomain` in that namespace.
+    pub subdomain: String,
 }
 
 /// Where home's API server is reached, and which guests are told so.
@@ -115,11 +131,20 @@ impl LeaseNames {
         self.count().check()?;
         let guests = self.api.as_ref().map_or(0, |api| api.guests.len() + api.others.len());
         at_most("guests of an API server", guests, limits::NAMES_GUESTS)?;
+        at_most("guests with a name", self.own.len(), limits::NAMES_OWN)?;
+        self.own.iter().try_for_each(OwnName::validate)?;
         self.domains.iter().try_for_each(|domain| ensure(is_domain(domain), "no domain"))?;
         self.namespaces.iter().try_for_each(|namespace| {
             ensure(is_label(&namespace.home), "no name of a namespace")?;
             namespace.services.iter().try_for_each(ServiceNames::validate)
         })
+    }
+}
+
+impl OwnName {
+    fn validate(&self) -> Result<(), CodecError> {
+        let labels = [&self.home, &self.hostname, &self.subdomain];
+        ensure(labels.into_iter().all(|label| is_label(label)), "no name of a guest")
     }
 }
 
@@ -232,7 +257,9 @@ wire_map!(LeaseNames {
     4 => forwards,
     5 => namespaces,
     6 => api,
+    7 => own,
 });
+wire_map!(OwnName { 1 => guest, 2 => home, 3 => hostname, 4 => subdomain });
 wire_map!(ApiNames { 1 => address, 2 => guests, 3 => others });
 wire_map!(NamespaceNames { 1 => home, 2 => services });
 wire_map!(ServiceNames { 1 => name, 2 => addresses, 3 => ports, 4 => slices, 5 => external });

@@ -42,6 +42,7 @@ fn knowledge() -> Knowledge {
         forwards: true,
         namespaces: vec![NamespaceNames { home: "shop".into(), services }],
         api: None,
+        own: vec![],
     };
     Knowledge {
         domain: "cluster.local".into(),

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use mercato_protocol::names::{ApiNames, LeaseNames, NamedEndpoint, NamedPort, ServiceNames};
+use mercato_protocol::names::{
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, OwnName, ServiceNames,
+};
 
 /// The names of one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Zone {
     /// Of addresses, names before the domain.
     pointers: BTreeMap<IpAddr, Vec<String>>,
     api: Option<Api>,
+    /// What guests call themselves, before the domain.
+    own: BTreeMap<IpAddr, String>,
 }
 
 /// Home's API server, and who is told of it.
@@ -90,13 +94,20 @@ impl Zone {
         }
         let domains = said.domains.clone();
         let api = said.api.as_ref().map(Api::new);
-        Self { domains, is_part: said.is_part, forwards: said.forwards, namespaces, pointers, api }
+        let name = |it: &OwnName| format!("{}.{}.{}.svc", it.hostname, it.subdomain, it.home);
+        let own = said.own.iter().map(|it| (it.guest, name(it))).collect();
+        let (is_part, forwards) = (said.is_part, said.forwards);
+        Self { domains, is_part, forwards, namespaces, pointers, api, own }
     }
 
     /// What a guest finds at these labels before the domain, lower case, the first one first.
     pub(crate) fn find(&self, guest: IpAddr, labels: &[&str]) -> Found {
         if let Some(found) = self.api.as_ref().and_then(|api| api.find(guest, labels)) {
             return found;
+        }
+        // Its file of hosts would say so at home: also without a Service, and before it is ready.
+        if self.own.get(&guest).is_some_and(|own| own.split('.').eq(labels.iter().copied())) {
+            return Found::Addresses(vec![guest]);
         }
         match labels {
             [] | ["svc"] => Found::Empty,

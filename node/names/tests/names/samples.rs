@@ -70,6 +70,7 @@ pub(crate) fn rome() -> LeaseNames {
         forwards: true,
         namespaces: vec![namespace("shop", shop), namespace("bank", vec![api])],
         api: None,
+        own: vec![],
     }
 }
 

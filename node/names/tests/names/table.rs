@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, RecordType};
 use mercato_names::{Answer, Asker, Zone, answer};
-use mercato_protocol::names::LeaseNames;
+use mercato_protocol::names::{LeaseNames, OwnName};
 
 use crate::samples::*;
 
@@ -154,6 +154,31 @@ fn what_is_not_theirs_is_not_there() {
     assert_eq!(asked(CLOSED, "example.org.", A), "refused");
     for name in ["web.shop.svc.rome.example.", "example.org.", "7.0.96.10.in-addr.arpa."] {
         assert_eq!(asked(UNKNOWN, name, A), "not yet", "{name}");
+    }
+}
+
+/// As in its own file of hosts: before anybody knows it to be ready, and with no Service. Others find
+/// by the same name what a Service has.
+#[test]
+fn a_guest_finds_its_own_name_at_its_own_address() {
+    let own = |subdomain: &str| OwnName {
+        guest: at(TOLD),
+        home: "shop".into(),
+        hostname: "db-0".into(),
+        subdomain: subdomain.into(),
+    };
+    for subdomain in ["members", "nobody", "none"] {
+        let said = LeaseNames { own: vec![own(subdomain)], ..rome() };
+        let mut knowledge = knowledge();
+        knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
+        let asked = |guest: &str, of| {
+            let name = format!("db-0.{subdomain}.shop.svc.rome.example.");
+            let by = Asker { guest: at(guest), lease: LEASE };
+            shown(answer(&knowledge, by, &Name::from_ascii(name).unwrap(), of, 0))
+        };
+        assert_eq!(asked(TOLD, A), TOLD, "{subdomain}");
+        assert_eq!(asked(TOLD, SRV), "no data", "{subdomain}");
+        assert_ne!(asked(UNTOLD, A), TOLD, "{subdomain}");
     }
 }
 

@@ -208,7 +208,8 @@ mod tests {
         let names = |domain: &str| {
             let (domains, namespaces) = (vec![domain.to_owned()], vec![]);
             let (is_part, forwards, api) = (false, true, None);
-            let said = LeaseNames { lease: id, domains, is_part, forwards, namespaces, api };
+            let own = vec![];
+            let said = LeaseNames { lease: id, domains, is_part, forwards, namespaces, api, own };
             WishNames::new([(id, Arc::new(said))].into())
         };
         let lease = |of| WishLease {

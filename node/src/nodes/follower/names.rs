@@ -125,7 +125,8 @@ mod tests {
     fn names(lease: ContractId) -> LeaseNames {
         let domains = vec!["rome.example".to_owned()];
         let (is_part, forwards) = (false, true);
-        LeaseNames { lease, domains, is_part, forwards, namespaces: vec![], api: None }
+        let (namespaces, own) = (vec![], vec![]);
+        LeaseNames { lease, domains, is_part, forwards, namespaces, api: None, own }
     }
 
     fn heard(leases: Vec<NodeLease>) -> Heard {

@@ -6,7 +6,8 @@ use ipnet::IpNet;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
+    SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
@@ -129,5 +130,13 @@ fn names() -> LeaseNames {
             guests: (0..limits::NAMES_GUESTS).map(address).collect(),
             others: vec![],
         }),
+        own: (0..limits::NAMES_OWN)
+            .map(|n| OwnName {
+                guest: address(n),
+                home: format!("{n:063}"),
+                hostname: format!("{n:063}"),
+                subdomain: format!("{n:063}"),
+            })
+            .collect(),
     }
 }

@@ -12,6 +12,18 @@ use super::{Case, unchecked};
 use crate::samples;
 
 pub(super) fn cases() -> Vec<Case> {
+    let mut all = of_each();
+    let own = [
+        ("a hostname of capitals", names(|it| it.own[0].hostname = "DB".into()), "Invalid"),
+        ("no subdomain", names(|it| it.own[0].subdomain.clear()), "Invalid"),
+        ("a namespace of two labels", names(|it| it.own[0].home = "a.b".into()), "Invalid"),
+        ("too many own names", names(|it| it.own = vec![it.own[0].clone(); 513]), "TooLong"),
+    ];
+    all.extend(own.map(|(name, bytes, error)| ("to-node", name, bytes, error)));
+    all
+}
+
+fn of_each() -> Vec<Case> {
     let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
     let hello = unchecked(&FromNode::Hello { token, address: None });
     let (trouble, open) = (Some("x".repeat(limits::LINE_BYTES + 1)), None);

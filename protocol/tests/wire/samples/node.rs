@@ -2,7 +2,8 @@
 
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
+    SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
@@ -106,6 +107,12 @@ pub(crate) fn lease_names() -> LeaseNames {
             guests: vec![address("10.42.1.7")],
             others: vec![address("10.42.1.9")],
         }),
+        own: vec![OwnName {
+            guest: address("10.42.1.7"),
+            home: "shop".into(),
+            hostname: "db-0".into(),
+            subdomain: "members".into(),
+        }],
     }
 }
 
@@ -135,6 +142,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         forwards: false,
         namespaces: vec![],
         api: None,
+        own: vec![],
         ..lease_names()
     };
     let both = NodeLease {
