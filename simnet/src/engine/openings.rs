@@ -39,7 +39,7 @@ impl Open for Opener<'_> {
             Ok(Arc::new(Item::new(opened)))
         };
         let bytes = match publication {
-            Publication::Lease(lease) => lease.as_bytes(),
+            Publication::Header(header) => header.as_bytes(),
             Publication::Withdraw(end) => end.as_bytes(),
             // Of several parts.
             Publication::Revocations { .. } | Publication::Equivocation(_) => return fresh(),

@@ -114,8 +114,8 @@ fn records(site: &Site) -> BTreeMap<&'static str, usize> {
 fn advertisements(sites: &Sites, signed: &[(u64, usize)]) -> Vec<Ad> {
     let size = |site: &Site| {
         let news = site.agent.as_ref()?.gossip().latest(&site.key())?;
-        let VerifiedPublication::Lease(lease) = news.publication() else { return None };
-        Some(lease.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
+        let VerifiedPublication::Header(header) = news.publication() else { return None };
+        Some(header.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
     };
     let sizes: Vec<Option<usize>> = sites.iter().map(size).collect();
     let known: Vec<usize> = sizes.iter().copied().flatten().collect();
