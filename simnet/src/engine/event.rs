@@ -27,7 +27,7 @@ pub(crate) enum Event {
     ClockBack { at: usize, by_ms: i64 },
     Begin(usize),
     End(usize),
-    People,
+    Workload,
 }
 
 /// A dial that is under way.
@@ -66,7 +66,7 @@ impl Event {
             Self::ClockBack { at, .. } => (13, *at),
             Self::Begin(nth) => (14, *nth),
             Self::End(nth) => (15, *nth),
-            Self::People => (16, 0),
+            Self::Workload => (16, 0),
             Self::Untaken(word) => (17, word.from),
             Self::Gateway { at, .. } => (18, *at),
         }

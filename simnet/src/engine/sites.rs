@@ -11,13 +11,13 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
 use crate::engine::address::address;
-use crate::engine::dice::Dice;
 use crate::engine::gateway::{self, Gateway};
+use crate::engine::rng::Rng;
 use crate::engine::site::{Clock, Site};
 use crate::explore::faults::Faults;
 use crate::hostile::{Attack, Scene, Wants, attack};
-use crate::people::People;
 use crate::plan::Plan;
+use crate::workload::Workload;
 
 /// So many clusters of a thousand have no gateway, if faults come by chance.
 const WITHOUT_GATEWAY: u32 = 200;
@@ -34,11 +34,11 @@ impl Sites {
     pub(crate) fn new(
         plan: &Plan,
         seed: u64,
-        seeds: &mut Dice,
+        seeds: &mut Rng,
         faults: &Faults,
-        people: &People,
+        workload: &Workload,
     ) -> Result<Self, CodecError> {
-        let (mut skews, mut gateways) = (Dice::new(seed, "clocks"), Dice::new(seed, "gateways"));
+        let (mut skews, mut gateways) = (Rng::new(seed, "clocks"), Rng::new(seed, "gateways"));
         let interner = Interner::new(seed);
         let mut all = Vec::new();
         for (at, cluster) in plan.clusters.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Sites {
             site.attack = cluster.character.map(|character| attack(character, seed));
             all.push(site);
         }
-        people.introduce(plan, &mut all);
+        workload.introduce(plan, &mut all);
         Ok(Self {
             by_key: all.iter().enumerate().map(|(at, site)| (site.key(), at)).collect(),
             by_id: all.iter().enumerate().map(|(at, site)| (site.id(), at)).collect(),

@@ -10,8 +10,8 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::text::Blob;
 
 use super::attack::{Attack, Scene, Stash};
-use crate::engine::dice::Dice;
 use crate::engine::packet::Packet;
+use crate::engine::rng::Rng;
 
 /// Tells every other neighbour something else under the same number.
 #[derive(Debug)]
@@ -56,18 +56,18 @@ const IN_ALL: usize = 5_000;
 /// Publishes under thousands of fresh keys.
 #[derive(Debug)]
 pub(crate) struct Flooder {
-    dice: Dice,
+    rng: Rng,
     stash: Stash,
 }
 
 impl Flooder {
-    pub(crate) fn new(dice: Dice) -> Self {
-        Self { dice, stash: Stash::default() }
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { rng, stash: Stash::default() }
     }
 
     /// One more cluster that sells nothing worth having, at no price.
     fn identity(&mut self, scene: &Scene<'_>) -> Option<Mark> {
-        let key = KeyPair::from_seed(&self.dice.seed());
+        let key = KeyPair::from_seed(&self.rng.seed());
         let identity = Identity::found(&key, "nobody", scene.now).ok()?;
         let body = AdBody { identity: identity.clone(), ..empty_body(scene)? };
         let body = body.to_bytes().ok()?;

@@ -17,8 +17,8 @@ use crate::engine::packet::{Packet, carried};
 use crate::engine::site::cluster_now;
 use crate::engine::trace::note;
 use crate::explore::sabotage::Sabotage;
-use crate::people::Trading;
 use crate::verify::Violation;
+use crate::workload::Trading;
 
 impl World {
     /// Does one thing that is free to be done.
@@ -129,7 +129,7 @@ impl World {
             Work::Home(work) => note!(self, at, "asks the API server: {work:?}"),
             Work::Guest(work) => note!(self, at, "asks the API server: {work:?}"),
         }
-        let (delay_ms, run) = (self.dice.kube.within(2..=60), self.sites[at].run);
+        let (delay_ms, run) = (self.rng.kube.within(2..=60), self.sites[at].run);
         self.agenda.plan(delay_ms, Event::Work { at, run, contract, work })
     }
 
@@ -142,7 +142,7 @@ impl World {
         contract: ContractId,
         work: Work,
     ) -> Result<(), Violation> {
-        let outcome = self.faults.write_outcome(&mut self.dice.kube);
+        let outcome = self.faults.write_outcome(&mut self.rng.kube);
         let (now, site) = (cluster_now(self.agenda.at_ms()), &mut self.sites[at]);
         if !site.runs(run) {
             return Ok(());
@@ -153,7 +153,7 @@ impl World {
         let input = Input::Lease(contract, answer);
         note!(self, at, "API server answers: {}", brief(&input));
         self.kube_changed(at)?;
-        let delay_ms = self.dice.kube.within(1..=30);
+        let delay_ms = self.rng.kube.within(1..=30);
         self.agenda.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
     }
 
@@ -199,7 +199,7 @@ impl World {
         let kept = site.at_lease(contract, cluster_now(at_ms), Outcome::Answered);
         let Some((lease, mut client)) = kept else { return Ok(()) };
         let news = lease.tend(&mut client, wall_ms);
-        if self.people.are_watched() {
+        if self.workload.is_checked() {
             site.spread_mesh(at_ms);
         }
         news.map_or(Ok(()), |input| self.tell(at, input))
@@ -209,14 +209,14 @@ impl World {
     fn on_reply(&mut self, at: usize, number: u64, reply: &Result<Reply, Refusal>) {
         match self.trading(at) {
             Some(mut trading) => trading.on_order(number, reply),
-            None => self.people.owners.on_reply(at, reply),
+            None => self.workload.owners.on_reply(at, reply),
         }
     }
 
     /// The people of a cluster at the market, if there is one.
     pub(in crate::engine) fn trading(&mut self, at: usize) -> Option<Trading<'_>> {
         let (at_ms, plan, sites) = (self.agenda.at_ms(), &self.plan, &self.sites);
-        let (market, measures) = (self.people.market.as_mut()?, &mut self.measures);
+        let (market, measures) = (self.workload.market.as_mut()?, &mut self.measures);
         Some(Trading { at_ms, at, plan, sites, market, measures })
     }
 }

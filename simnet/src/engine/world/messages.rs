@@ -164,7 +164,12 @@ impl World {
             Packet::Negotiation(message, _) => {
                 let federation = self.sites[to].config.federation;
                 let speaker = &self.sites[from];
-                match self.openings.message(&message, federation, speaker.key(), speaker.id()) {
+                match self.signature_cache.message(
+                    &message,
+                    federation,
+                    speaker.key(),
+                    speaker.id(),
+                ) {
                     Ok(message) => {
                         let run = self.sites[to].run;
                         self.tell(to, Input::Negotiation(Box::new(message)))?;
@@ -186,7 +191,7 @@ impl World {
     /// Opens what a neighbour says, and takes note of how far publications have come.
     fn open(&mut self, to: usize, message: Gossip) -> Opened {
         let (at_ms, site) = (self.agenda.at_ms(), &self.sites[to]);
-        let opener = self.openings.opener(site.config.federation, site.now(at_ms));
+        let opener = self.signature_cache.opener(site.config.federation, site.now(at_ms));
         let (opened, came) = opener.message(message);
         self.measures.spread.follow(at_ms, to, &came, &self.sites, &self.plan);
         opened
