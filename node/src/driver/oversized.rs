@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use mercato_agent::{
-    FederationInput, FederationRecord, FederationRefusal, Papers, Record, TooLarge,
+    BrokerInput, FederationInput, FederationRecord, FederationRefusal, Papers, Record, TooLarge,
     limits::RECORD_BYTES,
 };
 use mercato_broker::Approve;
@@ -166,7 +166,7 @@ async fn a_stranger_asks_for_something_at_the_longest_price() {
     let known = BTreeMap::from([(key.public(), peer.cluster_id())]);
     let trust = Trust { federation: FederationId::lan(), signers: Signers::Known(&known) };
     let message = message.open(trust, driver.now()).unwrap();
-    driver.feed(Input::Negotiation(Box::new(message)));
+    driver.feed(Input::Broker(BrokerInput::Message(Box::new(message))));
     let is_it = |record: &Record| matches!(record, Record::Broker(mercato_broker::Record::Deal(deal)) if deal.id() == id);
     goes_on(driver, dir.path(), is_it).await;
 }

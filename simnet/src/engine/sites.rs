@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 use mercato_broker::Inventory;
 use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_gossip::Interner;
@@ -65,8 +65,11 @@ impl Sites {
     pub(crate) fn greeting(&self, at: usize, plan: &Plan, has: Inventory) -> Vec<Input> {
         let is_reachable = |at: usize| plan.clusters[at].access.reachable;
         let own = is_reachable(at).then(|| address(at).to_string());
-        let mut inputs =
-            vec![Input::Tick, Input::Inventory(has), Input::Addresses(own.into_iter().collect())];
+        let mut inputs = vec![
+            Input::Tick,
+            Input::Broker(BrokerInput::Inventory(has)),
+            Input::Broker(BrokerInput::Addresses(own.into_iter().collect())),
+        ];
         let knows = plan.clusters[at].knows.iter().copied().filter(|peer| is_reachable(*peer));
         let tunnel = gateway::greeting(self[at].gateway.is_some());
         inputs.extend(tunnel.into_iter().map(Input::Tunnel));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{Change, Effect, Frame, GuestWork, Record, RecordKey};
+use mercato_agent::{Change, Effect, Frame, GuestWork, Record, RecordKey, Work};
 use mercato_broker as broker;
 use mercato_cluster_model::Key;
 use mercato_gossip::Open as _;
@@ -103,8 +103,10 @@ impl Wire {
                 let kept = self.epochs.get(&(at, *contract, side)).copied().unwrap_or(0);
                 ensure(used <= kept, || format!("epoch {used} is used, {kept} is on disk"))
             }
-            Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
-            Effect::Home(contract, _)
+            Effect::Work(contract, Work::Guest(work)) => {
+                self.on_guest_work(at, site, *contract, work)
+            }
+            Effect::Work(contract, Work::Home(_))
             | Effect::Carry(contract, ..)
             | Effect::CarrySecond(contract, ..)
             | Effect::Map(contract, _)

@@ -1,7 +1,7 @@
 //! What the people of one cluster do: run jobs at home where there is room, buy room for the
 //! others, sell what they share.
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 use mercato_broker::{Command, Deal, Demand, EndReason, Exclusion, Refusal, Reply};
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::price::Price;
@@ -81,7 +81,10 @@ impl Trading<'_> {
 
     fn instruct(&mut self, command: Command) -> MarketAction {
         self.market.commands += 1;
-        MarketAction::Tell(Box::new(Input::Command(self.market.commands, command)))
+        MarketAction::Tell(Box::new(Input::Broker(BrokerInput::Command(
+            self.market.commands,
+            command,
+        ))))
     }
 
     /// What is done about one job.
@@ -111,7 +114,9 @@ impl Trading<'_> {
     fn tell_inventory(&self) -> MarketAction {
         let requested = self.market.at_home(self.at);
         let has = &self.plan.clusters[self.at].has;
-        MarketAction::Tell(Box::new(Input::Inventory(inventory(has, requested))))
+        MarketAction::Tell(Box::new(Input::Broker(BrokerInput::Inventory(inventory(
+            has, requested,
+        )))))
     }
 
     fn find_room(&mut self, number: u64) -> Vec<MarketAction> {

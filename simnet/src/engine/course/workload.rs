@@ -1,7 +1,7 @@
 //! The workload of the run has its turn once a second: what owners ask is told to their agents,
 //! and what they do is done in their clusters.
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 
 use super::Course;
 use crate::engine::site::cluster_now;
@@ -76,7 +76,7 @@ impl Course {
         let look = Look { at_ms, at, site: &world.sites[at] };
         if let Some((number, command)) = world.workload.owners.next_command(look, &world.plan) {
             note!(world, at, "owner asks {number}: {command:?}");
-            world.tell(at, Input::Command(number, command))?;
+            world.tell(at, Input::Broker(BrokerInput::Command(number, command)))?;
         }
         let look = Look { at_ms, at, site: &world.sites[at] };
         let Some(action) = world.workload.owners.next_action(look) else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! What agents want done, performed: the second place, beside the daemon's driver, that
 //! matches on [`Effect`] without a wildcard.
 
-use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput};
+use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput, Work};
 use mercato_broker::{Refusal, Reply};
 use mercato_cluster_model::sides::{Bodies as _, Outcome};
 use mercato_offload::address::GuestAddress;
@@ -10,7 +10,7 @@ use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
 use super::World;
-use crate::engine::event::{Dial, Event, Work};
+use crate::engine::event::{Dial, Event};
 use crate::engine::gateway::Step;
 use crate::engine::lease::Lease;
 use crate::engine::packet::{Packet, carried};
@@ -56,8 +56,8 @@ impl World {
             }
             // Lines here are of peers: a lease has none of its own.
             Effect::CloseStreams(_) => Ok(()),
-            Effect::Home(contract, work) => self.on_home_work(at, contract, work),
-            Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
+            Effect::Work(contract, Work::Home(work)) => self.on_home_work(at, contract, work),
+            Effect::Work(contract, work @ Work::Guest(_)) => self.ask(at, contract, work),
             Effect::Carry(contract, pod, address) => {
                 self.later(at, Step::Carry(contract, pod, address))
             }

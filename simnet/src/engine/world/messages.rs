@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mercato_agent::{Input, LeaseInput, TunnelInput};
+use mercato_agent::{BrokerInput, Input, LeaseInput, TunnelInput};
 use mercato_gossip::Opened;
 use mercato_offload::{guest, home};
 use mercato_protocol::gossip::Message as Gossip;
@@ -172,7 +172,7 @@ impl World {
                 ) {
                     Ok(message) => {
                         let run = self.sites[to].run;
-                        self.tell(to, Input::Negotiation(Box::new(message)))?;
+                        self.tell(to, Input::Broker(BrokerInput::Message(Box::new(message))))?;
                         self.network.on_heard(&mut self.agenda, &self.sites[to], run, word)
                     }
                     Err(_) if speaker.attack.is_some() => Ok(()),
@@ -226,6 +226,8 @@ impl World {
             self.tell(to, input)?;
         }
         let mut asks = wants.asks.into_iter();
-        asks.try_for_each(|command| self.tell(at, Input::Command(u64::MAX, command)))
+        asks.try_for_each(|command| {
+            self.tell(at, Input::Broker(BrokerInput::Command(u64::MAX, command)))
+        })
     }
 }
