@@ -49,7 +49,7 @@ fn publisher(n: usize, pools: usize) -> Ad {
     const MODELS: [(&str, u64); 5] =
         [("h100", 80), ("h200", 141), ("a100", 40), ("l4", 24), ("l40s", 48)];
     let mut ad = fair::ad(&format!("provider-{n}"));
-    fair::lease(&mut ad).rows.clear();
+    fair::header(&mut ad).rows.clear();
     let body = fair::body(&mut ad);
     body.pools.clear();
     body.jurisdiction = Some(COUNTRIES[n % COUNTRIES.len()].to_owned());
@@ -97,7 +97,7 @@ impl Stream {
         for _ in 0..ADS {
             let count = self.ads.len();
             let ad = &mut self.ads[self.next % count];
-            fair::lease(ad).seq += 1;
+            fair::header(ad).seq += 1;
             broker.handle(NOW, Input::Ad(Box::new(ad.clone())));
             self.next += 1;
         }
@@ -149,10 +149,10 @@ fn search(c: &mut Criterion) {
         let mut group = c.benchmark_group("insert");
         group.bench_function(BenchmarkId::new("renewal", offers), |bencher| {
             let mut ad = stream.ads[1].clone();
-            fair::lease(&mut ad).seq += 1 << 20;
+            fair::header(&mut ad).seq += 1 << 20;
             bencher.iter_batched(
                 || {
-                    fair::lease(&mut ad).seq += 1;
+                    fair::header(&mut ad).seq += 1;
                     Input::Ad(Box::new(ad.clone()))
                 },
                 |input| broker.handle(NOW, input),

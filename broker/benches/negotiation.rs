@@ -82,13 +82,13 @@ impl Market {
         seller.handle(NOW, Input::Command(0, Command::Share(Some(policy()))));
         let said = seller.handle(NOW, Input::Inventory(inventory()));
         let published = said.into_iter().find_map(|effect| match effect {
-            Effect::Publish { lease, body } => Some((lease, body)),
+            Effect::Publish { header, body } => Some((header, body)),
             _ => None,
         });
-        let (lease, body) = published.unwrap();
+        let (header, body) = published.unwrap();
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
         let opened = OpenedBody::open(&body.0).unwrap();
-        let ad = Ad::assemble(&lease.open(trust, NOW).unwrap(), &opened).unwrap();
+        let ad = Ad::assemble(&header.open(trust, NOW).unwrap(), &opened).unwrap();
         let trusted = Command::Peer(known[0].1, Standing::Trusted);
         buyer.handle(NOW, Input::Command(0, trusted));
         buyer.handle(NOW, Input::Ad(Box::new(ad)));

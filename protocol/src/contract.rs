@@ -22,7 +22,7 @@ pub struct Contract {
     pub provider: Party,
     /// The cluster that buys, with its key.
     pub consumer: Party,
-    /// The signed lease of the advertisement that was taken.
+    /// The signed header of the advertisement that was taken.
     pub ad: Digest,
     /// What is sold, and under which conditions.
     pub terms: Terms,

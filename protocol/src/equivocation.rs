@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ad::AdLease;
+use crate::ad::AdHeader;
 use crate::codec::{wire_map, wire_union};
 use crate::envelope::{EnvelopeError, Signed, Signers, Trust};
 use crate::gossip::{Mark, Withdraw};
@@ -27,7 +27,8 @@ pub struct Equivocation {
 #[serde(rename_all = "camelCase")]
 pub enum Word {
     /// An advertisement, or its renewal.
-    Lease(Signed<AdLease>),
+    #[serde(rename = "lease")]
+    Header(Signed<AdHeader>),
     /// The signed end of its publication.
     Withdraw(Signed<Withdraw>),
 }
@@ -62,10 +63,10 @@ impl Word {
         let trust = Trust { federation, signers: Signers::Anyone };
         let mark = |publisher, epoch, seq, digest| Mark { publisher, epoch, seq, digest };
         Ok(match self {
-            Self::Lease(lease) => {
-                let lease = lease.open_ageless(trust)?;
-                let mark = mark(*lease.key(), lease.epoch, lease.seq, lease.digest());
-                (mark, lease.issued_ms)
+            Self::Header(header) => {
+                let header = header.open_ageless(trust)?;
+                let mark = mark(*header.key(), header.epoch, header.seq, header.digest());
+                (mark, header.issued_ms)
             }
             Self::Withdraw(end) => {
                 let end = end.open_ageless(trust)?;
@@ -102,4 +103,4 @@ pub(crate) fn mark_digest(publisher: &PublicKey) -> Digest {
 }
 
 wire_map!(Equivocation { 1 => one, 2 => other });
-wire_union!(Word { 0 => Lease(lease), 1 => Withdraw(withdraw) });
+wire_union!(Word { 0 => Header(header), 1 => Withdraw(withdraw) });

@@ -68,9 +68,9 @@ pub const REQUEST_BYTES: usize = HELLO_BYTES + 8;
 /// What answers one: a hello, the reply to a request to join, or nothing.
 pub const RESPONSE_BYTES: usize = JOIN_REPLY_BYTES;
 
-/// A lease of an advertisement (233 with one pool that is free of charge). Its publisher leaves
+/// The header of an advertisement (233 with one pool that is free of charge). Its publisher leaves
 /// out the pools that do not fit.
-pub const AD_LEASE_BYTES: usize = 16 * 1_024;
+pub const AD_HEADER_BYTES: usize = 16 * 1_024;
 /// The body of an advertisement: as much as a hello says of its publisher, and 10 KiB of what is
 /// offered (a guess: some forty pools without GPUs). Its publisher leaves out the pools that do
 /// not fit.
@@ -86,7 +86,7 @@ pub const ADDRESSES: usize = 16;
 pub const ADDRESS_BYTES: usize = 384;
 /// How far a publisher's clock may run ahead of ours, and behind, in milliseconds.
 pub const CLOCK_SKEW_MS: u64 = 30_000;
-/// The longest life of a lease of an advertisement, in seconds: a day.
+/// The longest life of the header of an advertisement, in seconds: a day.
 pub const AD_TTL_S: u32 = 86_400;
 
 /// Models of GPUs in one quantity, each with a count above zero. A guess: a node has one or two,
@@ -105,7 +105,7 @@ pub const NEGOTIATION_BYTES: usize = 16 * 1_024 - ENVELOPE_BYTES;
 pub const GOSSIP_BYTES: usize = 256 * 1_024;
 /// Marks in one announcement, ids in one pull or reconciliation message.
 pub const GOSSIP_ITEMS: usize = 2_048;
-/// Leases in one push, and bodies.
+/// Publications in one push, and bodies.
 pub const PUSH_ITEMS: usize = 256;
 /// Buckets of a reconciliation: one for each first byte of a publisher's key.
 pub const BUCKETS: usize = 256;

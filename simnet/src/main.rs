@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use mercato_config::{FromText as _, Seconds};
 use mercato_simnet::tunnel::{TunnelBug, TunnelTrial};
 use mercato_simnet::{
-    Bug, Failure, Federation, Plan, Progress, Run, Strike, Topology, Trial, Trouble, hostile,
+    Bug, Failure, Fault, FaultPlan, Federation, Plan, Progress, Run, Topology, Trial, hostile,
     limits, report, sweep,
 };
 use mimalloc::MiMalloc;
@@ -82,7 +82,7 @@ enum Command {
         clean: bool,
         /// The same with one fault: `crash:PLACE:EFFECT`, `lost:N`, `doubled:N`, `late:N`.
         #[arg(long)]
-        strike: Option<Strike>,
+        fault: Option<Fault>,
         /// With this bug in every agent: see `simnet bugs`.
         #[arg(long)]
         bug: Option<Bug>,
@@ -147,11 +147,11 @@ fn main() -> anyhow::Result<ExitCode> {
             }))
         }
         Command::Check { from, each: true, .. } => Ok(check_each(from)),
-        Command::Replay { topology, clusters, seed, clean, strike, bug, quiet } => {
-            let one = clean || strike.is_some();
-            let trouble = if one { Trouble::One(strike) } else { Trouble::Mixed };
+        Command::Replay { topology, clusters, seed, clean, fault, bug, quiet } => {
+            let one = clean || fault.is_some();
+            let faults = if one { FaultPlan::One(fault) } else { FaultPlan::Mixed };
             let clusters = clusters.unwrap_or(topology.default_clusters());
-            Ok(replay(Trial { topology, clusters, seed, trouble, bug }, quiet))
+            Ok(replay(Trial { topology, clusters, seed, faults, bug }, quiet))
         }
         Command::Tunnel { seeds, from, bug, trace } => {
             let seeds = from..from.saturating_add(seeds);
@@ -249,7 +249,7 @@ fn compare(scenarios: &[String], size: &Size, to: &std::path::Path) -> anyhow::R
 fn check_each(seed: u64) -> ExitCode {
     let topology = Topology::Pair;
     let clusters = topology.default_clusters();
-    let clean = Trial { topology, clusters, seed, trouble: Trouble::One(None), bug: None };
+    let clean = Trial { topology, clusters, seed, faults: FaultPlan::One(None), bug: None };
     match clean.run(false) {
         Ok(outcome) => check(&sweep::one_fault_each(clean, &outcome)),
         Err(failure) => tell(&[*failure]),

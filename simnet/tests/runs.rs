@@ -3,14 +3,14 @@
 
 #![allow(missing_docs, reason = "a test")]
 
-use mercato_simnet::{Bug, Topology, Trial, Trouble, sweep};
+use mercato_simnet::{Bug, FaultPlan, Topology, Trial, sweep};
 
 fn is_full() -> bool {
     std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full")
 }
 
-fn trial(topology: Topology, seed: u64, trouble: Trouble) -> Trial {
-    Trial { topology, clusters: topology.default_clusters(), seed, trouble, bug: None }
+fn trial(topology: Topology, seed: u64, faults: FaultPlan) -> Trial {
+    Trial { topology, clusters: topology.default_clusters(), seed, faults, bug: None }
 }
 
 fn assert_all_hold(trials: &[Trial]) {
@@ -50,7 +50,7 @@ fn found_seeds_stay_fixed() {
         let mut words = text.split_whitespace();
         let topology: Topology = words.next()?.parse().unwrap();
         let seed = words.next().unwrap().parse().unwrap();
-        let mut kept = trial(topology, seed, Trouble::Mixed);
+        let mut kept = trial(topology, seed, FaultPlan::Mixed);
         kept.clusters = words.next().map_or(kept.clusters, |clusters| clusters.parse().unwrap());
         Some(kept)
     });
@@ -61,7 +61,7 @@ fn found_seeds_stay_fixed() {
 /// lost, doubled and late.
 #[test]
 fn every_single_fault_is_survived() {
-    let clean = trial(Topology::Pair, 1, Trouble::One(None));
+    let clean = trial(Topology::Pair, 1, FaultPlan::One(None));
     let outcome = clean.run(false).expect("nothing goes wrong");
     assert!(outcome.effects.iter().all(|effects| *effects > 50), "{outcome:?}");
     assert_all_hold(&sweep::one_fault_each(clean, &outcome));
@@ -69,7 +69,7 @@ fn every_single_fault_is_survived() {
 
 #[test]
 fn equal_seeds_have_equal_traces() {
-    let run = |seed| trial(Topology::Lan, seed, Trouble::Mixed).run(false).expect("it holds");
+    let run = |seed| trial(Topology::Lan, seed, FaultPlan::Mixed).run(false).expect("it holds");
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).trace, run(2).trace);
 }
@@ -79,7 +79,7 @@ fn equal_seeds_have_equal_traces() {
 fn every_planted_bug_is_caught() {
     for bug in Bug::ALL {
         let caught = (1..=MOST_SEEDS).any(|seed| {
-            let planted = Trial { bug: Some(bug), ..trial(Topology::Pair, seed, Trouble::Mixed) };
+            let planted = Trial { bug: Some(bug), ..trial(Topology::Pair, seed, FaultPlan::Mixed) };
             planted.run(false).is_err()
         });
         assert!(caught, "{bug} is not caught within {MOST_SEEDS} seeds");

@@ -6,7 +6,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use mercato_protocol::ad::{AdBody, AdLease};
+use mercato_protocol::ad::{AdBody, AdHeader};
 use mercato_protocol::certificate::{Certificate, RevocationList};
 use mercato_protocol::codec::Message;
 use mercato_protocol::contract::Contract;
@@ -65,7 +65,7 @@ pub(super) const PLAIN: [Decoder; 17] = [
 /// What is signed, without its envelope.
 pub(super) const PAYLOADS: [Decoder; 11] = [
     (Identity::TYPE, read::<Identity>),
-    (AdLease::TYPE, read::<AdLease>),
+    (AdHeader::TYPE, read::<AdHeader>),
     (Withdraw::TYPE, read::<Withdraw>),
     (negotiation::Message::TYPE, read::<negotiation::Message>),
     (Contract::TYPE, read::<Contract>),
@@ -80,7 +80,7 @@ pub(super) const PAYLOADS: [Decoder; 11] = [
 /// The same in its envelope.
 pub(super) const SIGNED: [Decoder; 11] = [
     (Identity::TYPE, open::<Identity>),
-    (AdLease::TYPE, open::<AdLease>),
+    (AdHeader::TYPE, open::<AdHeader>),
     (Withdraw::TYPE, open::<Withdraw>),
     (negotiation::Message::TYPE, open::<negotiation::Message>),
     (Contract::TYPE, open::<Contract>),

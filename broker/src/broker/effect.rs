@@ -3,7 +3,7 @@
 //! Whatever follows a `Persist` or `Forget` in one answer is done only once that is on
 //! disk.
 
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::Withdraw;
@@ -33,7 +33,7 @@ pub enum Effect {
     /// Spread this advertisement among the neighbours.
     Publish {
         /// The part that is signed and numbered.
-        lease: Signed<AdLease>,
+        header: Signed<AdHeader>,
         /// The body that it names.
         body: Blob,
     },
@@ -66,7 +66,7 @@ impl From<Announcement> for Effect {
             Announcement::Reserve(Series { epoch, next_seq }) => {
                 Self::Persist(Record::Series { epoch, next_seq })
             }
-            Announcement::Publish { lease, body } => Self::Publish { lease, body },
+            Announcement::Publish { header, body } => Self::Publish { header, body },
             Announcement::Withdraw(end) => Self::Withdraw(end),
         }
     }

@@ -126,8 +126,8 @@ impl Broker {
                 latest.into_iter().for_each(|key| self.catalogue.book.keep_only(&cluster, key));
                 self.deals.on_keys(now, cluster, keys, effects);
             }
-            Input::Ad(ad) if ad.lease.provider == us => {
-                self.supply.learn(ad.lease.epoch, ad.lease.seq);
+            Input::Ad(ad) if ad.header.provider == us => {
+                self.supply.learn(ad.header.epoch, ad.header.seq);
             }
             Input::Ad(ad) => self.catalogue.book.insert(now, ad, &self.catalogue.peers),
             Input::Withdrawn(end) if end.provider == us => self.supply.learn(end.epoch, end.seq),

@@ -23,7 +23,7 @@ impl Broker {
     /// Whoever offers something now, with key and the name that it gives itself.
     pub fn providers(&self, now: Now) -> impl Iterator<Item = (ClusterId, PublicKey, &str)> {
         let providers = self.catalogue.book.providers(now);
-        providers.map(|(ad, name)| (ad.lease.provider, ad.key, name))
+        providers.map(|(ad, name)| (ad.header.provider, ad.key, name))
     }
 
     /// What may be bought; none: anything.

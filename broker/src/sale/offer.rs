@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::ad::{AdBody, AdLease, Goods, OfferTerms, Pool, PoolRow};
+use mercato_protocol::ad::{AdBody, AdHeader, Goods, OfferTerms, Pool, PoolRow};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::gpu::{GpuMode, GpuPool};
 use mercato_protocol::id::{ClusterId, Digest};
-use mercato_protocol::limits::{AD_BODY_BYTES, AD_LEASE_BYTES, ADDRESSES, POOLS};
+use mercato_protocol::limits::{AD_BODY_BYTES, AD_HEADER_BYTES, ADDRESSES, POOLS};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{
@@ -95,7 +95,7 @@ impl Offer {
             free: pool.total.clone(),
             price: self.price.clone(),
         });
-        let mut longest = AdLease {
+        let mut longest = AdHeader {
             provider,
             epoch: u64::MAX,
             seq: u64::MAX,
@@ -104,8 +104,8 @@ impl Offer {
             ttl_s: u32::MAX,
             rows: rows.collect(),
         };
-        let too_long = |body: &AdBody, lease: &AdLease| {
-            body.encoded_len() > AD_BODY_BYTES || lease.encoded_len() > AD_LEASE_BYTES
+        let too_long = |body: &AdBody, header: &AdHeader| {
+            body.encoded_len() > AD_BODY_BYTES || header.encoded_len() > AD_HEADER_BYTES
         };
         let count = self.body.pools.len();
         while too_long(&self.body, &longest) && self.body.pools.pop().is_some() {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use mercato_protocol::ad::{AdLease, PoolRow};
+use mercato_protocol::ad::{AdHeader, PoolRow};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::Withdraw;
@@ -32,7 +32,7 @@ pub(crate) struct Publisher {
     last: Option<Arc<Content>>,
     /// When something was last said.
     said_ms: Option<u64>,
-    /// When the last lease is to be renewed.
+    /// When the last header is to be renewed.
     renew_ms: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Announcement {
     /// Keep this before anything that follows.
     Reserve(Series),
     /// Spread this advertisement among the neighbours.
-    Publish { lease: Signed<AdLease>, body: Blob },
+    Publish { header: Signed<AdHeader>, body: Blob },
     /// Spread that nothing is offered any more.
     Withdraw(Signed<Withdraw>),
 }
@@ -125,7 +125,7 @@ impl Publisher {
             return self.withdraw(now, config, said);
         };
         let (epoch, seq) = self.number(said);
-        let lease = AdLease {
+        let header = AdHeader {
             provider: config.cluster(),
             epoch,
             seq,
@@ -134,12 +134,12 @@ impl Publisher {
             ttl_s: config.ad_ttl_s,
             rows: content.rows.clone(),
         };
-        let lease = config.key.sign(config.federation, &lease)?;
+        let header = config.key.sign(config.federation, &header)?;
         let third_ms = u64::from(config.ad_ttl_s) * 1_000 / 3;
         self.renew_ms = now.mono_ms + third_ms - jitter % (third_ms / 5).max(1);
         self.said_ms = Some(now.mono_ms);
         let body = Blob(content.body.as_slice().into());
-        said.push(Announcement::Publish { lease, body });
+        said.push(Announcement::Publish { header, body });
         self.last = Some(content);
         Ok(())
     }

@@ -174,25 +174,25 @@ fn all_strangers_share_one_cap() {
 #[test]
 fn an_advertisement_follows_changes_slowly_and_is_numbered_once() {
     let mut world = World::acquainted(Approve::Auto, 0);
-    assert_eq!(world.ad().lease.rows[0].free, resources_of_offer());
+    assert_eq!(world.ad().header.rows[0].free, resources_of_offer());
     order(&mut world, 1_000);
     world.settle();
     assert_eq!(world.nodes[SELLER].published.len(), 1, "not at once");
     world.advance(10_000);
-    assert_eq!(world.ad().lease.rows[0].free.cpu_millis, SOLD_MILLIS - 1_000);
-    let before = world.ad().lease;
+    assert_eq!(world.ad().header.rows[0].free.cpu_millis, SOLD_MILLIS - 1_000);
+    let before = world.ad().header;
     world.crash(SELLER);
     world.input(SELLER, Input::Inventory(inventory()));
-    let after = world.ad().lease;
+    let after = world.ad().header;
     assert!((after.epoch, after.seq) > (before.epoch, before.seq));
     let published = world.nodes[SELLER].published.len();
     world.advance(301_000);
     assert_eq!(world.nodes[SELLER].published.len(), published + 1, "renewed");
     let mut ad = world.ad();
-    Arc::make_mut(&mut ad.lease).epoch = 7;
+    Arc::make_mut(&mut ad.header).epoch = 7;
     world.input(SELLER, Input::Ad(Box::new(ad)));
     world.advance(10_000);
-    assert_eq!(world.ad().lease.epoch, 8, "risen above what others had seen");
+    assert_eq!(world.ad().header.epoch, 8, "risen above what others had seen");
     let side = world.nodes[SELLER].broker.deals().next().unwrap().side();
     assert_eq!(side, Side::Provider);
     world.command(SELLER, Command::Stop).unwrap();

@@ -7,7 +7,7 @@ use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, Effect, Input, Inventory,
     Meter, PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
 };
-use mercato_protocol::ad::{Ad, AdLease, OpenedBody};
+use mercato_protocol::ad::{Ad, AdHeader, OpenedBody};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) records: BTreeMap<RecordKey, Record>,
     pub(crate) leases: BTreeMap<NegotiationId, Desired>,
     pub(crate) replies: Vec<Result<Reply, Refusal>>,
-    pub(crate) published: Vec<(Signed<AdLease>, Blob)>,
+    pub(crate) published: Vec<(Signed<AdHeader>, Blob)>,
     local: VecDeque<Input>,
     ahead_ms: u64,
     restarts: u64,
@@ -168,10 +168,10 @@ impl World {
     }
 
     pub(crate) fn ad(&self) -> Ad {
-        let (lease, body) = self.nodes[SELLER].published.last().unwrap();
+        let (header, body) = self.nodes[SELLER].published.last().unwrap();
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        let lease = lease.open(trust, self.now(SELLER)).unwrap();
-        Ad::assemble(&lease, &OpenedBody::open(&body.0).unwrap()).unwrap()
+        let header = header.open(trust, self.now(SELLER)).unwrap();
+        Ad::assemble(&header, &OpenedBody::open(&body.0).unwrap()).unwrap()
     }
 
     pub(crate) fn show_ad(&mut self) {
@@ -213,7 +213,7 @@ impl World {
             Effect::Persist(record) => drop(us.records.insert(record.key(), record)),
             Effect::Forget(key) => drop(us.records.remove(&key)),
             Effect::Send { message, .. } => self.say(node, message),
-            Effect::Publish { lease, body } => us.published.push((lease, body)),
+            Effect::Publish { header, body } => us.published.push((header, body)),
             Effect::Withdraw(_) => us.published.clear(),
             Effect::Lease(lease) => {
                 let id = lease.contract.id;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mercato_broker::{Broker, Config, Demand, Input, Market, Selector, syntax::FromText as _};
-use mercato_protocol::ad::{Ad, AdBody, AdLease, Goods, OfferTerms, Pool, PoolRow};
+use mercato_protocol::ad::{Ad, AdBody, AdHeader, Goods, OfferTerms, Pool, PoolRow};
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
 use mercato_protocol::id::Digest;
@@ -42,7 +42,7 @@ pub(crate) fn ad(name: &str) -> Ad {
         rotations: Vec::new(),
         certificates: Vec::new(),
     };
-    let lease = AdLease {
+    let header = AdHeader {
         provider: identity.cluster_id(),
         epoch: 1,
         seq: 1,
@@ -52,13 +52,13 @@ pub(crate) fn ad(name: &str) -> Ad {
         rows: Vec::new(),
     };
     let (digest, key) = (Digest::of(name.as_bytes()), key.public());
-    let ad = Ad { digest, key, name: name.into(), lease: Arc::new(lease), body: Arc::new(body) };
+    let ad = Ad { digest, key, name: name.into(), header: Arc::new(header), body: Arc::new(body) };
     with_pool(ad, "amd64", "cpu=16,memory=64Gi,pods=110", "free", None)
 }
 
-/// What may be changed of its lease,
-pub(crate) fn lease(ad: &mut Ad) -> &mut AdLease {
-    Arc::make_mut(&mut ad.lease)
+/// What may be changed of its header,
+pub(crate) fn header(ad: &mut Ad) -> &mut AdHeader {
+    Arc::make_mut(&mut ad.header)
 }
 
 /// and of its body.
@@ -80,7 +80,7 @@ pub(crate) fn with_pool(mut ad: Ad, id: &str, free: &str, price: &str, gpu: Opti
         largest_pod: free.clone(),
         gpus: gpu.into_iter().collect(),
     });
-    lease(&mut ad).rows.push(PoolRow { pool: id, free, price });
+    header(&mut ad).rows.push(PoolRow { pool: id, free, price });
     ad
 }
 

@@ -9,7 +9,7 @@ use mercato_protocol::price::{Price, Usage};
 use mercato_protocol::resources::Resources;
 use proptest::prelude::*;
 
-use crate::fair::{NOW, ad, body, broker, found, gpu, lease, with_pool};
+use crate::fair::{NOW, ad, body, broker, found, gpu, header, with_pool};
 
 /// One offer: a country, processors, GPUs of a model with so much memory, cents an hour.
 type Offer = (Option<usize>, u64, Option<(usize, u64, u64)>, Option<u64>);
@@ -80,7 +80,7 @@ fn published(offers: &[Offer]) -> (Vec<Ad>, BTreeMap<String, Offer>) {
         let mut ad = ad(name);
         body(&mut ad).jurisdiction = country.map(|n| COUNTRIES[n].to_owned());
         body(&mut ad).pools.clear();
-        lease(&mut ad).rows.clear();
+        header(&mut ad).rows.clear();
         for (n, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.0 == country) {
             let (_, cpu, gpus, cents) = offer;
             let price = cents.map_or("free".to_owned(), |cents| {

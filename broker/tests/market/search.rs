@@ -13,12 +13,12 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Class;
 use mercato_protocol::time::Now;
 
-use crate::fair::{NOW, ad, body, broker, found, gpu, lease, selecting, with_pool};
+use crate::fair::{NOW, ad, body, broker, found, gpu, header, selecting, with_pool};
 
 /// A provider that asks so much for a processor, in hundredths of a euro.
 fn asking(name: &str, cents: u64) -> Ad {
     let mut ad = ad(name);
-    lease(&mut ad).rows.clear();
+    header(&mut ad).rows.clear();
     body(&mut ad).pools.clear();
     with_pool(ad, "amd64", "cpu=16,memory=64Gi,pods=110", &format!("cpu=0.{cents:02} EUR/h"), None)
 }
@@ -56,7 +56,7 @@ fn of_two_leases_of_one_body_the_later_one_counts() {
     };
     let mut hears = |seq, expires_s, change: fn(&mut PoolRow)| {
         let mut later = first.clone();
-        let of = lease(&mut later);
+        let of = header(&mut later);
         (of.seq, of.ttl_s) = (seq, expires_s);
         of.rows.iter_mut().for_each(change);
         broker.handle(NOW, Input::Ad(Box::new(later)));
@@ -76,7 +76,7 @@ fn of_two_leases_of_one_body_the_later_one_counts() {
 #[test]
 fn an_order_takes_the_best_of_those_who_are_trusted_and_not_always_the_same() {
     let ads = [asking("a", 50), asking("b", 51), asking("c", 60), asking("stranger", 1)];
-    let ids = ads.clone().map(|ad| ad.lease.provider);
+    let ids = ads.clone().map(|ad| ad.header.provider);
     let mut broker = broker(ads);
     let buy = |demand: Demand| {
         Input::Command(7, Command::Order { demand, note: String::new(), id: None })
@@ -108,7 +108,7 @@ fn an_explanation_names_the_term_and_the_nearest_miss() {
         let mut ad = ad(name);
         body(&mut ad).jurisdiction = Some(country.to_owned());
         body(&mut ad).pools.clear();
-        lease(&mut ad).rows.clear();
+        header(&mut ad).rows.clear();
         let price = "gpu.h100=2.40 EUR/h, gpu.a100=1.50 EUR/h";
         with_pool(ad, "gpus", "cpu=8,memory=64Gi,pods=20", price, Some(gpu(model, count, gib)))
     };
@@ -186,7 +186,7 @@ fn what_else_was_asked_for_is_explained_too() {
 #[test]
 fn a_blocked_provider_is_never_found() {
     let turin = asking("turin", 50);
-    let provider = turin.lease.provider;
+    let provider = turin.header.provider;
     let mut broker = broker([turin]);
     broker.handle(NOW, Input::Command(1, Command::Peer(provider, Standing::Blocked)));
     let market = broker.browse(NOW, &Demand::default(), true);

@@ -6,7 +6,7 @@ use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::gpu::GpuMode;
 use mercato_protocol::id::FederationId;
 
-use crate::fair::{NOW, ad, body, broker, gpu, lease, select, selecting, with_pool};
+use crate::fair::{NOW, ad, body, broker, gpu, header, select, selecting, with_pool};
 
 const DOCS: &str = include_str!("../../../docs/selectors.md");
 
@@ -128,7 +128,7 @@ fn only_certificates_raise_a_claim() {
         claim("cert.iso27001", "true", Assurance::ThirdParty),
         claim("org.tier", "platinum", Assurance::Issuer),
     ];
-    let provider = says.lease.provider;
+    let provider = says.header.provider;
     let mut broker = broker([says]);
     let certificate = vec![
         claim("cert.bsi", "c5", Assurance::ThirdParty),
@@ -226,7 +226,7 @@ fn terms_on_gpus_are_about_the_same_gpus() {
     let price = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h, gpu.l4=0.40 EUR/h";
     let mut both = with_pool(ad("turin"), "gpus", "cpu=8", price, Some(gpu("h100", 2, 80)));
     body(&mut both).pools[1].gpus.push(gpu("l4", 8, 24));
-    lease(&mut both).rows[1].free.gpus.insert("l4".parse().unwrap(), 8);
+    header(&mut both).rows[1].free.gpus.insert("l4".parse().unwrap(), 8);
     let broker = broker([both]);
     for (selector, matches) in [
         ("gpu.model", true),

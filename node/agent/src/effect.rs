@@ -84,10 +84,8 @@ pub enum Effect {
     Forget(ContractId),
     /// Nothing is said of this lease any more: what was begun to say it ends.
     CloseStreams(ContractId),
-    /// Work of a lease at home's API server.
-    Home(ContractId, HomeWork),
-    /// Work of a lease at the provider's API server.
-    Guest(ContractId, GuestWork),
+    /// Work of a lease at the API server of this cluster.
+    Work(ContractId, Work),
     /// Consumer: carry packets for this pod of a lease to the provider, and answer with
     /// [`mercato_offload::home::Input::Carried`].
     Carry(ContractId, PodId, IpAddr),
@@ -151,7 +149,7 @@ pub struct LeaseDesire {
     /// How far the lease is.
     pub phase: Phase,
     /// Provider: guest namespaces by home namespace. They have to be there before any
-    /// [`GuestWork`] that comes after this is done.
+    /// [`Work`] that comes after this is done.
     pub namespaces: BTreeMap<String, String>,
     /// Of the other side's pods, those that this cluster's may call or be called by: consumer, the
     /// range that the guests' addresses are of; provider, those of the consumer's own pods.
@@ -187,6 +185,15 @@ pub enum Phase {
     Draining,
     /// Provider: no guest is left; the namespaces are removed.
     Ended,
+}
+
+/// Work of a lease at the API server of this cluster, by the side that it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// As the consumer, at home.
+    Home(HomeWork),
+    /// As the provider, whose guests they are.
+    Guest(GuestWork),
 }
 
 /// Work at home's API server; what comes of it is a [`crate::LeaseInput::Home`]. The words are those

@@ -42,8 +42,6 @@ pub enum Input {
     },
     /// The last connection with a peer is gone.
     Disconnected(PublicKey),
-    /// Where this daemon can be dialled, now: multiaddresses.
-    Addresses(Vec<String>),
     /// What a neighbour in gossip says.
     Gossip {
         /// The key that the connection has proven.
@@ -51,8 +49,6 @@ pub enum Input {
         /// What it says, with signatures checked.
         message: Opened,
     },
-    /// A peer's word in a negotiation, opened by the key of the connection.
-    Negotiation(Box<Verified<negotiation::Message>>),
     /// A word that was to be said once was not taken by its peer before the connection ended that
     /// carried it.
     Unsaid {
@@ -61,20 +57,31 @@ pub enum Input {
         /// The message as it was signed.
         message: Signed<negotiation::Message>,
     },
-    /// The owner wants something; answered by [`crate::Effect::Reply`] with the same number.
-    Command(u64, Command),
+    /// What is for the broker alone.
+    Broker(BrokerInput),
     /// What happened in this cluster's federations.
     Federation(FederationInput),
+    /// What is known of the network that tunnels are part of.
+    Tunnel(TunnelInput),
+    /// What happened to the lease of this contract.
+    Lease(ContractId, LeaseInput),
+}
+
+/// What is for the broker alone, from outside: what else it hears, other parts of the agent say.
+#[derive(Clone, Debug)]
+pub enum BrokerInput {
+    /// The owner wants something; answered by [`crate::Effect::Reply`] with the same number.
+    Command(u64, Command),
+    /// A peer's word in a negotiation, opened by the key of the connection.
+    Message(Box<Verified<negotiation::Message>>),
+    /// Where this daemon can be dialled, now: multiaddresses.
+    Addresses(Vec<String>),
     /// What the cluster has, now.
     Inventory(Inventory),
     /// How far away whom is, now: the last round trip by key, in microseconds.
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
-    /// What is known of the network that tunnels are part of.
-    Tunnel(TunnelInput),
-    /// What happened to the lease of this contract.
-    Lease(ContractId, LeaseInput),
 }
 
 /// What happened to a lease.
@@ -147,4 +154,17 @@ pub enum LeaseNews {
     /// Nothing of it is left: the node and its pods (consumer, once [`crate::Phase::Draining`]), the
     /// guest namespaces (provider, once [`crate::Phase::Ended`]).
     Removed,
+}
+
+impl From<BrokerInput> for mercato_broker::Input {
+    fn from(input: BrokerInput) -> Self {
+        match input {
+            BrokerInput::Command(reply_to, command) => Self::Command(reply_to, command),
+            BrokerInput::Message(message) => Self::Message(message),
+            BrokerInput::Addresses(addresses) => Self::Addresses(addresses),
+            BrokerInput::Inventory(inventory) => Self::Inventory(inventory),
+            BrokerInput::RoundTrips(trips) => Self::RoundTrips(trips),
+            BrokerInput::Isolation(enforced) => Self::Isolation(enforced),
+        }
+    }
 }

@@ -25,13 +25,15 @@ mod request;
 mod unsent;
 
 pub use agent::{Agent, Config};
-pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase};
+pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase, Work};
 pub use federation::ask::{Answer, Ask, FederationRefusal};
 pub use federation::issued::{Grant, Issued, RegistrarRecord};
 pub use federation::membership::view::{Joined, Listed};
 pub use federation::papers::Papers;
 pub use gate::Gate;
-pub use input::{FederationInput, Input, LeaseInput, LeaseNews, TunnelInput, TunnelNews};
+pub use input::{
+    BrokerInput, FederationInput, Input, LeaseInput, LeaseNews, TunnelInput, TunnelNews,
+};
 pub use notice::{ChangeStep, DealFacts, Ending, FederationNews, Notice};
 pub use record::{
     Change, FederationKey, FederationRecord, RangeOwner, Record, RecordKey, Records, TooLarge,

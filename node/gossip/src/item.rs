@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use mercato_protocol::ad::{Ad, AdError, AdLease, OpenedBody};
+use mercato_protocol::ad::{Ad, AdError, AdHeader, OpenedBody};
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::equivocation::Word;
 use mercato_protocol::gossip::{Mark, Publication, VerifiedPublication};
@@ -45,10 +45,10 @@ impl Item {
         &self.publication
     }
 
-    /// The digest of the body that it names, if it is a lease.
+    /// The digest of the body that it names, if it is an advertisement.
     pub(crate) fn names(&self) -> Option<&Digest> {
         match &self.publication {
-            VerifiedPublication::Lease(lease) => Some(&lease.body),
+            VerifiedPublication::Header(header) => Some(&header.body),
             VerifiedPublication::Withdraw(_)
             | VerifiedPublication::Equivocation(_)
             | VerifiedPublication::Revocations(..) => None,
@@ -92,7 +92,7 @@ impl PartialEq for Item {
 
 impl Eq for Item {}
 
-/// Bytes that a lease names by their digest.
+/// Bytes that a header names by their digest.
 #[derive(Debug)]
 pub(crate) struct Body {
     digest: Digest,
@@ -137,18 +137,18 @@ impl PartialEq for Body {
 
 impl Eq for Body {}
 
-/// A publication that is whole: a lease with its body, or one that needs none.
+/// A publication that is whole: an advertisement with its body, or one that needs none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News(pub(crate) Arc<Item>);
 
 impl News {
-    /// An advertisement, if these are the bytes that the lease names.
-    pub fn ad(lease: Verified<AdLease>, body: Blob) -> Option<Self> {
-        let item = Item::new(VerifiedPublication::Lease(lease));
+    /// An advertisement, if these are the bytes that the header names.
+    pub fn ad(header: Verified<AdHeader>, body: Blob) -> Option<Self> {
+        let item = Item::new(VerifiedPublication::Header(header));
         item.complete(&Arc::new(Body::new(body))).then(|| Self(item.into()))
     }
 
-    /// What is whole without a body; none for a lease.
+    /// What is whole without a body; none for an advertisement.
     pub fn plain(publication: VerifiedPublication) -> Option<Self> {
         let item = Item::new(publication);
         item.names().is_none().then(|| Self(item.into()))
@@ -171,7 +171,7 @@ impl News {
         self.0.publication()
     }
 
-    /// The body of an advertisement. That it fits its lease otherwise is still to be checked.
+    /// The body of an advertisement. That it fits its header otherwise is still to be checked.
     pub fn body(&self) -> Option<&[u8]> {
         self.0.body().map(|body| &*body.bytes.0)
     }
@@ -179,9 +179,9 @@ impl News {
     /// The advertisement, if it is one. What its body says is read and checked once for all
     /// that hold it.
     pub fn as_ad(&self) -> Option<Result<Ad, AdError>> {
-        let VerifiedPublication::Lease(lease) = self.publication() else { return None };
+        let VerifiedPublication::Header(header) = self.publication() else { return None };
         let opened = self.0.body()?.opened();
-        Some(opened.and_then(|opened| Ad::assemble(lease, opened)))
+        Some(opened.and_then(|opened| Ad::assemble(header, opened)))
     }
 
     /// Whether it goes whole to all at once, unasked: whatever ends something and is small.
@@ -199,11 +199,11 @@ const FEDERATION_BYTES: usize = 40;
 /// What a publication takes in a message.
 pub(crate) fn size(publication: &Publication) -> usize {
     let word = |word: &Word| match word {
-        Word::Lease(lease) => lease.as_bytes().len() + ITEM_BYTES,
+        Word::Header(header) => header.as_bytes().len() + ITEM_BYTES,
         Word::Withdraw(end) => end.as_bytes().len() + ITEM_BYTES,
     };
     let inner = match publication {
-        Publication::Lease(lease) => lease.as_bytes().len(),
+        Publication::Header(header) => header.as_bytes().len(),
         Publication::Withdraw(end) => end.as_bytes().len(),
         Publication::Revocations { list, .. } => list.as_bytes().len() + FEDERATION_BYTES,
         Publication::Equivocation(proof) => word(&proof.one) + word(&proof.other),

@@ -14,7 +14,7 @@
 //! Of each publisher the latest publication counts. What is new, and accepted by the application,
 //! is announced to the neighbours, which pull it, with its body if that is new as well, from the
 //! first that has it; what ends something is pushed whole. Two neighbours compare all that they
-//! hold now and then, so that whatever got lost is made up for. Only what is whole, a lease with
+//! hold now and then, so that whatever got lost is made up for. Only what is whole, a header with
 //! its body or what needs none, is kept and announced. A publisher that says two things under one
 //! number is proven a fraud, and the proof takes the place of whatever it said.
 //!

@@ -17,12 +17,12 @@ pub const SETTLED_MS: u64 = 10_000;
 /// One neighbour's reconciliations are answered no more often.
 pub const ANSWER_ROOT_MS: u64 = 5_000;
 
-/// One publication of a publisher is taken in such a time: a provider refreshes its lease
+/// One publication of a publisher is taken in such a time: a provider refreshes its header
 /// no more often.
 pub const LEASE_DISTANCE_MS: u64 = 10_000;
 /// Bodies of a publisher that change are taken once in such a time.
 pub const BODY_DISTANCE_MS: u64 = 60_000;
-/// So many at the distance of leases after a quiet time: a cluster that starts, and one whose
+/// So many at the distance of headers after a quiet time: a cluster that starts, and one whose
 /// owner tries things, changes its offer a few times in a row.
 pub const BODY_BURST: u64 = 4;
 

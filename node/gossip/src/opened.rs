@@ -41,7 +41,7 @@ pub(crate) struct Claim {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// An advertisement, with the body of this digest.
-    Lease(Digest),
+    Header(Digest),
     /// The end of one, or of certificates.
     End,
     /// A proof that a publisher contradicted itself.
@@ -52,7 +52,7 @@ impl Claim {
     /// The claim of a publication that was checked.
     pub(crate) fn of(item: &Item) -> Self {
         let kind = match item.publication() {
-            VerifiedPublication::Lease(lease) => Kind::Lease(lease.body),
+            VerifiedPublication::Header(header) => Kind::Header(header.body),
             VerifiedPublication::Withdraw(_) | VerifiedPublication::Revocations(..) => Kind::End,
             VerifiedPublication::Equivocation(_) => Kind::Proof,
         };
@@ -63,7 +63,7 @@ impl Claim {
     pub(crate) fn made_by(publication: &Publication) -> Option<Self> {
         let (mark, body) = publication.claims()?;
         let kind = match publication {
-            Publication::Lease(_) => Kind::Lease(body?),
+            Publication::Header(_) => Kind::Header(body?),
             Publication::Withdraw(_) | Publication::Revocations { .. } => Kind::End,
             Publication::Equivocation(_) => Kind::Proof,
         };
@@ -205,7 +205,7 @@ fn again(item: &Item, carried: &[Carried]) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mercato_protocol::ad::AdLease;
+    use mercato_protocol::ad::AdHeader;
     use mercato_protocol::envelope::KeyPair;
     use mercato_protocol::id::ClusterId;
 
@@ -224,9 +224,9 @@ mod tests {
         }
     }
 
-    fn lease(n: u8, body: &Blob) -> Publication {
+    fn header(n: u8, body: &Blob) -> Publication {
         let key = KeyPair::from_seed(&[n; 32]);
-        let lease = AdLease {
+        let header = AdHeader {
             provider: ClusterId(key.public().0),
             epoch: 1,
             seq: 1,
@@ -235,14 +235,14 @@ mod tests {
             ttl_s: 900,
             rows: Vec::new(),
         };
-        Publication::Lease(key.sign(FederationId::lan(), &lease).unwrap())
+        Publication::Header(key.sign(FederationId::lan(), &header).unwrap())
     }
 
     #[test]
     fn a_publication_is_whole_if_its_body_came_along() {
         let blob = |byte: u8| Blob(vec![byte; 100].into());
         let [a, b] = [blob(1), blob(2)];
-        let [of_a, of_b, also_of_a] = [lease(1, &a), lease(2, &b), lease(3, &a)];
+        let [of_a, of_b, also_of_a] = [header(1, &a), header(2, &b), header(3, &a)];
         let both = vec![of_a.clone(), of_b.clone()];
         let mut shared = Shared::default();
         let mut open = |publications: &[Publication], bodies: &[&Blob]| {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_agent::{Config, Input};
+use mercato_agent::{BrokerInput, Config, Input};
 use mercato_broker::Command;
 use mercato_discovery::{Address, PublicAddress, Report, Sighting, Transport};
 use mercato_net::{Limits, Listen, Names, Net, NetConfig, StartError};
@@ -140,7 +140,7 @@ impl Daemon {
         let mut tasks = JoinSet::new();
         let seen = before.as_ref().map(Before::seen);
         if let Some(cluster) = &kubernetes {
-            driver.tell(Input::Isolation(cluster.isolates())).await;
+            driver.tell(Input::Broker(BrokerInput::Isolation(cluster.isolates()))).await;
         }
         if let (Some(before), Some(cluster)) = (before, &kubernetes) {
             tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.keep());
@@ -266,7 +266,7 @@ async fn listening(driver: &Handle) -> Vec<Address> {
 async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     let mut inventory = cluster.inventory();
     while let Some(inventory) = inventory.next().await {
-        driver.tell(Input::Inventory(inventory)).await;
+        driver.tell(Input::Broker(BrokerInput::Inventory(inventory))).await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, LeaseInput, Notice};
+use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, LeaseInput, Notice, Work};
 use mercato_discovery::{Address, DialFailure};
 use mercato_net::DialError;
 use mercato_offload::address::GuestAddress;
@@ -20,7 +20,7 @@ use super::peers::inbound;
 use super::tunnels::LeaseTunnels;
 use super::workload::outbound::Outbound;
 use super::{Driver, Streams};
-use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling, Work};
+use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling};
 use crate::telemetry::{Queue, Way};
 
 impl Driver {
@@ -60,8 +60,7 @@ impl Driver {
                 self.grant();
             }
             Effect::CloseStreams(contract) => drop(self.outbound.remove(&contract)),
-            Effect::Home(contract, work) => self.work(contract, Work::Home(work)),
-            Effect::Guest(contract, work) => self.work(contract, Work::Guest(work)),
+            Effect::Work(contract, work) => self.work(contract, work),
             Effect::Carry(contract, pod, address) => {
                 self.map(contract, GuestAddress { pod, address, guest: address });
             }
@@ -251,14 +250,9 @@ impl Driver {
             | Input::Federation(_)
             | Input::Sighted(_)
             | Input::Dialled { .. }
-            | Input::Addresses(_)
             | Input::Gossip { .. }
-            | Input::Negotiation(_)
             | Input::Unsaid { .. }
-            | Input::Command(..)
-            | Input::Inventory(_)
-            | Input::RoundTrips(_)
-            | Input::Isolation(_)
+            | Input::Broker(_)
             | Input::Tunnel(_)
             | Input::Lease(..) => {}
         }

@@ -24,7 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mercato_agent::{Agent, Answer, Ask, Config, FederationInput, Gate, Input, Records};
+use mercato_agent::{
+    Agent, Answer, Ask, BrokerInput, Config, FederationInput, Gate, Input, Records,
+};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::Address;
 use mercato_gossip::Interner;
@@ -237,7 +239,7 @@ impl Driver {
             Message::Command(command, reply) => {
                 self.asked += 1;
                 self.replies.insert(self.asked, reply);
-                self.feed(Input::Command(self.asked, command));
+                self.feed(Input::Broker(BrokerInput::Command(self.asked, command)));
             }
             Message::Ask(ask, reply) => {
                 self.asked += 1;
@@ -256,8 +258,8 @@ impl Driver {
         self.world.note(&input);
         self.on_peer(&input);
         let mut asked = None;
-        if let Input::Command(number, _) | Input::Federation(FederationInput::Ask(number, _)) =
-            &input
+        if let Input::Broker(BrokerInput::Command(number, _))
+        | Input::Federation(FederationInput::Ask(number, _)) = &input
         {
             asked = Some(*number);
         }
@@ -312,7 +314,7 @@ impl Driver {
     /// Takes the advertisement back and leaves the network. Leases run on.
     async fn stop(&mut self, done: oneshot::Sender<()>) {
         self.asked += 1;
-        self.feed(Input::Command(self.asked, Command::Stop));
+        self.feed(Input::Broker(BrokerInput::Command(self.asked, Command::Stop)));
         self.settle().await;
         self.net.stop().await;
         // Whoever asked may have gone.

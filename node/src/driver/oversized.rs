@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use mercato_agent::{
-    FederationInput, FederationRecord, FederationRefusal, Papers, Record, TooLarge,
+    BrokerInput, FederationInput, FederationRecord, FederationRefusal, Papers, Record, TooLarge,
     limits::RECORD_BYTES,
 };
 use mercato_broker::Approve;
 use mercato_gossip::Opened;
-use mercato_protocol::ad::{AdLease, PoolRow};
+use mercato_protocol::ad::{AdHeader, PoolRow};
 use mercato_protocol::certificate::RevocationList;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
@@ -58,14 +58,14 @@ fn price(lines: usize) -> Price {
     Price::Posted { currency: "EUR".parse().unwrap(), units }
 }
 
-/// A lease of an advertisement, as large as it may be.
-fn lease(by: &KeyPair, provider: ClusterId, now: Now, salt: u8) -> Signed<AdLease> {
+/// The header of an advertisement, as large as it may be.
+fn header(by: &KeyPair, provider: ClusterId, now: Now, salt: u8) -> Signed<AdHeader> {
     let row = |n: usize, lines| PoolRow {
         pool: slug(n),
         free: Resources { cpu_millis: 1, ..Resources::default() },
         price: price(lines),
     };
-    let mut lease = AdLease {
+    let mut header = AdHeader {
         provider,
         epoch: 1,
         seq: 1,
@@ -75,15 +75,15 @@ fn lease(by: &KeyPair, provider: ClusterId, now: Now, salt: u8) -> Signed<AdLeas
         rows: Vec::new(),
     };
     for lines in [limits::PRICE_LINES, 1] {
-        while lease.rows.len() < limits::POOLS {
-            lease.rows.push(row(lease.rows.len(), lines));
-            if lease.encoded_len() > limits::AD_LEASE_BYTES {
-                lease.rows.pop();
+        while header.rows.len() < limits::POOLS {
+            header.rows.push(row(header.rows.len(), lines));
+            if header.encoded_len() > limits::AD_HEADER_BYTES {
+                header.rows.pop();
                 break;
             }
         }
     }
-    by.sign(FederationId::lan(), &lease).unwrap()
+    by.sign(FederationId::lan(), &header).unwrap()
 }
 
 fn hears(driver: &mut Driver, from: &KeyPair, publication: Publication) {
@@ -108,7 +108,7 @@ async fn a_stranger_pushes_the_largest_proof_of_a_fraud() {
     let dir = tempfile::tempdir().unwrap();
     let (mut driver, key) = (driver(dir.path()), KeyPair::from_seed(&[7; 32]));
     let peer = connects(&mut driver, &key);
-    let word = |salt| Word::Lease(lease(&key, peer.cluster_id(), driver.now(), salt));
+    let word = |salt| Word::Header(header(&key, peer.cluster_id(), driver.now(), salt));
     let proof = Equivocation { one: word(1), other: word(2) };
     hears(&mut driver, &key, Publication::Equivocation(proof));
     let is_it = |record: &Record| matches!(record, Record::Federation(FederationRecord::Fraud(..)));
@@ -166,7 +166,7 @@ async fn a_stranger_asks_for_something_at_the_longest_price() {
     let known = BTreeMap::from([(key.public(), peer.cluster_id())]);
     let trust = Trust { federation: FederationId::lan(), signers: Signers::Known(&known) };
     let message = message.open(trust, driver.now()).unwrap();
-    driver.feed(Input::Negotiation(Box::new(message)));
+    driver.feed(Input::Broker(BrokerInput::Message(Box::new(message))));
     let is_it = |record: &Record| matches!(record, Record::Broker(mercato_broker::Record::Deal(deal)) if deal.id() == id);
     goes_on(driver, dir.path(), is_it).await;
 }

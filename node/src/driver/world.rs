@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::{Input, TunnelInput};
+use mercato_agent::{BrokerInput, Input, TunnelInput};
 use mercato_discovery::{Address, Report, Sighting, SightingId};
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::ClusterIdentity;
@@ -37,10 +37,10 @@ enum Level {
 impl World {
     pub(super) fn note(&mut self, input: &Input) {
         let level = match input {
-            Input::Addresses(_) => Level::Addresses,
-            Input::Inventory(_) => Level::Inventory,
-            Input::RoundTrips(_) => Level::RoundTrips,
-            Input::Isolation(_) => Level::Isolation,
+            Input::Broker(BrokerInput::Addresses(_)) => Level::Addresses,
+            Input::Broker(BrokerInput::Inventory(_)) => Level::Inventory,
+            Input::Broker(BrokerInput::RoundTrips(_)) => Level::RoundTrips,
+            Input::Broker(BrokerInput::Isolation(_)) => Level::Isolation,
             Input::Tunnel(TunnelInput::Pool(_)) => Level::Pool,
             Input::Tunnel(TunnelInput::Own(_)) => Level::OwnBlocks,
             Input::Tunnel(TunnelInput::Peer(cluster, ranges)) if ranges.is_empty() => {
@@ -81,9 +81,8 @@ impl World {
             Input::Tick
             | Input::Federation(_)
             | Input::Gossip { .. }
-            | Input::Negotiation(_)
             | Input::Unsaid { .. }
-            | Input::Command(..)
+            | Input::Broker(BrokerInput::Command(..) | BrokerInput::Message(_))
             | Input::Lease(..) => return,
         };
         self.levels.insert(level, input.clone());

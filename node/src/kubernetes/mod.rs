@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews};
+use mercato_agent::{Input, LeaseDesire, LeaseInput, LeaseNews, Work};
 use mercato_broker::Inventory;
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
@@ -131,14 +131,6 @@ pub(crate) struct ToldOfNode {
     pub(crate) reason: &'static str,
     /// All of it, in a line.
     pub(crate) text: String,
-}
-
-/// What a session wants done.
-pub(crate) enum Work {
-    /// What the session at home wants.
-    Home(HomeWork),
-    /// What the session at the provider wants.
-    Guest(GuestWork),
 }
 
 /// Tells the agent; waits while it is behind.

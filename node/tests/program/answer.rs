@@ -121,13 +121,13 @@ impl Provider {
         };
         let said = Bytes::from(hello.to_bytes().unwrap());
         let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
-        let (lease, body) = published(Config::new(key.clone(), identity.clone()));
+        let (header, body) = published(Config::new(key.clone(), identity.clone()));
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        let opened = lease.open(trust, now()).unwrap();
-        let (publisher, digest) = (key.public(), lease.digest());
+        let opened = header.open(trust, now()).unwrap();
+        let (publisher, digest) = (key.public(), header.digest());
         let mark = Mark { publisher, epoch: opened.epoch, seq: opened.seq, digest };
         let push =
-            Gossip::Push { publications: vec![Publication::Lease(lease)], bodies: vec![body] };
+            Gossip::Push { publications: vec![Publication::Header(header)], bodies: vec![body] };
         let push = Bytes::from(push.to_bytes().unwrap());
         let answers = Arc::new(AtomicUsize::new(0));
         let (speaker, counted) = (net.clone(), answers.clone());
@@ -175,7 +175,7 @@ impl Provider {
 /// What a broker of this cluster offers.
 fn published(
     config: Config,
-) -> (Signed<mercato_protocol::ad::AdLease>, mercato_protocol::text::Blob) {
+) -> (Signed<mercato_protocol::ad::AdHeader>, mercato_protocol::text::Blob) {
     let all =
         Resources { cpu_millis: 16_000, memory_bytes: 64 << 30, pods: 110, ..Resources::default() };
     let inventory = Inventory {
@@ -195,7 +195,7 @@ fn published(
         effects.extend(broker.handle(now(), input));
     }
     let publication = effects.into_iter().find_map(|effect| match effect {
-        Effect::Publish { lease, body } => Some((lease, body)),
+        Effect::Publish { header, body } => Some((header, body)),
         _ => None,
     });
     publication.unwrap()

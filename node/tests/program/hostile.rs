@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mercato_discovery::{Address, Host, Transport};
 use mercato_net::{Event, Limits, Listen, Net, NetConfig};
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::gossip::{Mark, Message, Publication, Pull};
@@ -39,7 +39,7 @@ fn forged_and_replayed_ads_change_nothing() {
     sees("0.60/cpu EUR/h");
 
     let liar = Liar::meet(&rome.address());
-    let first = liar.lease_heard();
+    let first = liar.header_heard();
     offer("cpu=0.90 EUR/h");
     sees("0.90/cpu EUR/h");
 
@@ -122,15 +122,15 @@ struct Liar {
 /// What a liar has heard, and what it says when it is asked.
 #[derive(Default)]
 struct Stash {
-    leases: Vec<Signed<AdLease>>,
+    headers: Vec<Signed<AdHeader>>,
     bodies: Vec<Blob>,
-    offered: Option<Signed<AdLease>>,
+    offered: Option<Signed<AdHeader>>,
     offers: u64,
 }
 
 impl Stash {
-    fn offer(&mut self, lease: Signed<AdLease>) -> u64 {
-        self.offered = Some(lease);
+    fn offer(&mut self, header: Signed<AdHeader>) -> u64 {
+        self.offered = Some(header);
         self.offers += 1;
         self.offers
     }
@@ -179,26 +179,26 @@ impl Liar {
         Self { runtime, net, key, victim, stash }
     }
 
-    /// A lease as its publisher signed it.
-    fn lease_heard(&self) -> Signed<AdLease> {
-        self.until(|| self.stash.lock().unwrap().leases.first().cloned())
+    /// The header of an advertisement as its publisher signed it.
+    fn header_heard(&self) -> Signed<AdHeader> {
+        self.until(|| self.stash.lock().unwrap().headers.first().cloned())
     }
 
-    fn open(&self, lease: &Signed<AdLease>) -> AdLease {
+    fn open(&self, header: &Signed<AdHeader>) -> AdHeader {
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        lease.open(trust, now()).unwrap().into_value()
+        header.open(trust, now()).unwrap().into_value()
     }
 
     /// Whose key signed it.
-    fn signer(&self, lease: &Signed<AdLease>) -> PublicKey {
+    fn signer(&self, header: &Signed<AdHeader>) -> PublicKey {
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        *lease.open(trust, now()).unwrap().key()
+        *header.open(trust, now()).unwrap().key()
     }
 
     /// Announces it as the latest of a publisher, and waits until it was asked for and told.
-    fn offer(&self, publisher: PublicKey, lease: Signed<AdLease>) {
-        let digest = lease.digest();
-        let seq = self.stash.lock().unwrap().offer(lease);
+    fn offer(&self, publisher: PublicKey, header: Signed<AdHeader>) {
+        let digest = header.digest();
+        let seq = self.stash.lock().unwrap().offer(header);
         let marks = vec![Mark { publisher, epoch: u64::MAX / 2, seq, digest }];
         self.say(Bytes::from(Message::Announce { marks }.to_bytes().unwrap()));
         self.until(|| self.stash.lock().unwrap().offered.is_none().then_some(()));
@@ -245,18 +245,18 @@ fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], stash: &Mutex<Stash>) {
             let _ = net.send_gossip(peer, Bytes::from(nothing.to_bytes().unwrap()));
         }
         Message::Push { publications, bodies } => {
-            let lease = |publication| match publication {
-                Publication::Lease(lease) => Some(lease),
+            let header = |publication| match publication {
+                Publication::Header(header) => Some(header),
                 _ => None,
             };
             let mut stash = stash.lock().unwrap();
-            stash.leases.extend(publications.into_iter().filter_map(lease));
+            stash.headers.extend(publications.into_iter().filter_map(header));
             stash.bodies.extend(bodies);
         }
         Message::Pull { .. } => {
             let mut stash = stash.lock().unwrap();
-            let Some(lease) = stash.offered.take() else { return };
-            let publications = vec![Publication::Lease(lease)];
+            let Some(header) = stash.offered.take() else { return };
+            let publications = vec![Publication::Header(header)];
             let push = Message::Push { publications, bodies: stash.bodies.clone() };
             let _ = net.send_gossip(peer, Bytes::from(push.to_bytes().unwrap()));
         }

@@ -1,4 +1,4 @@
-//! The advertisement: a small signed lease, renewed often, that names the hash of a
+//! The advertisement: a small signed header, renewed often, that names the hash of a
 //! body, fetched once. How both spread is gossip's; what to offer is the broker's.
 
 mod attribute;
@@ -28,14 +28,14 @@ pub use self::attribute::{Assurance, Attribute};
 /// What is free right now, at what price: the part of an advertisement that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AdLease {
+pub struct AdHeader {
     /// The publisher; its key signs.
     pub provider: ClusterId,
     /// Raised when the state was restored, cloned or imported.
     pub epoch: u64,
-    /// Rises with each lease of an epoch; never used twice for other bytes.
+    /// Rises with each header of an epoch; never used twice for other bytes.
     pub seq: u64,
-    /// The body that this lease keeps alive.
+    /// The body that this header keeps alive.
     pub body: Digest,
     /// When it was signed, wall clock.
     pub issued_ms: u64,
@@ -61,7 +61,7 @@ pub struct PoolRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdBody {
-    /// The publisher's identity document: binds the lease's key to its cluster.
+    /// The publisher's identity document: binds the header's key to its cluster.
     pub identity: Signed<Identity>,
     /// ISO 3166 country of the law that applies: `IT`.
     pub jurisdiction: Option<String>,
@@ -137,7 +137,7 @@ pub struct OfferTerms {
 }
 
 /// A body that was read, and whom its documents make the publisher: what is checked once for
-/// all leases that name it.
+/// all headers that name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedBody {
     digest: Digest,
@@ -147,22 +147,22 @@ pub struct OpenedBody {
     name: Arc<str>,
 }
 
-/// A lease and its body, checked against each other: what a market shows. Its copies share both.
+/// A header and its body, checked against each other: what a market shows. Its copies share both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ad {
-    /// The digest of the signed lease; what a contract refers to.
+    /// The digest of the signed header; what a contract refers to.
     pub digest: Digest,
-    /// The key that signed the lease.
+    /// The key that signed the header.
     pub key: PublicKey,
     /// What the owner calls the cluster.
     pub name: Arc<str>,
     /// The part that changes often: what is free.
-    pub lease: Arc<AdLease>,
+    pub header: Arc<AdHeader>,
     /// Where, and on what terms. An advertisement is renewed often and changed seldom.
     pub body: Arc<AdBody>,
 }
 
-impl AdLease {
+impl AdHeader {
     /// When it ends, wall clock.
     pub fn expires_ms(&self) -> u64 {
         self.issued_ms.saturating_add(u64::from(self.ttl_s) * 1_000)
@@ -183,42 +183,42 @@ impl OpenedBody {
 }
 
 impl Ad {
-    /// Puts a lease and the body that it names together. Refuses a body of another hash, one
-    /// whose identity documents are not of the lease's key and cluster, and rows that are not
+    /// Puts a header and the body that it names together. Refuses a body of another hash, one
+    /// whose identity documents are not of the header's key and cluster, and rows that are not
     /// those of the body's pools.
-    pub fn assemble(lease: &Verified<AdLease>, opened: &OpenedBody) -> Result<Self, AdError> {
+    pub fn assemble(header: &Verified<AdHeader>, opened: &OpenedBody) -> Result<Self, AdError> {
         let OpenedBody { digest, body, cluster, key, name } = opened;
-        if *digest != lease.body {
+        if *digest != header.body {
             return Err(AdError::OtherBody);
         }
-        if key != lease.key() || *cluster != lease.provider {
+        if key != header.key() || *cluster != header.provider {
             return Err(AdError::OtherOwner);
         }
         let pools = body.pools.iter().map(|pool| &pool.id);
-        if !pools.eq(lease.rows.iter().map(|row| &row.pool)) {
+        if !pools.eq(header.rows.iter().map(|row| &row.pool)) {
             return Err(AdError::OtherPools);
         }
         Ok(Self {
-            digest: lease.digest(),
+            digest: header.digest(),
             key: *key,
             name: Arc::clone(name),
-            lease: lease.shared(),
+            header: header.shared(),
             body: Arc::clone(body),
         })
     }
 }
 
-/// Why a lease and a body are no advertisement.
+/// Why a header and a body are no advertisement.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum AdError {
-    /// The lease names another body.
-    #[error("the lease names another body")]
+    /// The header names another body.
+    #[error("the header names another body")]
     OtherBody,
-    /// The lease was signed by another key, or for another cluster, than the body's.
-    #[error("the lease and its body are of different clusters")]
+    /// The header was signed by another key, or for another cluster, than the body's.
+    #[error("the header and its body are of different clusters")]
     OtherOwner,
     /// The rows and the pools differ.
-    #[error("the rows of the lease are not those of the body's pools")]
+    #[error("the rows of the header are not those of the body's pools")]
     OtherPools,
     /// The body is malformed, as the source says.
     #[error(transparent)]
@@ -228,8 +228,8 @@ pub enum AdError {
     Envelope(#[from] EnvelopeError),
 }
 
-impl Message for AdLease {
-    const MAX_BYTES: usize = limits::AD_LEASE_BYTES;
+impl Message for AdHeader {
+    const MAX_BYTES: usize = limits::AD_HEADER_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
         at_most("pools", self.rows.len(), limits::POOLS)?;
@@ -241,7 +241,8 @@ impl Message for AdLease {
     }
 }
 
-impl Payload for AdLease {
+impl Payload for AdHeader {
+    /// What signatures cover, from before the header was called so.
     const TYPE: &'static str = "ad-lease";
 
     fn may_sign(&self, _: &PublicKey, cluster: Option<ClusterId>) -> bool {
@@ -275,7 +276,7 @@ impl Message for AdBody {
     }
 }
 
-wire_map!(AdLease {
+wire_map!(AdHeader {
     1 => provider,
     2 => epoch,
     3 => seq,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::wire_map;
 use crate::id::{Digest, PublicKey};
 
-/// The epoch of a proof of equivocation: no lease or withdrawal has it.
+/// The epoch of a proof of equivocation: no header or withdrawal has it.
 pub const LAST_EPOCH: u64 = u64::MAX;
 
 /// What is known of a publisher: its latest publication.

@@ -2,7 +2,7 @@
 //! gossip's.
 //!
 //! Neighbours are authenticated by their connection, so these are not signed; the
-//! leases and withdrawals that they carry are.
+//! headers and withdrawals that they carry are.
 
 mod mark;
 mod publication;
@@ -38,7 +38,7 @@ pub enum Message {
     Push {
         /// Each as its publisher signed it.
         publications: Vec<Publication>,
-        /// Those that the leases name, as far as the other does not hold them.
+        /// Those that the headers name, as far as the other does not hold them.
         bodies: Vec<Blob>,
     },
     /// Opens a reconciliation: all that the sender holds in one fingerprint.

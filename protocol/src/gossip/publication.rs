@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mark::{LAST_EPOCH, Mark};
 use super::withdraw::Withdraw;
-use crate::ad::AdLease;
+use crate::ad::AdHeader;
 use crate::certificate::RevocationList;
 use crate::codec::wire_union;
 use crate::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
@@ -17,7 +17,8 @@ use crate::time::Now;
 #[serde(rename_all = "camelCase")]
 pub enum Publication {
     /// An advertisement, or its renewal.
-    Lease(Signed<AdLease>),
+    #[serde(rename = "lease")]
+    Header(Signed<AdHeader>),
     /// The signed end of what was published.
     Withdraw(Signed<Withdraw>),
     /// That it said two things under one number.
@@ -32,7 +33,7 @@ pub enum Publication {
 }
 
 impl Publication {
-    /// Opens whichever it is, by whatever key signed: the body that a lease names binds
+    /// Opens whichever it is, by whatever key signed: the body that a header names binds
     /// the key to its cluster ([`Ad::assemble`](crate::ad::Ad::assemble)).
     pub fn open(
         &self,
@@ -41,7 +42,7 @@ impl Publication {
     ) -> Result<VerifiedPublication, EnvelopeError> {
         let trust = Trust { federation, signers: Signers::Anyone };
         match self {
-            Self::Lease(lease) => lease.open(trust, now).map(VerifiedPublication::Lease),
+            Self::Header(header) => header.open(trust, now).map(VerifiedPublication::Header),
             Self::Withdraw(withdraw) => {
                 withdraw.open(trust, now).map(VerifiedPublication::Withdraw)
             }
@@ -56,14 +57,14 @@ impl Publication {
     }
 
     /// The mark that it would have if it were valid, and the digest of the body that it names, if
-    /// it is a lease. Nothing of that is checked, which costs little: it tells whether it is
+    /// it is an advertisement. Nothing of that is checked, which costs little: it tells whether it is
     /// worth to check the signature.
     pub fn claims(&self) -> Option<(Mark, Option<Digest>)> {
         let mark = |publisher, (epoch, seq), digest| Mark { publisher, epoch, seq, digest };
         Some(match self {
-            Self::Lease(signed) => {
-                let (key, lease) = signed.claims()?;
-                (mark(key, (lease.epoch, lease.seq), signed.digest()), Some(lease.body))
+            Self::Header(signed) => {
+                let (key, header) = signed.claims()?;
+                (mark(key, (header.epoch, header.seq), signed.digest()), Some(header.body))
             }
             Self::Withdraw(signed) => {
                 let (key, end) = signed.claims()?;
@@ -71,7 +72,7 @@ impl Publication {
             }
             Self::Equivocation(proof) => {
                 let publisher = match &proof.one {
-                    Word::Lease(lease) => lease.claimed_key()?,
+                    Word::Header(header) => header.claimed_key()?,
                     Word::Withdraw(end) => end.claimed_key()?,
                 };
                 let digest = equivocation::mark_digest(&publisher);
@@ -90,7 +91,7 @@ impl Publication {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerifiedPublication {
     /// An advertisement, or its renewal.
-    Lease(Verified<AdLease>),
+    Header(Verified<AdHeader>),
     /// The end of what was published, with its signature checked.
     Withdraw(Verified<Withdraw>),
     /// That its publisher said two things under one number.
@@ -105,7 +106,7 @@ impl VerifiedPublication {
     /// word on its publisher, and every proof of it counts as the same.
     pub fn mark(&self) -> Mark {
         let (publisher, epoch, seq, digest) = match self {
-            Self::Lease(lease) => (*lease.key(), lease.epoch, lease.seq, lease.digest()),
+            Self::Header(header) => (*header.key(), header.epoch, header.seq, header.digest()),
             Self::Withdraw(end) => (*end.key(), end.epoch, end.seq, end.digest()),
             Self::Equivocation(proof) => (
                 *proof.publisher(),
@@ -123,7 +124,7 @@ impl VerifiedPublication {
     /// As its publisher signed it.
     pub fn publication(&self) -> Publication {
         match self {
-            Self::Lease(lease) => Publication::Lease(lease.signed().clone()),
+            Self::Header(header) => Publication::Header(header.signed().clone()),
             Self::Withdraw(withdraw) => Publication::Withdraw(withdraw.signed().clone()),
             Self::Equivocation(proof) => Publication::Equivocation(proof.proof().clone()),
             Self::Revocations(federation, list) => {
@@ -135,7 +136,7 @@ impl VerifiedPublication {
     /// From when to when it holds, wall clock.
     pub fn validity_ms(&self) -> (u64, u64) {
         let validity_ms = match self {
-            Self::Lease(lease) => lease.validity_ms(),
+            Self::Header(header) => header.validity_ms(),
             Self::Withdraw(end) => end.validity_ms(),
             Self::Equivocation(proof) => Some(proof.validity_ms()),
             Self::Revocations(_, list) => list.validity_ms(),
@@ -153,7 +154,7 @@ impl VerifiedPublication {
 
     fn word(&self) -> Option<Word> {
         match self {
-            Self::Lease(lease) => Some(Word::Lease(lease.signed().clone())),
+            Self::Header(header) => Some(Word::Header(header.signed().clone())),
             Self::Withdraw(end) => Some(Word::Withdraw(end.signed().clone())),
             Self::Equivocation(_) | Self::Revocations(..) => None,
         }
@@ -161,7 +162,7 @@ impl VerifiedPublication {
 }
 
 wire_union!(Publication {
-    0 => Lease(lease),
+    0 => Header(header),
     1 => Withdraw(withdraw),
     2 => Equivocation(proof),
     3 => Revocations { 1 => federation, 2 => list },

@@ -8,22 +8,22 @@ use crate::envelope::Payload;
 use crate::id::{ClusterId, PublicKey};
 use crate::limits;
 
-/// The publisher offers nothing any more. Numbered in one series with its leases.
+/// The publisher offers nothing any more. Numbered in one series with its headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Withdraw {
     /// The publisher; its key signs.
     pub provider: ClusterId,
-    /// The epoch, as in a lease of an advertisement.
+    /// The epoch, as in the header of an advertisement.
     pub epoch: u64,
-    /// The number in its epoch, as in a lease of an advertisement.
+    /// The number in its epoch, as in the header of an advertisement.
     pub seq: u64,
     /// When it was signed, wall clock.
     pub issued_ms: u64,
 }
 
 impl codec::Message for Withdraw {
-    const MAX_BYTES: usize = limits::AD_LEASE_BYTES;
+    const MAX_BYTES: usize = limits::AD_HEADER_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
         ensure(self.epoch < LAST_EPOCH, "an epoch after which none can come")

@@ -188,7 +188,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// The signed lease of the advertisement that it takes.
+    /// The signed header of the advertisement that it takes.
     pub ad: Digest,
     /// What, for how long, at the price that the advertisement posts.
     pub terms: Terms,

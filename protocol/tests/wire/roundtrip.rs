@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use mercato_protocol::ad::{Ad, AdBody, AdError, AdLease, OpenedBody, PoolRow};
+use mercato_protocol::ad::{Ad, AdBody, AdError, AdHeader, OpenedBody, PoolRow};
 use mercato_protocol::codec::{CodecError, Message, Wire, check};
 use mercato_protocol::envelope::{Countersigned, EnvelopeError, KeyPair, Signed, Signers, Trust};
 use mercato_protocol::gossip::{self, Fingerprint, Mark, Publication};
@@ -53,13 +53,13 @@ fn price() -> impl Strategy<Value = Price> {
     ]
 }
 
-fn lease() -> impl Strategy<Value = AdLease> {
+fn header() -> impl Strategy<Value = AdHeader> {
     let rows = btree_map(slug(), (resources(), price()), 0..4).prop_map(|rows| {
         let row = |(pool, (free, price))| PoolRow { pool, free, price };
         rows.into_iter().map(row).collect()
     });
     (id(), any::<u64>(), any::<u64>(), id(), any::<u64>(), 1..limits::AD_TTL_S, rows).prop_map(
-        |(provider, epoch, seq, body, issued_ms, ttl_s, rows)| AdLease {
+        |(provider, epoch, seq, body, issued_ms, ttl_s, rows)| AdHeader {
             provider: ClusterId(provider),
             epoch,
             seq,
@@ -126,12 +126,12 @@ fn refused_or_canonical<T: Message>(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn values_read_back(lease in lease(), workload in workload(), announce in announce()) {
-        reads_back(&lease);
+    fn values_read_back(header in header(), workload in workload(), announce in announce()) {
+        reads_back(&header);
         reads_back(&workload);
         reads_back(&announce);
-        let json = serde_json::to_string(&lease).unwrap();
-        prop_assert_eq!(serde_json::from_str::<AdLease>(&json).unwrap(), lease);
+        let json = serde_json::to_string(&header).unwrap();
+        prop_assert_eq!(serde_json::from_str::<AdHeader>(&json).unwrap(), header);
     }
 
     #[test]
@@ -141,7 +141,7 @@ proptest! {
         refused_or_canonical::<gossip::Message>(&bytes);
         refused_or_canonical::<AdBody>(&bytes);
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        prop_assert!(Signed::<AdLease>::from_bytes(bytes).open(trust, samples::NOW).is_err());
+        prop_assert!(Signed::<AdHeader>::from_bytes(bytes).open(trust, samples::NOW).is_err());
     }
 
     #[test]
@@ -162,17 +162,17 @@ proptest! {
         }
         refused_or_canonical::<stream::Usage>(&damage(samples::usage().to_bytes().unwrap()));
         refused_or_canonical::<AdBody>(&damage(samples::full_body().to_bytes().unwrap()));
-        let lease = damage(samples::signed_lease().as_bytes().to_vec());
+        let header = damage(samples::signed_header().as_bytes().to_vec());
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        prop_assert!(Signed::<AdLease>::from_bytes(lease).open(trust, samples::NOW).is_err());
+        prop_assert!(Signed::<AdHeader>::from_bytes(header).open(trust, samples::NOW).is_err());
     }
 }
 
 #[test]
-fn a_lease_is_small() {
-    let mut lease = samples::ad_lease(&samples::small_body());
-    lease.rows[0].price = samples::eur_price();
-    let signed = samples::provider().sign(FederationId::lan(), &lease).unwrap();
+fn a_header_is_small() {
+    let mut header = samples::ad_header(&samples::small_body());
+    header.rows[0].price = samples::eur_price();
+    let signed = samples::provider().sign(FederationId::lan(), &header).unwrap();
     let bytes = signed.as_bytes().len();
     assert!(bytes <= 320, "{bytes} bytes");
 }
@@ -188,30 +188,30 @@ fn what_is_too_long_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_lease_and_its_body_make_an_advertisement() {
+fn a_header_and_its_body_make_an_advertisement() {
     let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
     let body = samples::small_body();
-    let lease = samples::signed_lease().open(trust, samples::NOW).unwrap();
+    let header = samples::signed_header().open(trust, samples::NOW).unwrap();
     let opened = OpenedBody::open(&body.to_bytes().unwrap()).unwrap();
-    let ad = Ad::assemble(&lease, &opened).unwrap();
-    assert_eq!((ad.digest, &*ad.body), (lease.digest(), &body));
+    let ad = Ad::assemble(&header, &opened).unwrap();
+    assert_eq!((ad.digest, &*ad.body), (header.digest(), &body));
 
-    let assemble = |key: &KeyPair, body: &AdBody, change: fn(&mut AdLease)| {
-        let mut lease = samples::ad_lease(body);
-        change(&mut lease);
-        let lease = key.sign(FederationId::lan(), &lease).unwrap();
-        let lease = lease.open(trust, samples::NOW).unwrap();
+    let assemble = |key: &KeyPair, body: &AdBody, change: fn(&mut AdHeader)| {
+        let mut header = samples::ad_header(body);
+        change(&mut header);
+        let header = key.sign(FederationId::lan(), &header).unwrap();
+        let header = header.open(trust, samples::NOW).unwrap();
         let opened = OpenedBody::open(&body.to_bytes().unwrap())?;
-        Ad::assemble(&lease, &opened).map(|ad| ad.lease.seq)
+        Ad::assemble(&header, &opened).map(|ad| ad.header.seq)
     };
     let (provider, thief) = (samples::provider(), KeyPair::from_seed(&[3; 32]));
     assert_eq!(assemble(&provider, &body, |_| ()), Ok(41));
     assert_eq!(assemble(&thief, &body, |_| ()), Err(AdError::OtherOwner));
-    let other_body = assemble(&provider, &body, |lease| lease.body = Digest([0; 32]));
+    let other_body = assemble(&provider, &body, |header| header.body = Digest([0; 32]));
     assert_eq!(other_body, Err(AdError::OtherBody));
-    let other_cluster = assemble(&provider, &body, |lease| lease.provider = ClusterId([0; 32]));
+    let other_cluster = assemble(&provider, &body, |header| header.provider = ClusterId([0; 32]));
     assert_eq!(other_cluster, Err(AdError::OtherOwner));
-    let no_rows = assemble(&provider, &body, |lease| lease.rows.clear());
+    let no_rows = assemble(&provider, &body, |header| header.rows.clear());
     assert_eq!(no_rows, Err(AdError::OtherPools));
 }
 
@@ -291,9 +291,9 @@ fn bodies_follow_their_message_or_are_refused() {
 fn publications_open_to_their_marks() {
     let lan = FederationId::lan();
     let withdraw = samples::provider().sign(lan, &samples::withdraw()).unwrap();
-    let lease = Publication::Lease(samples::signed_lease());
+    let header = Publication::Header(samples::signed_header());
     let end = Publication::Withdraw(withdraw);
-    let [known, later] = [&lease, &end].map(|publication| {
+    let [known, later] = [&header, &end].map(|publication| {
         let opened = publication.open(lan, samples::NOW).unwrap();
         assert_eq!(&opened.publication(), publication);
         opened.mark()
@@ -302,7 +302,7 @@ fn publications_open_to_their_marks() {
     assert!(later.supersedes(&known) && !known.supersedes(&later) && !known.supersedes(&known));
     let stranger = Mark { publisher: PublicKey([0; 32]), ..later };
     assert!(!stranger.supersedes(&known));
-    assert!(lease.open(FederationId::NONE, samples::NOW).is_err());
+    assert!(header.open(FederationId::NONE, samples::NOW).is_err());
 }
 
 #[test]

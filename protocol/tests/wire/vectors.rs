@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use mercato_protocol::ad::{AdBody, AdLease};
+use mercato_protocol::ad::{AdBody, AdHeader};
 use mercato_protocol::certificate::{Certificate, RevocationList};
 use mercato_protocol::codec::{Message, Wire, Writer};
 use mercato_protocol::contract::Contract;
@@ -91,7 +91,7 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         Certificate::TYPE => by_members::<Certificate>(bytes),
         RevocationList::TYPE => by_members::<RevocationList>(bytes),
         Identity::TYPE => signed::<Identity>(bytes, FederationId::NONE, Signers::Anyone),
-        AdLease::TYPE => signed::<AdLease>(bytes, FederationId::lan(), Signers::Anyone),
+        AdHeader::TYPE => signed::<AdHeader>(bytes, FederationId::lan(), Signers::Anyone),
         Withdraw::TYPE => signed::<Withdraw>(bytes, FederationId::lan(), Signers::Anyone),
         negotiation::Message::TYPE => by_known::<negotiation::Message>(bytes),
         Contract::TYPE => by_known::<Contract>(bytes),
@@ -179,8 +179,8 @@ fn good() -> Vec<Good> {
     add("hello", "hello", &samples::hello().to_bytes().unwrap());
     add("ad-body", "small", &samples::small_body().to_bytes().unwrap());
     add("ad-body", "full", &samples::full_body().to_bytes().unwrap());
-    add("ad-lease", "small", samples::signed_lease().as_bytes());
-    let full = samples::ad_lease(&samples::full_body());
+    add("ad-lease", "small", samples::signed_header().as_bytes());
+    let full = samples::ad_header(&samples::full_body());
     add("ad-lease", "full", provider.sign(lan, &full).unwrap().as_bytes());
     add("withdraw", "withdraw", provider.sign(lan, &samples::withdraw()).unwrap().as_bytes());
     for (name, terms) in [("plain", samples::terms()), ("every term", samples::full_terms())] {
@@ -350,10 +350,10 @@ fn malformed_vectors_are_refused_by_name() {
 
 #[test]
 fn a_value_that_breaks_its_rules_is_not_written() {
-    let mut lease = samples::ad_lease(&samples::small_body());
-    lease.ttl_s = 0;
-    assert!(lease.to_bytes().is_err());
+    let mut header = samples::ad_header(&samples::small_body());
+    header.ttl_s = 0;
+    assert!(header.to_bytes().is_err());
     let mut writer = Writer::default();
-    lease.encode(&mut writer);
-    assert!(AdLease::from_bytes(&writer.into_bytes()).is_err());
+    header.encode(&mut writer);
+    assert!(AdHeader::from_bytes(&writer.into_bytes()).is_err());
 }

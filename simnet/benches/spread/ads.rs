@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use mercato_gossip::{Item, News, Open};
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};
 use mercato_protocol::gossip::{Publication, VerifiedPublication, Withdraw};
 use mercato_protocol::id::{ClusterId, Digest, FederationId};
@@ -60,7 +60,7 @@ impl Ads {
 
     fn say(&mut self, node: usize, seq: u64, body: Vec<u8>, at_ms: u64) -> News {
         self.said += 1;
-        let lease = AdLease {
+        let header = AdHeader {
             provider: ClusterId(self.keys[node].public().0),
             epoch: 1,
             seq,
@@ -70,9 +70,9 @@ impl Ads {
             rows: Vec::new(),
         };
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        let lease = self.keys[node].sign(FederationId::lan(), &lease).unwrap();
-        let lease = lease.open(trust, now(at_ms)).unwrap();
-        let news = News::ad(lease, Blob(body.into())).unwrap();
+        let header = self.keys[node].sign(FederationId::lan(), &header).unwrap();
+        let header = header.open(trust, now(at_ms)).unwrap();
+        let news = News::ad(header, Blob(body.into())).unwrap();
         self.latest.insert(node, news.clone());
         news
     }
@@ -116,7 +116,7 @@ impl Hasher for Address {
 
 fn place(publication: &Publication) -> usize {
     match publication {
-        Publication::Lease(lease) => lease.as_bytes().as_ptr() as usize,
+        Publication::Header(header) => header.as_bytes().as_ptr() as usize,
         Publication::Withdraw(end) => end.as_bytes().as_ptr() as usize,
         Publication::Equivocation(_) | Publication::Revocations { .. } => panic!("none here"),
     }

@@ -1,8 +1,8 @@
-//! The course of a run: what is due has its turn in order of time, once a second the people
-//! have theirs, and incidents befall the clusters. What comes of each is the world's.
+//! The course of a run: what is due has its turn in order of time, once a second the workload
+//! has its own, and incidents befall the clusters. What comes of each is the world's.
 
 mod incidents;
-mod people;
+mod workload;
 
 use mercato_agent::Input;
 use mercato_protocol::codec::CodecError;
@@ -13,9 +13,9 @@ use crate::engine::trace::note;
 use crate::engine::world::World;
 use crate::explore::faults::Faults;
 use crate::limits;
-use crate::people::People;
 use crate::plan::Plan;
 use crate::verify::{Violation, ensure};
+use crate::workload::Workload;
 
 /// A world, and what is in store for it.
 pub(crate) struct Course {
@@ -28,10 +28,10 @@ impl Course {
         plan: Plan,
         seed: u64,
         faults: Faults,
-        people: People,
+        workload: Workload,
     ) -> Result<Self, CodecError> {
         let (drift_ppm, mut mishaps) = (faults.drift_ppm, Mishaps::new(seed));
-        let mut world = World::new(plan, seed, faults, people)?;
+        let mut world = World::new(plan, seed, faults, workload)?;
         for at in 0..world.sites.len() {
             world.sites[at].clock.drift_ppm = mishaps.drift_ppm(drift_ppm);
             let delay_ms = world.start_ms() + world.plan.clusters[at].joins_ms;
@@ -42,7 +42,7 @@ impl Course {
             world.agenda.plan(incident.at_ms, Event::Begin(nth)).expect("the queue is empty");
             world.agenda.plan(end_ms, Event::End(nth)).expect("the queue is empty");
         }
-        world.agenda.plan(1_000, Event::People).expect("the queue is empty");
+        world.agenda.plan(1_000, Event::Workload).expect("the queue is empty");
         Ok(Self { world, mishaps })
     }
 
@@ -55,8 +55,8 @@ impl Course {
     pub(crate) fn run_until(&mut self, until_ms: u64) -> Result<(), Violation> {
         while let Some(event) = self.world.agenda.next(until_ms) {
             self.happen(event)?;
-            let World { agenda, people, checks, sites, plan, .. } = &mut self.world;
-            if agenda.steps().is_multiple_of(limits::GLOBAL_CHECK_STEPS) && people.are_watched() {
+            let World { agenda, workload, checks, sites, plan, .. } = &mut self.world;
+            if agenda.steps().is_multiple_of(limits::GLOBAL_CHECK_STEPS) && workload.is_checked() {
                 let comes_to_an_end = agenda.steps() < limits::STEPS;
                 ensure(comes_to_an_end, || "the run never comes to an end".to_owned())?;
                 checks.all(sites, plan)?;
@@ -96,9 +96,9 @@ impl Course {
             Event::ClockBack { at, by_ms } => self.clock_jumps(at, -by_ms),
             Event::Begin(nth) => self.on_begin(nth),
             Event::End(nth) => self.on_end(nth),
-            Event::People => {
-                self.on_people()?;
-                self.world.agenda.plan(1_000, Event::People)
+            Event::Workload => {
+                self.on_workload()?;
+                self.world.agenda.plan(1_000, Event::Workload)
             }
         }
     }

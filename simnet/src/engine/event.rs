@@ -1,6 +1,6 @@
 //! What can be yet to happen in a run.
 
-use mercato_agent::{GuestWork, HomeWork, Input};
+use mercato_agent::{Input, Work};
 use mercato_discovery::Address;
 use mercato_protocol::id::{ContractId, PublicKey};
 
@@ -11,23 +11,58 @@ use crate::engine::parcel::{Parcel, Word};
 pub(crate) enum Event {
     Packet(Parcel),
     Untaken(Box<Word>),
-    Wake { at: usize, run: u32 },
-    Written { at: usize, run: u32 },
-    Watch { at: usize },
-    Advance { at: usize },
-    Work { at: usize, run: u32, contract: ContractId, work: Work },
-    Answer { at: usize, run: u32, input: Box<Input> },
-    Gateway { at: usize, run: u32, step: Box<Step> },
+    Wake {
+        at: usize,
+        run: u32,
+    },
+    Written {
+        at: usize,
+        run: u32,
+    },
+    Watch {
+        at: usize,
+    },
+    Advance {
+        at: usize,
+    },
+    /// A write or a question arrives at an API server.
+    Work {
+        at: usize,
+        run: u32,
+        contract: ContractId,
+        work: Work,
+    },
+    Answer {
+        at: usize,
+        run: u32,
+        input: Box<Input>,
+    },
+    Gateway {
+        at: usize,
+        run: u32,
+        step: Box<Step>,
+    },
     Dialled(Dial),
-    Lost { at: usize, peer: usize, connection: u64 },
-    Start { at: usize },
+    Lost {
+        at: usize,
+        peer: usize,
+        connection: u64,
+    },
+    Start {
+        at: usize,
+    },
     Cut(usize, usize),
     Mend(usize, usize),
-    DiskFine { at: usize },
-    ClockBack { at: usize, by_ms: i64 },
+    DiskFine {
+        at: usize,
+    },
+    ClockBack {
+        at: usize,
+        by_ms: i64,
+    },
     Begin(usize),
     End(usize),
-    People,
+    Workload,
 }
 
 /// A dial that is under way.
@@ -38,12 +73,6 @@ pub(crate) struct Dial {
     /// Who is to be there, if that is known.
     pub(crate) peer: Option<PublicKey>,
     pub(crate) to: Vec<Address>,
-}
-
-/// A write or a question on its way to an API server.
-pub(crate) enum Work {
-    Home(HomeWork),
-    Guest(GuestWork),
 }
 
 impl Event {
@@ -66,7 +95,7 @@ impl Event {
             Self::ClockBack { at, .. } => (13, *at),
             Self::Begin(nth) => (14, *nth),
             Self::End(nth) => (15, *nth),
-            Self::People => (16, 0),
+            Self::Workload => (16, 0),
             Self::Untaken(word) => (17, word.from),
             Self::Gateway { at, .. } => (18, *at),
         }

@@ -1,13 +1,12 @@
 //! A lease as one cluster has it: its side of it in Kubernetes, and what the agent was told.
 
-use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase};
+use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_broker as broker;
 use mercato_cluster_model::ApiError;
 use mercato_cluster_model::sides::{Client, GuestSide, HomeSide, Lie, NodeState, Source};
 use mercato_offload::guest;
 use mercato_offload::placement::export::Scope;
 
-use crate::engine::event::Work;
 use crate::verify::{Violation, ensure};
 
 /// What is to be of a lease in its cluster, and what is.

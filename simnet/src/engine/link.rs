@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::limits;
 use crate::plan::Plan;
 
@@ -33,27 +33,27 @@ impl Quality {
     }
 
     /// After how many ms each copy of a message arrives.
-    pub(crate) fn arrivals(&self, dice: &mut Dice) -> Vec<u64> {
-        if dice.chance(self.lost) {
+    pub(crate) fn arrivals(&self, rng: &mut Rng) -> Vec<u64> {
+        if rng.chance(self.lost) {
             return Vec::new();
         }
-        let copies = if dice.chance(self.doubled) { 2 } else { 1 };
+        let copies = if rng.chance(self.doubled) { 2 } else { 1 };
         let mut arrivals = Vec::with_capacity(copies);
         for _ in 0..copies {
-            let late = dice.chance(self.late);
-            let delay = if late { dice.within(self.late_ms.clone()) } else { 0 };
-            arrivals.push(dice.within(self.latency_ms.clone()) + delay);
+            let late = rng.chance(self.late);
+            let delay = if late { rng.within(self.late_ms.clone()) } else { 0 };
+            arrivals.push(rng.within(self.latency_ms.clone()) + delay);
         }
         arrivals
     }
 
     /// The same of a datagram, with how each copy arrives.
-    pub(crate) fn copies(&self, dice: &mut Dice, datagram: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn copies(&self, rng: &mut Rng, datagram: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let mut copies: Vec<_> =
-            self.arrivals(dice).into_iter().map(|after_ms| (after_ms, datagram.to_vec())).collect();
+            self.arrivals(rng).into_iter().map(|after_ms| (after_ms, datagram.to_vec())).collect();
         for (_, copy) in &mut copies {
-            if dice.chance(self.damaged) {
-                let bit = dice.within(0..=copy.len() as u64 * 8 - 1) as usize;
+            if rng.chance(self.damaged) {
+                let bit = rng.within(0..=copy.len() as u64 * 8 - 1) as usize;
                 copy[bit / 8] ^= 1 << (bit % 8);
             }
         }
@@ -84,11 +84,11 @@ impl Lines {
 
     /// After how many ms a message of so many bytes arrives; none: it is lost, be it to a
     /// queue that is full.
-    pub(crate) fn arrival(&mut self, plan: &Plan, load: Load, dice: &mut Dice) -> Option<u64> {
+    pub(crate) fn arrival(&mut self, plan: &Plan, load: Load, rng: &mut Rng) -> Option<u64> {
         let Load { at_ms, from, to, bytes } = load;
         let (sender, receiver) = (&plan.clusters[from].access, &plan.clusters[to].access);
         let lost = sender.lost_per_mille + receiver.lost_per_mille;
-        if lost > 0 && dice.chance(lost) {
+        if lost > 0 && rng.chance(lost) {
             return None;
         }
         let now_us = at_ms * 1_000;
@@ -98,7 +98,7 @@ impl Lines {
         }
         self.free_us[from] = free_us + bytes as u64 * 8_000 / sender.uplink_kbit.max(1);
         let queued_ms = (self.free_us[from] - now_us) / 1_000;
-        let jitter_ms = dice.within(0..=sender.jitter_ms + receiver.jitter_ms);
+        let jitter_ms = rng.within(0..=sender.jitter_ms + receiver.jitter_ms);
         Some(queued_ms + plan.latency_ms(from, to) + jitter_ms)
     }
 }
@@ -122,15 +122,15 @@ mod tests {
             late_ms: 1_000..=2_000,
             damaged: 150,
         };
-        let mut dice = Dice::new(1, "links");
-        let all: Vec<_> = (0..10_000).map(|_| quality.arrivals(&mut dice)).collect();
+        let mut rng = Rng::new(1, "links");
+        let all: Vec<_> = (0..10_000).map(|_| quality.arrivals(&mut rng)).collect();
         let share = |is: &dyn Fn(&Vec<u64>) -> bool| all.iter().filter(|one| is(one)).count();
         assert!((800..1_200).contains(&share(&|one| one.is_empty())));
         assert!((1_600..2_000).contains(&share(&|one| one.len() == 2)));
         assert!((400..700).contains(&share(&|one| one.iter().any(|ms| *ms > 1_000))));
         assert!(all.iter().flatten().all(|ms| (10..=2_020).contains(ms)));
         let sent = [5; 20];
-        let copies = (0..10_000).flat_map(|_| quality.copies(&mut dice, &sent));
+        let copies = (0..10_000).flat_map(|_| quality.copies(&mut rng, &sent));
         let changed = |copy: &[u8]| -> u32 {
             copy.iter().zip(sent).map(|(byte, sent)| (byte ^ sent).count_ones()).sum()
         };
@@ -144,9 +144,9 @@ mod tests {
     fn a_line_sends_one_message_after_another_and_drops_what_waits_too_long() {
         let mut plan = crate::plan::Topology::Pair.plan(None, 1);
         plan.clusters[0].access.uplink_kbit = 8;
-        let (mut lines, mut dice) = (Lines::new(&plan), Dice::new(1, "links"));
+        let (mut lines, mut rng) = (Lines::new(&plan), Rng::new(1, "links"));
         let load = Load { at_ms: 0, from: 0, to: 1, bytes: 1_000 };
-        let mut arrival = || lines.arrival(&plan, load, &mut dice);
+        let mut arrival = || lines.arrival(&plan, load, &mut rng);
         // A kilobyte a second.
         let first = arrival().unwrap();
         assert!((1_002..1_010).contains(&first), "{first}");

@@ -4,19 +4,19 @@
 
 pub(crate) mod address;
 pub(crate) mod agenda;
-mod bodies;
+mod body_store;
 pub(crate) mod course;
-pub(crate) mod dice;
 mod event;
 pub(crate) mod gateway;
 pub(crate) mod lease;
 pub(crate) mod link;
 mod mishaps;
 pub(crate) mod network;
-pub(crate) mod openings;
 pub(crate) mod packet;
 mod parcel;
 pub(crate) mod queue;
+pub(crate) mod rng;
+pub(crate) mod signature_cache;
 pub(crate) mod site;
 pub(crate) mod sites;
 pub(crate) mod trace;

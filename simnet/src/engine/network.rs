@@ -7,23 +7,23 @@ use mercato_discovery::DialFailure;
 
 use crate::engine::address::place_at;
 use crate::engine::agenda::Agenda;
-use crate::engine::dice::Dice;
 use crate::engine::event::{Dial, Event};
 use crate::engine::link::{Lines, Load, Quality, pair};
 use crate::engine::packet::Packet;
 use crate::engine::parcel::{Parcel, Word};
+use crate::engine::rng::Rng;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
-use crate::explore::faults::{Faults, Strike};
+use crate::explore::faults::{Fault, Faults};
 use crate::plan::Plan;
 use crate::verify::Violation;
 
 /// The network of one run.
 pub(crate) struct Network {
-    dice: Dice,
+    rng: Rng,
     lines: Lines,
     /// If one fault of the run is all, nobody notices the loss of a word.
-    strike: Option<Strike>,
+    fault: Option<Fault>,
     /// By places, the lower first: the number of the connection that is up.
     connections: BTreeMap<(usize, usize), u64>,
     connected: u64,
@@ -53,11 +53,11 @@ pub(crate) struct Road<'a> {
 }
 
 impl Network {
-    pub(crate) fn new(plan: &Plan, seed: u64, strike: Option<Strike>) -> Self {
+    pub(crate) fn new(plan: &Plan, seed: u64, fault: Option<Fault>) -> Self {
         Self {
-            dice: Dice::new(seed, "links"),
+            rng: Rng::new(seed, "links"),
             lines: Lines::new(plan),
-            strike,
+            fault,
             connections: BTreeMap::new(),
             connected: 0,
             cuts: BTreeSet::new(),
@@ -91,7 +91,7 @@ impl Network {
 
     /// How long a dial takes, in ms.
     pub(crate) fn dial_ms(&mut self) -> u64 {
-        self.dice.within(5..=200)
+        self.rng.within(5..=200)
     }
 
     /// Whose address a dial reaches, if any.
@@ -136,7 +136,7 @@ impl Network {
     ) -> Result<(), Violation> {
         let Some(connection) = self.connections.remove(&pair(a, b)) else { return Ok(()) };
         for (at, peer) in [(a, b), (b, a)] {
-            let after_ms = self.dice.within(0..=8_000);
+            let after_ms = self.rng.within(0..=8_000);
             agenda.plan(after_ms, Event::Lost { at, peer, connection })?;
         }
         Ok(())
@@ -153,7 +153,7 @@ impl Network {
         self.forget(agenda, at)?;
         for peer in 0..self.heard.len() {
             if let Some(connection) = self.connections.remove(&pair(at, peer)) {
-                let after_ms = self.dice.within(0..=3_000);
+                let after_ms = self.rng.within(0..=3_000);
                 agenda.plan(after_ms, Event::Lost { at: peer, peer: at, connection })?;
             }
         }
@@ -207,13 +207,13 @@ impl Network {
         let Road { plan, quality, from, to } = *road;
         let (number, bytes) = (self.sent, packet.bytes());
         self.sent += 1;
-        let arrivals = match self.strike {
-            Some(Strike::Message(struck, fate)) if struck == number => fate.arrivals(),
+        let arrivals = match self.fault {
+            Some(Fault::Message(struck, fault)) if struck == number => fault.arrivals(),
             Some(_) | None => match quality {
-                Some(quality) => quality.arrivals(&mut self.dice),
+                Some(quality) => quality.arrivals(&mut self.rng),
                 None => {
                     let load = Load { at_ms, from, to, bytes };
-                    self.lines.arrival(plan, load, &mut self.dice).into_iter().collect()
+                    self.lines.arrival(plan, load, &mut self.rng).into_iter().collect()
                 }
             },
         };
@@ -251,7 +251,7 @@ impl Network {
         agenda: &mut Agenda,
         word: Option<Box<Word>>,
     ) -> Result<(), Violation> {
-        match word.filter(|_| self.strike.is_none()) {
+        match word.filter(|_| self.fault.is_none()) {
             Some(word) => self.untaken(agenda, *word),
             None => Ok(()),
         }
@@ -259,7 +259,7 @@ impl Network {
 
     /// Who said it learns, after a while, that it was not taken.
     fn untaken(&mut self, agenda: &mut Agenda, word: Word) -> Result<(), Violation> {
-        let after_ms = self.dice.within(20..=500);
+        let after_ms = self.rng.within(20..=500);
         agenda.plan(after_ms, Event::Untaken(Box::new(word)))
     }
 

@@ -19,15 +19,15 @@ use mercato_protocol::time::Now;
 use serde_json::json;
 
 use crate::engine::agenda::{Agenda, Alarm};
-use crate::engine::bodies::Bodies;
-use crate::engine::dice::Dice;
+use crate::engine::body_store::BodyStore;
 use crate::engine::event::Event;
 use crate::engine::gateway::Gateway;
 use crate::engine::lease::Lease;
+use crate::engine::rng::Rng;
 use crate::hostile::Attack;
-use crate::people::{MESH, images, namespaces};
 use crate::plan;
 use crate::verify::Violation;
+use crate::workload::{MESH, images, namespaces};
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
@@ -50,7 +50,7 @@ pub(crate) struct Site {
     pub(crate) run: u32,
     pub(crate) gate: Gate,
     pub(crate) kube: Cluster,
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: BodyStore,
     pub(crate) leases: BTreeMap<ContractId, Lease>,
     /// None: it has no part in any tunnel.
     pub(crate) gateway: Option<Gateway>,
@@ -119,7 +119,7 @@ impl Site {
             run: 0,
             gate: Gate::default(),
             kube: Cluster::new(name),
-            bodies: Bodies::default(),
+            bodies: BodyStore::default(),
             leases: BTreeMap::new(),
             gateway: None,
             effects: 0,
@@ -199,7 +199,7 @@ impl Site {
         let records: Records = self.gate.records().iter().cloned().collect();
         self.gate = Gate::new(records);
         self.agent = None;
-        self.bodies = Bodies::default();
+        self.bodies = BodyStore::default();
         self.leave_leases();
         self.wake = Alarm::default();
     }
@@ -211,10 +211,10 @@ impl Site {
     }
 
     /// Writes what is to be written, unless a write is under way.
-    pub(crate) fn write(&mut self, agenda: &mut Agenda, dice: &mut Dice) -> Result<(), Violation> {
+    pub(crate) fn write(&mut self, agenda: &mut Agenda, rng: &mut Rng) -> Result<(), Violation> {
         let Some(changes) = self.gate.write().map(<[Change]>::to_vec) else { return Ok(()) };
         self.writing = changes;
-        agenda.plan(dice.within(1..=8), Event::Written { at: self.at, run: self.run })
+        agenda.plan(rng.within(1..=8), Event::Written { at: self.at, run: self.run })
     }
 
     /// A write has come to its end; what it was of.
@@ -246,7 +246,7 @@ impl Site {
     pub(crate) fn kube_changed(
         &mut self,
         agenda: &mut Agenda,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> Result<(), Violation> {
         let at_ms = agenda.at_ms();
         self.kube.advance(cluster_now(at_ms));
@@ -256,7 +256,7 @@ impl Site {
         }
         if !self.watch_planned {
             self.watch_planned = true;
-            agenda.plan(dice.within(1..=40), Event::Watch { at: self.at })?;
+            agenda.plan(rng.within(1..=40), Event::Watch { at: self.at })?;
         }
         Ok(())
     }

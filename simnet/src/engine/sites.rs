@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 use mercato_broker::Inventory;
 use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_gossip::Interner;
@@ -11,13 +11,13 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
 use crate::engine::address::address;
-use crate::engine::dice::Dice;
 use crate::engine::gateway::{self, Gateway};
+use crate::engine::rng::Rng;
 use crate::engine::site::{Clock, Site};
 use crate::explore::faults::Faults;
 use crate::hostile::{Attack, Scene, Wants, attack};
-use crate::people::People;
 use crate::plan::Plan;
+use crate::workload::Workload;
 
 /// So many clusters of a thousand have no gateway, if faults come by chance.
 const WITHOUT_GATEWAY: u32 = 200;
@@ -34,11 +34,11 @@ impl Sites {
     pub(crate) fn new(
         plan: &Plan,
         seed: u64,
-        seeds: &mut Dice,
+        seeds: &mut Rng,
         faults: &Faults,
-        people: &People,
+        workload: &Workload,
     ) -> Result<Self, CodecError> {
-        let (mut skews, mut gateways) = (Dice::new(seed, "clocks"), Dice::new(seed, "gateways"));
+        let (mut skews, mut gateways) = (Rng::new(seed, "clocks"), Rng::new(seed, "gateways"));
         let interner = Interner::new(seed);
         let mut all = Vec::new();
         for (at, cluster) in plan.clusters.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Sites {
             site.attack = cluster.character.map(|character| attack(character, seed));
             all.push(site);
         }
-        people.introduce(plan, &mut all);
+        workload.introduce(plan, &mut all);
         Ok(Self {
             by_key: all.iter().enumerate().map(|(at, site)| (site.key(), at)).collect(),
             by_id: all.iter().enumerate().map(|(at, site)| (site.id(), at)).collect(),
@@ -65,8 +65,11 @@ impl Sites {
     pub(crate) fn greeting(&self, at: usize, plan: &Plan, has: Inventory) -> Vec<Input> {
         let is_reachable = |at: usize| plan.clusters[at].access.reachable;
         let own = is_reachable(at).then(|| address(at).to_string());
-        let mut inputs =
-            vec![Input::Tick, Input::Inventory(has), Input::Addresses(own.into_iter().collect())];
+        let mut inputs = vec![
+            Input::Tick,
+            Input::Broker(BrokerInput::Inventory(has)),
+            Input::Broker(BrokerInput::Addresses(own.into_iter().collect())),
+        ];
         let knows = plan.clusters[at].knows.iter().copied().filter(|peer| is_reachable(*peer));
         let tunnel = gateway::greeting(self[at].gateway.is_some());
         inputs.extend(tunnel.into_iter().map(Input::Tunnel));

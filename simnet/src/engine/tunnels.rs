@@ -8,10 +8,10 @@ use mercato_protocol::contract::Contract;
 use mercato_protocol::id::ContractId;
 
 use crate::engine::agenda::Agenda;
-use crate::engine::dice::Dice;
 use crate::engine::event::Event;
 use crate::engine::gateway::{Gateway, Step};
 use crate::engine::network::Network;
+use crate::engine::rng::Rng;
 use crate::engine::sites::Sites;
 use crate::verify::Violation;
 
@@ -23,7 +23,7 @@ const SLOW_MS: u64 = 10_000;
 
 /// The gateways of all clusters, as far as they have to do with each other.
 pub(crate) struct Tunnels {
-    dice: Dice,
+    rng: Rng,
 }
 
 /// The clusters that gateways belong to, and what connects them.
@@ -35,7 +35,7 @@ pub(crate) struct Ground<'a> {
 
 impl Tunnels {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { dice: Dice::new(seed, "tunnels") }
+        Self { rng: Rng::new(seed, "tunnels") }
     }
 
     /// Packets for a guest are to be brought to it.
@@ -137,9 +137,9 @@ impl Tunnels {
         at: usize,
         step: Step,
     ) -> Result<(), Violation> {
-        let is_slow = matches!(step, Step::News(..)) && self.dice.chance(SLOW);
+        let is_slow = matches!(step, Step::News(..)) && self.rng.chance(SLOW);
         let most_ms = if is_slow { SLOW_MS } else { USUAL_MS };
-        let (delay_ms, run) = (self.dice.within(5..=most_ms), ground.sites[at].run);
+        let (delay_ms, run) = (self.rng.within(5..=most_ms), ground.sites[at].run);
         ground.agenda.plan(delay_ms, Event::Gateway { at, run, step: Box::new(step) })
     }
 }

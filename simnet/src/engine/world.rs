@@ -9,10 +9,10 @@ use mercato_agent::{Effect, Input};
 use mercato_protocol::codec::CodecError;
 
 use crate::engine::agenda::Agenda;
-use crate::engine::dice::Dice;
 use crate::engine::event::Event;
 use crate::engine::network::Network;
-use crate::engine::openings::Openings;
+use crate::engine::rng::Rng;
+use crate::engine::signature_cache::SignatureCache;
 use crate::engine::sites::Sites;
 use crate::engine::trace::{Trace, note};
 use crate::engine::tunnels::{Ground, Tunnels};
@@ -20,9 +20,9 @@ use crate::explore::faults::Faults;
 use crate::explore::sabotage::Sabotage;
 use crate::limits;
 use crate::measure::Measures;
-use crate::people::People;
 use crate::plan::Plan;
 use crate::verify::{Actor, Checks, Violation, ensure};
+use crate::workload::Workload;
 
 /// All clusters of one run.
 pub(crate) struct World {
@@ -32,20 +32,20 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) trace: Trace,
     pub(crate) checks: Checks,
-    pub(crate) people: People,
+    pub(crate) workload: Workload,
     pub(crate) faults: Faults,
     pub(crate) measures: Measures,
     pub(crate) sabotage: Option<Sabotage>,
-    openings: Openings,
+    signature_cache: SignatureCache,
     tunnels: Tunnels,
-    dice: Streams,
+    rng: Streams,
 }
 
 /// A stream of chance for each purpose.
 struct Streams {
-    kube: Dice,
-    disk: Dice,
-    seeds: Dice,
+    kube: Rng,
+    disk: Rng,
+    seeds: Rng,
 }
 
 impl World {
@@ -53,20 +53,20 @@ impl World {
         plan: Plan,
         seed: u64,
         faults: Faults,
-        people: People,
+        workload: Workload,
     ) -> Result<Self, CodecError> {
-        let mut seeds = Dice::new(seed, "keys");
+        let mut seeds = Rng::new(seed, "keys");
         Ok(Self {
             agenda: Agenda::default(),
-            sites: Sites::new(&plan, seed, &mut seeds, &faults, &people)?,
-            network: Network::new(&plan, seed, faults.strike),
+            sites: Sites::new(&plan, seed, &mut seeds, &faults, &workload)?,
+            network: Network::new(&plan, seed, faults.fault),
             trace: Trace::default(),
             checks: Checks::default(),
-            openings: Openings::default(),
+            signature_cache: SignatureCache::default(),
             measures: Measures::new(&plan),
             tunnels: Tunnels::new(seed),
-            dice: Streams { kube: Dice::new(seed, "kube"), disk: Dice::new(seed, "disk"), seeds },
-            people,
+            rng: Streams { kube: Rng::new(seed, "kube"), disk: Rng::new(seed, "disk"), seeds },
+            workload,
             faults,
             plan,
             sabotage: None,
@@ -75,7 +75,7 @@ impl World {
 
     /// How long a daemon takes to come up for the first time, in ms.
     pub(super) fn start_ms(&mut self) -> u64 {
-        self.dice.disk.within(0..=500)
+        self.rng.disk.within(0..=500)
     }
 
     /// Tells an agent something, and lets go what of its answer is free to go.
@@ -101,7 +101,7 @@ impl World {
 
     /// Writes what is to be written, and does what is free to be done.
     fn go_on(&mut self, at: usize) -> Result<(), Violation> {
-        self.sites[at].write(&mut self.agenda, &mut self.dice.disk)?;
+        self.sites[at].write(&mut self.agenda, &mut self.rng.disk)?;
         loop {
             let next = self.sites[at].gate.release();
             let Some(effect) = next else { break };
@@ -113,7 +113,7 @@ impl World {
             } else {
                 let site = &self.sites[at];
                 let actor = Actor { at, site, now: site.now(self.agenda.at_ms()) };
-                self.checks.on_effect(actor, &mut self.openings, &effect)?;
+                self.checks.on_effect(actor, &mut self.signature_cache, &effect)?;
                 self.perform(at, effect)?;
             }
         }
@@ -176,7 +176,7 @@ impl World {
         if self.sites[at].agent.is_some() {
             return Ok(());
         }
-        let seed = self.dice.seeds.seed();
+        let seed = self.rng.seeds.seed();
         note!(self, at, "starts");
         self.sites[at].start(self.agenda.at_ms(), seed);
         self.greet(at)
@@ -184,7 +184,7 @@ impl World {
 
     /// What every agent is told once it is there.
     fn greet(&mut self, at: usize) -> Result<(), Violation> {
-        let inventory = self.people.inventory(&self.plan, at);
+        let inventory = self.workload.inventory(&self.plan, at);
         let greeting = self.sites.greeting(at, &self.plan, inventory);
         greeting.into_iter().try_for_each(|input| self.tell(at, input))
     }
@@ -205,7 +205,7 @@ impl World {
         ensure(count <= limits::REBUILDS, || {
             format!("{} goes back to its records without end", self.sites[at].name)
         })?;
-        let seed = self.dice.seeds.seed();
+        let seed = self.rng.seeds.seed();
         let hides = self.sabotage.as_ref().is_some_and(Sabotage::hides_full_disks);
         self.sites[at].rebuild(seed, degraded.filter(|_| !hides));
         self.network.forget(&mut self.agenda, at)?;
@@ -225,7 +225,7 @@ impl World {
 
     /// Something changed in a cluster: its own controllers go on, and watches will tell.
     pub(super) fn kube_changed(&mut self, at: usize) -> Result<(), Violation> {
-        self.sites[at].kube_changed(&mut self.agenda, &mut self.dice.kube)?;
+        self.sites[at].kube_changed(&mut self.agenda, &mut self.rng.kube)?;
         self.checks.on_kube(at, &self.sites)
     }
 

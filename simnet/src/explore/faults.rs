@@ -5,30 +5,30 @@ use std::str::FromStr;
 
 use mercato_cluster_model::sides::Outcome;
 
-use crate::engine::dice::Dice;
 use crate::engine::link::Quality;
+use crate::engine::rng::Rng;
 
 /// One fault at one chosen moment, in a run that is clean otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum Fault {
     /// The cluster at a place dies right before its effect of that number.
     Crash(usize, u64),
     /// This befalls the message of that number.
-    Message(u64, Fate),
+    Message(u64, MessageFault),
 }
 
-impl fmt::Display for Strike {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crash(at, effect) => write!(f, "crash:{at}:{effect}"),
-            Self::Message(number, Fate::Lost) => write!(f, "lost:{number}"),
-            Self::Message(number, Fate::Doubled) => write!(f, "doubled:{number}"),
-            Self::Message(number, Fate::Late) => write!(f, "late:{number}"),
+            Self::Message(number, MessageFault::Lost) => write!(f, "lost:{number}"),
+            Self::Message(number, MessageFault::Doubled) => write!(f, "doubled:{number}"),
+            Self::Message(number, MessageFault::Late) => write!(f, "late:{number}"),
         }
     }
 }
 
-impl FromStr for Strike {
+impl FromStr for Fault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -39,9 +39,9 @@ impl FromStr for Strike {
                 let at = at.parse().map_err(|_| format!("{at:?} is no place"))?;
                 Ok(Self::Crash(at, number(effect)?))
             }
-            ["lost", n] => Ok(Self::Message(number(n)?, Fate::Lost)),
-            ["doubled", n] => Ok(Self::Message(number(n)?, Fate::Doubled)),
-            ["late", n] => Ok(Self::Message(number(n)?, Fate::Late)),
+            ["lost", n] => Ok(Self::Message(number(n)?, MessageFault::Lost)),
+            ["doubled", n] => Ok(Self::Message(number(n)?, MessageFault::Doubled)),
+            ["late", n] => Ok(Self::Message(number(n)?, MessageFault::Late)),
             _ => Err(format!("{text:?}: crash:PLACE:EFFECT, or lost, doubled or late:MESSAGE")),
         }
     }
@@ -49,7 +49,7 @@ impl FromStr for Strike {
 
 /// What happens to one message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum MessageFault {
     /// It is lost on the way.
     Lost,
     /// It arrives twice, each copy in its time.
@@ -58,7 +58,7 @@ pub enum Fate {
     Late,
 }
 
-impl Fate {
+impl MessageFault {
     /// After how many ms each copy arrives.
     pub(crate) fn arrivals(self) -> Vec<u64> {
         match self {
@@ -78,7 +78,7 @@ const MOST_JUMP_MS: u64 = 5_000;
 pub(crate) struct Faults {
     /// Wall clocks are up to so many ms off, either way.
     pub(crate) skew_ms: u64,
-    pub(crate) strike: Option<Strike>,
+    pub(crate) fault: Option<Fault>,
     bad: Quality,
     good: Quality,
     /// Crashes in a million effects.
@@ -101,16 +101,16 @@ pub(crate) struct Faults {
     mixed: bool,
     /// Whether faults happen by chance at present.
     on: bool,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Faults {
-    /// Nothing goes wrong but for the strike.
-    pub(crate) fn clean(seed: u64, strike: Option<Strike>) -> Self {
+    /// Nothing goes wrong but for the fault.
+    pub(crate) fn clean(seed: u64, fault: Option<Fault>) -> Self {
         let good = Quality::clean(5..=15);
         Self {
             skew_ms: 0,
-            strike,
+            fault,
             bad: good.clone(),
             good,
             crashes: 0,
@@ -124,7 +124,7 @@ impl Faults {
             planned: false,
             mixed: false,
             on: false,
-            dice: Dice::new(seed, "faults"),
+            rng: Rng::new(seed, "faults"),
         }
     }
 
@@ -135,9 +135,9 @@ impl Faults {
 
     /// Each kind of fault is frequent, rare or absent, as the seed says.
     pub(crate) fn mixed(seed: u64) -> Self {
-        let (mut dice, mut more) = (Dice::new(seed, "faults"), Dice::new(seed, "more faults"));
+        let (mut rng, mut more) = (Rng::new(seed, "faults"), Rng::new(seed, "more faults"));
         let mut often = |most: u32| {
-            let share = [0, 0, 1, 3, 10][usize::try_from(dice.within(0..=4)).unwrap_or(0)];
+            let share = [0, 0, 1, 3, 10][usize::try_from(rng.within(0..=4)).unwrap_or(0)];
             most * share / 10
         };
         let slow = u64::from(often(400));
@@ -151,7 +151,7 @@ impl Faults {
         };
         Self {
             skew_ms: u64::from(often(10_000)),
-            strike: None,
+            fault: None,
             good: Quality::clean(1..=20),
             bad,
             crashes: often(10_000),
@@ -165,7 +165,7 @@ impl Faults {
             planned: false,
             mixed: true,
             on: true,
-            dice,
+            rng,
         }
     }
 
@@ -205,54 +205,54 @@ impl Faults {
 
     /// By how many ms a wall clock jumps in this second, if it does.
     pub(crate) fn clock_jump(&mut self) -> Option<i64> {
-        let jumps = self.on && self.dice.within(0..=9_999) < u64::from(self.jumps);
+        let jumps = self.on && self.rng.within(0..=9_999) < u64::from(self.jumps);
         jumps.then(|| {
-            self.dice.within(0..=2 * MOST_JUMP_MS).cast_signed() - MOST_JUMP_MS.cast_signed()
+            self.rng.within(0..=2 * MOST_JUMP_MS).cast_signed() - MOST_JUMP_MS.cast_signed()
         })
     }
 
     /// For how many ms a disk is full from this second on, if it is.
     pub(crate) fn disk_full(&mut self) -> Option<u64> {
-        let full = self.on && self.dice.within(0..=9_999) < u64::from(self.full_disks);
-        full.then(|| self.dice.within(500..=20_000))
+        let full = self.on && self.rng.within(0..=9_999) < u64::from(self.full_disks);
+        full.then(|| self.rng.within(500..=20_000))
     }
 
     /// The lot that says which pod gets a new sandbox in this second, if one does.
     pub(crate) fn sandbox(&mut self) -> Option<usize> {
-        let lost = self.on && self.dice.within(0..=999) < u64::from(self.sandboxes);
-        lost.then(|| self.dice.within(0..=999) as usize)
+        let lost = self.on && self.rng.within(0..=999) < u64::from(self.sandboxes);
+        lost.then(|| self.rng.within(0..=999) as usize)
     }
 
     /// Whether a daemon dies before this effect, and for how many ms it stays down.
     pub(crate) fn crash(&mut self, at: usize, effect: u64) -> Option<u64> {
-        if self.strike == Some(Strike::Crash(at, effect)) {
+        if self.fault == Some(Fault::Crash(at, effect)) {
             return Some(1_500);
         }
-        let dies = self.on && self.dice.within(0..=999_999) < u64::from(self.crashes);
-        dies.then(|| self.dice.within(200..=30_000))
+        let dies = self.on && self.rng.within(0..=999_999) < u64::from(self.crashes);
+        dies.then(|| self.rng.within(200..=30_000))
     }
 
     /// What becomes of a write to an API server.
-    pub(crate) fn write_outcome(&self, dice: &mut Dice) -> Outcome {
+    pub(crate) fn write_outcome(&self, rng: &mut Rng) -> Outcome {
         let (fails, unheard) = if self.on { self.writes } else { (0, 0) };
         match () {
-            () if dice.chance(fails) => Outcome::Fails,
-            () if dice.chance(unheard) => Outcome::Unheard,
+            () if rng.chance(fails) => Outcome::Fails,
+            () if rng.chance(unheard) => Outcome::Unheard,
             () => Outcome::Answered,
         }
     }
 
     /// Whether a watch breaks now.
     pub(crate) fn relists(&mut self) -> bool {
-        self.on && self.dice.chance(self.relists)
+        self.on && self.rng.chance(self.relists)
     }
 
     /// In how many ms from now a link is cut and mended, if it is.
     pub(crate) fn cut(&mut self) -> Option<(u64, u64)> {
-        let cut = self.on && self.dice.within(0..=99) < u64::from(self.cuts);
+        let cut = self.on && self.rng.within(0..=99) < u64::from(self.cuts);
         cut.then(|| {
-            let after_ms = self.dice.within(0..=1_000);
-            (after_ms, after_ms + self.dice.within(1_000..=60_000))
+            let after_ms = self.rng.within(0..=1_000);
+            (after_ms, after_ms + self.rng.within(1_000..=60_000))
         })
     }
 }

@@ -11,9 +11,9 @@ use crate::engine::sites::Sites;
 use crate::engine::trace::TraceHash;
 use crate::explore::faults::Faults;
 use crate::measure::{Ad, Gossipsub, Measures, gossipsub};
-use crate::people::{Alone, Market, People};
 use crate::plan::Plan;
 use crate::verify::Violation;
+use crate::workload::{Alone, Market, Workload};
 
 /// A federation to try out: clusters, time and a seed.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,9 +64,9 @@ impl Federation {
     /// Runs it. `on_minute` is told how far it is, once a virtual minute.
     pub fn run(self, mut on_minute: impl FnMut(Progress)) -> Result<Run, Violation> {
         let market = Market::new(&self.plan, self.seed, self.for_ms);
-        let people = People::with_jobs(market);
+        let workload = Workload::with_jobs(market);
         let faults = Faults::planned(self.seed);
-        let mut course = Course::new(self.plan.clone(), self.seed, faults, people)
+        let mut course = Course::new(self.plan.clone(), self.seed, faults, workload)
             .map_err(|error| Violation(error.to_string()))?;
         while course.at_ms() < self.for_ms {
             course.run_until((course.at_ms() + 60_000).min(self.for_ms))?;
@@ -80,12 +80,12 @@ impl Federation {
             });
         }
         let mut world = course.world;
-        if let Some(market) = &world.people.market {
+        if let Some(market) = &world.workload.market {
             assert_eq!(world.measures.jobs.waiting(), market.waiting(), "a job counts once");
         }
         world.measures.weigh(world.agenda.at_ms(), &world.plan, &world.sites);
         let samples: Vec<u64> = world.measures.samples.iter().map(|sample| sample.at_ms).collect();
-        let market = world.people.market.as_ref();
+        let market = world.workload.market.as_ref();
         let alone = market.map_or_else(Alone::default, |market| market.alone(&self.plan, &samples));
         world.measures.compare(&alone);
         let ads = advertisements(&world.sites, &world.measures.spread.signed);
@@ -114,8 +114,8 @@ fn records(site: &Site) -> BTreeMap<&'static str, usize> {
 fn advertisements(sites: &Sites, signed: &[(u64, usize)]) -> Vec<Ad> {
     let size = |site: &Site| {
         let news = site.agent.as_ref()?.gossip().latest(&site.key())?;
-        let VerifiedPublication::Lease(lease) = news.publication() else { return None };
-        Some(lease.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
+        let VerifiedPublication::Header(header) = news.publication() else { return None };
+        Some(header.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
     };
     let sizes: Vec<Option<usize>> = sites.iter().map(size).collect();
     let known: Vec<usize> = sizes.iter().copied().flatten().collect();

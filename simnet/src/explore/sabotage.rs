@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use mercato_agent::{
     Change, Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, Phase, Record,
-    RecordKey,
+    RecordKey, Work,
 };
 use mercato_broker as broker;
 use mercato_cluster_model::sides::Lie;
@@ -115,7 +115,7 @@ impl Sabotage {
             (Bug::ResyncForgotten, Input::Connected { .. }) if !self.pods.is_empty() => Vec::new(),
             (Bug::UidRunsAgain, Input::Lease(of, LeaseInput::Guest(guest::Input::Gone(item)))) => {
                 let again = self.made.get(item).cloned();
-                self.beside.extend(again.map(|work| Effect::Guest(*of, work)));
+                self.beside.extend(again.map(|work| Effect::Work(*of, Work::Guest(work))));
                 vec![input]
             }
             (
@@ -251,7 +251,9 @@ impl Sabotage {
     }
 
     fn remember_made(&mut self, effect: &Effect) {
-        if let Effect::Guest(_, work @ GuestWork::Apply(item @ Item::Pod(_), ..)) = effect {
+        if let Effect::Work(_, Work::Guest(work @ GuestWork::Apply(item @ Item::Pod(_), ..))) =
+            effect
+        {
             self.made.insert(item.clone(), work.clone());
         }
     }
@@ -282,7 +284,8 @@ impl Sabotage {
             let deleting = pods.iter().filter(|(_, deleting)| **deleting);
             deleting.map(|(pod, _)| (*of, pod.clone()))
         });
-        let finish = |(of, pod)| Effect::Home(of, HomeWork::Write(pod, Write::FinishDeletion));
+        let finish =
+            |(of, pod)| Effect::Work(of, Work::Home(HomeWork::Write(pod, Write::FinishDeletion)));
         deleting.map(finish).collect()
     }
 }
@@ -316,8 +319,8 @@ fn taken_back(effect: Effect) -> Vec<Effect> {
 
 fn release_early(effect: Effect) -> Vec<Effect> {
     match &effect {
-        Effect::Guest(of, GuestWork::Delete(Item::Pod(pod), _)) => {
-            vec![effect.clone(), Effect::Guest(*of, GuestWork::Release(pod.clone()))]
+        Effect::Work(of, Work::Guest(GuestWork::Delete(Item::Pod(pod), _))) => {
+            vec![effect.clone(), Effect::Work(*of, Work::Guest(GuestWork::Release(pod.clone())))]
         }
         _ => vec![effect],
     }

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::engine::dice::Dice;
-use crate::explore::faults::{Fate, Strike};
-use crate::explore::trial::{Failure, Outcome, Trial, Trouble};
+use crate::engine::rng::Rng;
+use crate::explore::faults::{Fault, MessageFault};
+use crate::explore::trial::{Failure, FaultPlan, Outcome, Trial};
 use crate::plan::Topology;
 use crate::tunnel::{TunnelFailure, TunnelOutcome, TunnelTrial};
 
@@ -49,20 +49,20 @@ fn over_all<T: Sync, F: Send>(trials: &[T], run: impl Fn(&T) -> Option<F> + Sync
 /// Seeds one after another, of one topology.
 pub fn mixed(topology: Topology, seeds: impl IntoIterator<Item = u64>) -> Vec<Trial> {
     let clusters = topology.default_clusters();
-    let trial = |seed| Trial { topology, clusters, seed, trouble: Trouble::Mixed, bug: None };
+    let trial = |seed| Trial { topology, clusters, seed, faults: FaultPlan::Mixed, bug: None };
     seeds.into_iter().map(trial).collect()
 }
 
 /// Seeds one after another, each of a topology and a size of its own: 3 to 30 clusters.
 pub fn federations(seeds: impl IntoIterator<Item = u64>) -> Vec<Trial> {
     let trial = |seed| {
-        let mut dice = Dice::new(seed, "federation");
+        let mut rng = Rng::new(seed, "federation");
         let last = Topology::ALL.len() as u64 - 1;
-        let topology = Topology::ALL[dice.within(0..=last) as usize];
+        let topology = Topology::ALL[rng.within(0..=last) as usize];
         // One in twenty may be large. Small ones are as likely to break, and quicker.
-        let most = if dice.chance(50) { 30 } else { 6 };
-        let clusters = dice.within(3..=most) as usize;
-        Trial { topology, clusters, seed, trouble: Trouble::Mixed, bug: None }
+        let most = if rng.chance(50) { 30 } else { 6 };
+        let clusters = rng.within(3..=most) as usize;
+        Trial { topology, clusters, seed, faults: FaultPlan::Mixed, bug: None }
     };
     seeds.into_iter().map(trial).collect()
 }
@@ -71,11 +71,10 @@ pub fn federations(seeds: impl IntoIterator<Item = u64>) -> Vec<Trial> {
 /// its double, its delay. `clean` is what came of the trial without any of them.
 pub fn one_fault_each(trial: Trial, clean: &Outcome) -> Vec<Trial> {
     let crashes = clean.effects.iter().enumerate();
-    let crashes =
-        crashes.flat_map(|(at, effects)| (0..*effects).map(move |n| Strike::Crash(at, n)));
-    let fates = [Fate::Lost, Fate::Doubled, Fate::Late];
+    let crashes = crashes.flat_map(|(at, effects)| (0..*effects).map(move |n| Fault::Crash(at, n)));
+    let faults = [MessageFault::Lost, MessageFault::Doubled, MessageFault::Late];
     let messages =
-        (0..clean.messages).flat_map(|number| fates.map(|fate| Strike::Message(number, fate)));
-    let struck = |strike| Trial { trouble: Trouble::One(Some(strike)), ..trial };
+        (0..clean.messages).flat_map(|number| faults.map(|fault| Fault::Message(number, fault)));
+    let struck = |fault| Trial { faults: FaultPlan::One(Some(fault)), ..trial };
     crashes.chain(messages).map(struck).collect()
 }

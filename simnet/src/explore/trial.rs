@@ -5,14 +5,14 @@ use std::fmt;
 use mercato_protocol::resources::Resources;
 
 use crate::engine::course::Course;
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::engine::trace::{Telling, Trace, TraceHash};
 use crate::explore::bug::Bug;
-use crate::explore::faults::{Faults, Strike};
+use crate::explore::faults::{Fault, Faults};
 use crate::explore::sabotage::Sabotage;
-use crate::people::{Owners, People, Story, by_chance};
 use crate::plan::{Access, Plan, Topology};
 use crate::verify::{Goal, Violation};
+use crate::workload::{Owners, Script, Workload, by_chance};
 
 /// A trial: clusters, faults and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +24,18 @@ pub struct Trial {
     /// All chance comes of it.
     pub seed: u64,
     /// What goes wrong by chance, and how often.
-    pub trouble: Trouble,
+    pub faults: FaultPlan,
     /// A bug that all agents have.
     pub bug: Option<Bug>,
 }
 
 /// What goes wrong in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// Faults of all kinds by chance, and a story by chance.
+pub enum FaultPlan {
+    /// Faults of all kinds by chance, and a script by chance.
     Mixed,
-    /// The whole story, with at most one fault at one moment.
-    One(Option<Strike>),
+    /// The whole script, with at most one fault at one moment.
+    One(Option<Fault>),
 }
 
 /// What came of a trial.
@@ -68,15 +68,15 @@ pub struct Failure {
     pub trace: Vec<String>,
 }
 
-/// Faults go on so long, if the stories are not over before, in ms.
-const TROUBLED_MS: u64 = 400_000;
+/// Faults go on so long, if the scripts are not over before, in ms.
+const FAULTS_MS: u64 = 400_000;
 /// And so long while leases end, in ms.
 const ENDING_MS: u64 = 60_000;
 /// What has to come true comes true within this time after the faults, in ms: the longest
 /// back-off (five minutes), twice, and some.
 const HEALING_MS: u64 = 900_000;
-/// A story that waits for what never comes is over by then, in ms.
-const STORY_MS: u64 = 2_400_000;
+/// A script that waits for what never comes is over by then, in ms.
+const SCRIPT_MS: u64 = 2_400_000;
 
 /// Trials of a larger federation go on for this share of the time, in percent, lest they
 /// take for ever.
@@ -125,23 +125,23 @@ impl Trial {
     fn course(self) -> Result<Course, Violation> {
         let (plan, seed) = (self.plan(), self.seed);
         let n = plan.clusters.len();
-        let (faults, owners) = match self.trouble {
-            Trouble::Mixed => (Faults::mixed(seed), Owners::new(n, by_chance(&plan, seed))),
-            Trouble::One(strike) => {
-                let story = |at| Story::whole(plan.sells(at));
-                (Faults::clean(seed, strike), Owners::new(n, story))
+        let (faults, owners) = match self.faults {
+            FaultPlan::Mixed => (Faults::mixed(seed), Owners::new(n, by_chance(&plan, seed))),
+            FaultPlan::One(fault) => {
+                let script = |at| Script::whole(plan.sells(at));
+                (Faults::clean(seed, fault), Owners::new(n, script))
             }
         };
-        let course = Course::new(plan, seed, faults, People::with_stories(owners));
+        let course = Course::new(plan, seed, faults, Workload::with_scripts(owners));
         course.map_err(|error| Violation(error.to_string()))
     }
 
     /// The clusters, alike but for who sells; what befalls them comes of the faults alone.
     fn plan(self) -> Plan {
         let mut plan = self.topology.plan(Some(self.clusters), self.seed);
-        let mut dice = Dice::new(self.seed, "sellers");
+        let mut rng = Rng::new(self.seed, "sellers");
         let n = plan.clusters.len();
-        let sells: Vec<bool> = (0..n).map(|at| self.sells(at, &plan, &mut dice)).collect();
+        let sells: Vec<bool> = (0..n).map(|at| self.sells(at, &plan, &mut rng)).collect();
         // For a pair there is room for two, on the local network for all but one; in larger
         // federations everybody finds room, since each waits until it does.
         let sellers = sells.iter().filter(|sells| **sells).count().max(1);
@@ -164,7 +164,7 @@ impl Trial {
         plan
     }
 
-    fn sells(self, at: usize, plan: &Plan, dice: &mut Dice) -> bool {
+    fn sells(self, at: usize, plan: &Plan, rng: &mut Rng) -> bool {
         match self.topology {
             Topology::Pair | Topology::Lan => at % 2 == 1,
             // Of the two that are there in any case one buys, the other sells.
@@ -179,7 +179,7 @@ impl Trial {
             | Topology::Partition
             | Topology::FlashCrowd
             | Topology::Hostile => {
-                (at == 1 || at > 0 && dice.chance(350)) && plan.clusters[at].character.is_none()
+                (at == 1 || at > 0 && rng.chance(350)) && plan.clusters[at].character.is_none()
             }
         }
     }
@@ -188,24 +188,24 @@ impl Trial {
 /// Troubled, healed, troubled again while leases end, healed.
 fn play(course: &mut Course) -> Result<(), Violation> {
     let share = share_of_time(course.world.sites.len());
-    let until_ms = TROUBLED_MS * share / 100;
+    let until_ms = FAULTS_MS * share / 100;
     while course.world.faults.is_mixed()
-        && !course.world.people.owners.are_done()
+        && !course.world.workload.owners.are_done()
         && course.at_ms() < until_ms
     {
         course.run_until(course.at_ms() + 1_000)?;
     }
     course.heal()?;
-    while !course.world.people.owners.are_done() && course.at_ms() < STORY_MS {
+    while !course.world.workload.owners.are_done() && course.at_ms() < SCRIPT_MS {
         course.run_until(course.at_ms() + 1_000)?;
     }
-    crate::verify::ensure(course.world.people.owners.are_done(), || {
-        "a story never ends".to_owned()
+    crate::verify::ensure(course.world.workload.owners.are_done(), || {
+        "a script never ends".to_owned()
     })?;
     reach(course, Goal::Running)?;
     course.world.faults.resume();
     course.world.checks.prompt.on_trouble();
-    course.world.people.owners.leaving = true;
+    course.world.workload.owners.leaving = true;
     if course.world.faults.is_mixed() {
         course.run_until(course.at_ms() + ENDING_MS * share / 100)?;
     }
@@ -230,10 +230,10 @@ impl fmt::Display for Trial {
         if self.clusters != self.topology.default_clusters() {
             write!(f, " --clusters {}", self.clusters)?;
         }
-        match self.trouble {
-            Trouble::Mixed => {}
-            Trouble::One(None) => write!(f, " --clean")?,
-            Trouble::One(Some(strike)) => write!(f, " --strike {strike}")?,
+        match self.faults {
+            FaultPlan::Mixed => {}
+            FaultPlan::One(None) => write!(f, " --clean")?,
+            FaultPlan::One(Some(fault)) => write!(f, " --fault {fault}")?,
         }
         self.bug.map_or(Ok(()), |bug| write!(f, " --bug {bug}"))
     }

@@ -6,7 +6,7 @@ use mercato_protocol::envelope::KeyPair;
 
 use super::{Attack, Scene};
 use crate::engine::address::address;
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 
 /// Sightings that each victim is told of in a second.
 const A_SECOND: usize = 20;
@@ -16,12 +16,12 @@ const IN_ALL: u64 = 40_000;
 /// Tells the local network of clusters that are not there, or are its own.
 #[derive(Debug)]
 pub(crate) struct Eclipse {
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Eclipse {
-    pub(crate) fn new(dice: Dice) -> Self {
-        Self { dice }
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { rng }
     }
 }
 
@@ -32,9 +32,9 @@ impl Attack for Eclipse {
         }
         for (victim, _, _) in scene.victims {
             for _ in 0..A_SECOND {
-                let key = KeyPair::from_seed(&self.dice.seed()).public();
+                let key = KeyPair::from_seed(&self.rng.seed()).public();
                 // An address where nobody listens, or a stranger's.
-                let nowhere = address(60_000 + self.dice.within(0..=5_000) as usize);
+                let nowhere = address(60_000 + self.rng.within(0..=5_000) as usize);
                 let sighting = Sighting {
                     id: SightingId { source: Source::Lan, instance: key.to_string() },
                     peer: Some(key),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::{Mark, Message, Publication, Withdraw};
 use mercato_protocol::id::{Digest, PublicKey};
@@ -11,7 +11,7 @@ use super::attack::{Attack, Scene, Stash};
 use crate::engine::packet::Packet;
 
 /// Others' advertisements that it has heard, by publisher, oldest first.
-type Heard = BTreeMap<PublicKey, Vec<Signed<AdLease>>>;
+type Heard = BTreeMap<PublicKey, Vec<Signed<AdHeader>>>;
 
 /// Advertisements remembered of one publisher.
 const REMEMBERED: usize = 32;
@@ -20,16 +20,16 @@ fn remember(heard: &mut Heard, packet: &Packet, scene: &Scene<'_>) {
     let Packet::Gossip(message) = packet else { return };
     let Message::Push { publications, .. } = &**message else { return };
     for publication in publications {
-        let Publication::Lease(lease) = publication else { continue };
+        let Publication::Header(header) = publication else { continue };
         let Ok(opened) = publication.open(scene.config.federation, scene.now) else { continue };
         let of = heard.entry(opened.mark().publisher).or_default();
-        if !of.contains(lease) && of.len() < REMEMBERED {
-            of.push(lease.clone());
+        if !of.contains(header) && of.len() < REMEMBERED {
+            of.push(header.clone());
         }
     }
 }
 
-/// Publishes in others' names: a victim's own lease with one byte changed, and a withdrawal of
+/// Publishes in others' names: a victim's own header with one byte changed, and a withdrawal of
 /// its offer that it signed itself. Both unasked, and to whoever pulls the victim's latest.
 #[derive(Debug, Default)]
 pub(crate) struct Forger {
@@ -47,16 +47,16 @@ impl Attack for Forger {
         let key = &scene.config.key;
         let (mut marks, mut pushes) = (Vec::new(), Vec::new());
         for (_, cluster, victim) in scene.victims {
-            let Some(lease) = self.heard.get(victim).and_then(|leases| leases.last()) else {
+            let Some(header) = self.heard.get(victim).and_then(|headers| headers.last()) else {
                 continue;
             };
-            let signed = Publication::Lease(lease.clone());
+            let signed = Publication::Header(header.clone());
             let Ok(opened) = signed.open(scene.config.federation, scene.now) else { continue };
             let (epoch, seq) = (opened.mark().epoch, opened.mark().seq + 1_000);
-            let mut altered = lease.as_bytes().to_vec();
+            let mut altered = header.as_bytes().to_vec();
             let middle = altered.len() / 2;
             altered[middle] ^= 1;
-            let altered = Publication::Lease(Signed::from_bytes(altered));
+            let altered = Publication::Header(Signed::from_bytes(altered));
             let issued_ms = scene.now.wall_ms;
             let end = Withdraw { provider: *cluster, epoch, seq, issued_ms };
             pushes.extend(key.sign(scene.config.federation, &end).map(Publication::Withdraw));
@@ -70,7 +70,7 @@ impl Attack for Forger {
     }
 }
 
-/// Says again what was replaced: old leases as they were, unasked and under new numbers.
+/// Says again what was replaced: old headers as they were, unasked and under new numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Replayer {
     heard: Heard,
@@ -87,9 +87,9 @@ impl Attack for Replayer {
     fn act(&mut self, scene: &mut Scene<'_>) {
         self.turn += 1;
         let (mut marks, mut pushes) = (Vec::new(), Vec::new());
-        for (publisher, leases) in &self.heard {
-            let Some(replaced) = leases.len().checked_sub(1).filter(|n| *n > 0) else { continue };
-            let old = Publication::Lease(leases[self.turn % replaced].clone());
+        for (publisher, headers) in &self.heard {
+            let Some(replaced) = headers.len().checked_sub(1).filter(|n| *n > 0) else { continue };
+            let old = Publication::Header(headers[self.turn % replaced].clone());
             let (epoch, seq) = (u64::MAX - 1, self.turn as u64);
             marks.push(Mark { publisher: *publisher, epoch, seq, digest: Digest::of(b"news") });
             self.stash.keep(*publisher, old.clone(), None);

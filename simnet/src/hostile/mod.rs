@@ -17,20 +17,20 @@ pub use character::{Character, UnknownCharacter};
 pub use gain::Gain;
 pub(crate) use gain::Scales;
 
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 
 /// What a character does, which draws its chance from the seed.
 pub(crate) fn attack(character: Character, seed: u64) -> Box<dyn Attack> {
-    let dice = Dice::new(seed, &character.to_string());
+    let rng = Rng::new(seed, &character.to_string());
     match character {
         Character::Forger => Box::new(forge::Forger::default()),
         Character::Replayer => Box::new(forge::Replayer::default()),
         Character::Equivocator => Box::new(publish::Equivocator),
-        Character::Flooder => Box::new(publish::Flooder::new(dice)),
+        Character::Flooder => Box::new(publish::Flooder::new(rng)),
         Character::HoldHoarder => Box::new(hoard::Hoarder),
         Character::BaitAndSwitch => Box::new(switch::BaitAndSwitch),
         Character::NonSigningBuyer => Box::new(hoard::NonSigner),
         Character::CheapestStranger | Character::ClockLiar => Box::new(clock::Plain),
-        Character::Eclipse => Box::new(eclipse::Eclipse::new(dice)),
+        Character::Eclipse => Box::new(eclipse::Eclipse::new(rng)),
     }
 }

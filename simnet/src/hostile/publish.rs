@@ -1,7 +1,7 @@
 //! What is said in one's own name, but too much of it, or two things at once.
 
 use mercato_agent::Effect;
-use mercato_protocol::ad::{AdBody, AdLease};
+use mercato_protocol::ad::{AdBody, AdHeader};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication};
@@ -10,25 +10,25 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::text::Blob;
 
 use super::attack::{Attack, Scene, Stash};
-use crate::engine::dice::Dice;
 use crate::engine::packet::Packet;
+use crate::engine::rng::Rng;
 
 /// Tells every other neighbour something else under the same number.
 #[derive(Debug)]
 pub(crate) struct Equivocator;
 
 impl Equivocator {
-    /// Another lease of its own with the number of this one.
-    fn twin(scene: &Scene<'_>, lease: &Publication) -> Option<Publication> {
+    /// Another header of its own with the number of this one.
+    fn twin(scene: &Scene<'_>, header: &Publication) -> Option<Publication> {
         let config = scene.config;
-        let opened = lease.open(config.federation, scene.now).ok()?;
-        let VerifiedPublication::Lease(lease) = opened else { return None };
-        if *lease.key() != config.key.public() {
+        let opened = header.open(config.federation, scene.now).ok()?;
+        let VerifiedPublication::Header(header) = opened else { return None };
+        if *header.key() != config.key.public() {
             return None;
         }
-        let mut twin: AdLease = lease.into_value();
+        let mut twin: AdHeader = header.into_value();
         twin.ttl_s -= 1;
-        Some(Publication::Lease(config.key.sign(config.federation, &twin).ok()?))
+        Some(Publication::Header(config.key.sign(config.federation, &twin).ok()?))
     }
 }
 
@@ -56,22 +56,22 @@ const IN_ALL: usize = 5_000;
 /// Publishes under thousands of fresh keys.
 #[derive(Debug)]
 pub(crate) struct Flooder {
-    dice: Dice,
+    rng: Rng,
     stash: Stash,
 }
 
 impl Flooder {
-    pub(crate) fn new(dice: Dice) -> Self {
-        Self { dice, stash: Stash::default() }
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { rng, stash: Stash::default() }
     }
 
     /// One more cluster that sells nothing worth having, at no price.
     fn identity(&mut self, scene: &Scene<'_>) -> Option<Mark> {
-        let key = KeyPair::from_seed(&self.dice.seed());
+        let key = KeyPair::from_seed(&self.rng.seed());
         let identity = Identity::found(&key, "nobody", scene.now).ok()?;
         let body = AdBody { identity: identity.clone(), ..empty_body(scene)? };
         let body = body.to_bytes().ok()?;
-        let lease = AdLease {
+        let header = AdHeader {
             provider: identity.cluster_id(),
             epoch: 1,
             seq: 1,
@@ -80,9 +80,9 @@ impl Flooder {
             ttl_s: 900,
             rows: Vec::new(),
         };
-        let lease = key.sign(scene.config.federation, &lease).ok()?;
-        let mark = Mark { publisher: key.public(), epoch: 1, seq: 1, digest: lease.digest() };
-        self.stash.keep(mark.publisher, Publication::Lease(lease), Some(Blob(body.into())));
+        let header = key.sign(scene.config.federation, &header).ok()?;
+        let mark = Mark { publisher: key.public(), epoch: 1, seq: 1, digest: header.digest() };
+        self.stash.keep(mark.publisher, Publication::Header(header), Some(Blob(body.into())));
         Some(mark)
     }
 }

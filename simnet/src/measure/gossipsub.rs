@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::spread::{News, Spread};
-use crate::engine::dice::Dice;
 use crate::engine::link::{Lines, Load};
+use crate::engine::rng::Rng;
 use crate::plan::{Plan, What};
 
 /// Mesh neighbours that a node wants, and has at most: D and D_high.
@@ -45,7 +45,7 @@ pub(crate) fn model(plan: &Plan, seed: u64, ads: &[Ad]) -> Gossipsub {
         plan,
         mesh: Vec::new(),
         lines: Lines::new(plan),
-        dice: Dice::new(seed, "gossipsub"),
+        rng: Rng::new(seed, "gossipsub"),
         spread: Spread::new(plan.clusters.len()),
         bytes: 0,
         copies: 0,
@@ -70,7 +70,7 @@ struct Model<'a> {
     plan: &'a Plan,
     mesh: Vec<BTreeSet<usize>>,
     lines: Lines,
-    dice: Dice,
+    rng: Rng,
     spread: Spread,
     bytes: u64,
     copies: u64,
@@ -98,7 +98,7 @@ impl Model<'_> {
                 if self.mesh[at].len() >= DEGREE.min(n - 1) {
                     break;
                 }
-                let other = self.dice.within(0..=n as u64 - 1) as usize;
+                let other = self.rng.within(0..=n as u64 - 1) as usize;
                 let fits = other != at
                     && (reachable(at) || reachable(other))
                     && self.mesh[other].len() < DEGREE_HIGH;
@@ -149,7 +149,7 @@ impl Model<'_> {
         self.bytes += wave.bytes as u64;
         self.copies += 1;
         let load = Load { at_ms, from, to, bytes: wave.bytes };
-        if let Some(after_ms) = self.lines.arrival(self.plan, load, &mut self.dice) {
+        if let Some(after_ms) = self.lines.arrival(self.plan, load, &mut self.rng) {
             wave.coming.push(Reverse((at_ms + after_ms, to, from)));
         }
     }
@@ -161,7 +161,7 @@ impl Model<'_> {
         let mut asking = BTreeSet::new();
         for from in holders {
             for _ in 0..LAZY {
-                let to = self.dice.within(0..=n - 1) as usize;
+                let to = self.rng.within(0..=n - 1) as usize;
                 if to == from || !self.connects(from, to, at_ms) {
                     continue;
                 }

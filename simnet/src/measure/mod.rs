@@ -20,8 +20,8 @@ use crate::engine::network::Network;
 use crate::engine::packet::Kind;
 use crate::engine::sites::Sites;
 use crate::hostile::{Gain, Scales};
-use crate::people::{Alone, Market};
 use crate::plan::Plan;
+use crate::workload::{Alone, Market};
 
 /// Between two samples, in ms.
 pub const SAMPLE_MS: u64 = 60_000;

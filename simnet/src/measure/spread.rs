@@ -47,7 +47,7 @@ impl News {
     /// Of the publisher at a place; none: it is no advertisement, nor the end of one.
     fn of(publisher: usize, site: &Site, item: &Item) -> Option<Self> {
         let signed_ms = match item.publication() {
-            VerifiedPublication::Lease(lease) => lease.issued_ms,
+            VerifiedPublication::Header(header) => header.issued_ms,
             VerifiedPublication::Withdraw(end) => end.issued_ms,
             VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => {
                 return None;

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::place::CITIES;
 use super::{Access, Cluster, Incident, Plan, What, Wiring};
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::hostile::Character;
 use crate::limits::CLUSTERS;
 
@@ -111,9 +111,9 @@ impl Topology {
     pub fn plan(self, clusters: Option<usize>, seed: u64) -> Plan {
         let (name, usual, about) = self.facts();
         let n = clusters.unwrap_or(usual).clamp(*CLUSTERS.start(), *CLUSTERS.end());
-        let mut dice = Dice::new(seed, "clusters");
-        let mut clusters: Vec<Cluster> = (0..n).map(|at| cluster(at, &mut dice)).collect();
-        let wiring = self.shape(&mut clusters, &mut dice);
+        let mut rng = Rng::new(seed, "clusters");
+        let mut clusters: Vec<Cluster> = (0..n).map(|at| cluster(at, &mut rng)).collect();
+        let wiring = self.shape(&mut clusters, &mut rng);
         if !clusters.iter().any(|cluster| cluster.shares_percent > 0) {
             clusters[1].shares_percent = 50;
         }
@@ -130,7 +130,7 @@ impl Topology {
     }
 
     /// What makes the clusters those of this topology; and whom they know.
-    fn shape(self, clusters: &mut [Cluster], dice: &mut Dice) -> Wiring {
+    fn shape(self, clusters: &mut [Cluster], rng: &mut Rng) -> Wiring {
         let n = clusters.len();
         match self {
             Self::Pair | Self::Lan => {
@@ -169,7 +169,7 @@ impl Topology {
                 two_hubs_a_region(clusters);
                 // A federation is not there at once: the last tenth joins later.
                 for cluster in clusters.iter_mut().skip(n - n / 10) {
-                    cluster.joins_ms = dice.within(5..=30) * MINUTE_MS;
+                    cluster.joins_ms = rng.within(5..=30) * MINUTE_MS;
                 }
                 if self == Self::National { Wiring::Hubs } else { Wiring::Regions }
             }
@@ -275,20 +275,20 @@ fn hub(cluster: &mut Cluster) {
 
 /// An ordinary cluster: small ones are many; one in three sells, one in five of those has
 /// GPUs; some have more to do than they can.
-fn cluster(at: usize, dice: &mut Dice) -> Cluster {
+fn cluster(at: usize, rng: &mut Rng) -> Cluster {
     let city = &CITIES[at % CITIES.len()];
     let nth = at / CITIES.len();
     let name = if nth == 0 { city.name.to_owned() } else { format!("{}-{}", city.name, nth + 1) };
-    let cores = [64, 64, 64, 128, 128, 256][dice.within(0..=5) as usize];
-    let sells = dice.chance(450);
+    let cores = [64, 64, 64, 128, 128, 256][rng.within(0..=5) as usize];
+    let sells = rng.chance(450);
     let mut has = hardware(cores);
-    if sells && dice.chance(400) {
-        let (model, count) = [("h100", 4), ("l40s", 8)][dice.within(0..=1) as usize];
+    if sells && rng.chance(400) {
+        let (model, count) = [("h100", 4), ("l40s", 8)][rng.within(0..=1) as usize];
         has.gpus.insert(model.parse().expect("it is a model"), count);
     }
     // Not two in one spot.
-    let aside = |dice: &mut Dice| dice.within(0..=70) as i32 - 35;
-    let (lat, lon) = if nth == 0 { (0, 0) } else { (aside(dice), aside(dice)) };
+    let aside = |rng: &mut Rng| rng.within(0..=70) as i32 - 35;
+    let (lat, lon) = if nth == 0 { (0, 0) } else { (aside(rng), aside(rng)) };
     let mut place = city.place;
     place.lat += lat;
     place.lon += lon;
@@ -297,9 +297,9 @@ fn cluster(at: usize, dice: &mut Dice) -> Cluster {
         region: city.region.to_owned(),
         place,
         has,
-        shares_percent: if sells { dice.within(4..=7) as u8 * 10 } else { 0 },
-        load_percent: dice.within(if sells { 50..=120 } else { 80..=190 }) as u32,
-        price_percent: dice.within(70..=140) as u32,
+        shares_percent: if sells { rng.within(4..=7) as u8 * 10 } else { 0 },
+        load_percent: rng.within(if sells { 50..=120 } else { 80..=190 }) as u32,
+        price_percent: rng.within(70..=140) as u32,
         hub: false,
         access: Access::FIBRE,
         knows: Vec::new(),

@@ -1,6 +1,6 @@
 //! Whom each cluster is told of at its start. Whom it meets later is discovery's work.
 
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::plan::Cluster;
 
 /// Whom each cluster is told of.
@@ -22,7 +22,7 @@ pub(crate) enum Wiring {
 impl Wiring {
     /// Tells each cluster of its first contacts.
     pub(crate) fn apply(self, clusters: &mut [Cluster], seed: u64) {
-        let mut dice = Dice::new(seed, "wiring");
+        let mut rng = Rng::new(seed, "wiring");
         let n = clusters.len();
         let all: Vec<(String, bool)> =
             clusters.iter().map(|cluster| (cluster.region.clone(), cluster.hub)).collect();
@@ -32,8 +32,7 @@ impl Wiring {
                 Self::Everybody => (0..n).collect(),
                 Self::Ring => vec![next(1), next(2)],
                 Self::SmallWorld => {
-                    let far =
-                        dice.chance(250).then(|| next(dice.within(0..=n as u64 - 1) as usize));
+                    let far = rng.chance(250).then(|| next(rng.within(0..=n as u64 - 1) as usize));
                     [next(1), next(2)].into_iter().chain(far).collect()
                 }
                 Self::Hubs => hubs(&all, at),

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use super::gateway::{GATEWAYS, LINK_MTU};
-use crate::engine::dice::Dice;
 use crate::engine::link::Quality;
+use crate::engine::rng::Rng;
 
 /// Bytes of the headers of IPv4 and UDP.
 const OUTER_HEADERS: usize = 28;
@@ -18,7 +18,7 @@ const KEPT: usize = 64;
 
 /// The links of a trial, alike but for their MTU.
 pub(super) struct Links {
-    dice: Dice,
+    rng: Rng,
     quality: Quality,
     /// By gateway: the largest packet that it can send.
     mtu: [usize; GATEWAYS],
@@ -28,16 +28,16 @@ pub(super) struct Links {
 impl Links {
     /// A link with faults that are chosen by chance.
     pub(super) fn bad(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, "tunnel links");
+        let mut rng = Rng::new(seed, "tunnel links");
         let quality = Quality {
-            latency_ms: 1..=1 + dice.within(0..=150),
-            lost: dice.within(0..=400) as u32,
-            doubled: dice.within(0..=200) as u32,
-            late: dice.within(0..=100) as u32,
+            latency_ms: 1..=1 + rng.within(0..=150),
+            lost: rng.within(0..=400) as u32,
+            doubled: rng.within(0..=200) as u32,
+            late: rng.within(0..=100) as u32,
             late_ms: 100..=3_000,
-            damaged: dice.within(0..=150) as u32,
+            damaged: rng.within(0..=150) as u32,
         };
-        Self { dice, quality, mtu: [LINK_MTU; GATEWAYS], kept: VecDeque::new() }
+        Self { rng, quality, mtu: [LINK_MTU; GATEWAYS], kept: VecDeque::new() }
     }
 
     /// From now on nothing goes wrong.
@@ -53,13 +53,13 @@ impl Links {
 
     /// Something that was sent before, if anything was kept.
     pub(super) fn take_kept(&mut self) -> Option<Vec<u8>> {
-        let nth = self.dice.within(0..=KEPT as u64 - 1) as usize;
+        let nth = self.rng.within(0..=KEPT as u64 - 1) as usize;
         self.kept.remove(nth.checked_rem(self.kept.len())?)
     }
 
     /// Somewhere else than any gateway.
     pub(super) fn elsewhere(&mut self) -> SocketAddr {
-        SocketAddr::from(([198, 51, 100, 9], self.dice.within(1_024..=65_535) as u16))
+        SocketAddr::from(([198, 51, 100, 9], self.rng.within(1_024..=65_535) as u16))
     }
 
     /// Sends a datagram of this gateway. Gives after how many ms each copy arrives, and how; none:
@@ -67,11 +67,11 @@ impl Links {
     pub(super) fn pass(&mut self, gateway: usize, datagram: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
         if datagram.len() + OUTER_HEADERS > self.mtu[gateway] {
             // By the own link, or by one further on, which says nothing.
-            let is_own = self.dice.chance(500);
+            let is_own = self.rng.chance(500);
             return (!is_own).then(Vec::new);
         }
-        let copies = self.quality.copies(&mut self.dice, datagram);
-        if copies.is_empty() || self.dice.chance(50) {
+        let copies = self.quality.copies(&mut self.rng, datagram);
+        if copies.is_empty() || self.rng.chance(50) {
             if self.kept.len() == KEPT {
                 self.kept.pop_front();
             }

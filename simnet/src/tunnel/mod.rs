@@ -3,7 +3,7 @@
 //! gateways move and begin anew, and while clocks jump. Then all of that stops, and packets flow
 //! again within [`HEALING_MS`].
 //!
-//! It runs on the agents' engine: agenda, alarms, clocks, dice, the quality of links, the trace. What
+//! It runs on the agents' engine: agenda, alarms, clocks, rng, the quality of links, the trace. What
 //! only a datagram sees of a link is in `link`.
 
 mod bug;
@@ -19,15 +19,15 @@ use mercato_session::limits;
 pub use self::bug::TunnelBug;
 use self::gateway::{GATEWAYS, LEASES};
 use self::world::TunnelWorld;
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::engine::trace::{Telling, Trace, TraceHash};
 use crate::verify::Violation;
 
 /// Faults go on so long.
-const TROUBLED_MS: u64 = 400_000;
+const FAULTS_MS: u64 = 400_000;
 /// No monotonic clock jumps later: keys that both ends hold end for one of them before the other
 /// replaces them, up to the life of a session after the jump, and that is no fault of the link.
-const LAST_JUMP_MS: u64 = TROUBLED_MS - limits::REJECT_AFTER_MS;
+const LAST_JUMP_MS: u64 = FAULTS_MS - limits::REJECT_AFTER_MS;
 /// Packets of all leases flow both ways so long after the faults, at the latest. Whoever has
 /// lost its keys and cannot begin is found by the other end, which hears nothing for 15 s and says
 /// its initiation each 5 s, to one address after the other.
@@ -88,7 +88,7 @@ impl TunnelTrial {
 
     fn play(self, telling: Telling) -> Result<TunnelOutcome, Box<TunnelFailure>> {
         let mut world = TunnelWorld::new(self.seed, self.bug, Trace::new(telling));
-        let played = trouble(&mut world, self.seed).and_then(|()| heal(&mut world));
+        let played = suffer(&mut world, self.seed).and_then(|()| heal(&mut world));
         let trace = world.trace.last().map(str::to_owned).collect();
         let at_ms = world.at_ms();
         let fail = |violation| Box::new(TunnelFailure { trial: self, violation, at_ms, trace });
@@ -99,34 +99,34 @@ impl TunnelTrial {
 }
 
 /// Faults of all kinds by chance, while packets are sent.
-fn trouble(world: &mut TunnelWorld, seed: u64) -> Result<(), Violation> {
-    let mut dice = Dice::new(seed, "tunnel troubles");
-    while world.at_ms() < TROUBLED_MS {
-        let gateway = dice.within(0..=GATEWAYS as u64 - 1) as usize;
-        match dice.within(0..=99) {
+fn suffer(world: &mut TunnelWorld, seed: u64) -> Result<(), Violation> {
+    let mut rng = Rng::new(seed, "tunnel troubles");
+    while world.at_ms() < FAULTS_MS {
+        let gateway = rng.within(0..=GATEWAYS as u64 - 1) as usize;
+        match rng.within(0..=99) {
             0..50 => {
-                let lease = dice.within(0..=LEASES.len() as u64 - 1) as usize;
-                let is_from_first = dice.chance(500);
-                for _ in 0..dice.within(1..=6) {
-                    let bytes = dice.within(packet::LEAST_BYTES as u64..=1_280) as usize;
+                let lease = rng.within(0..=LEASES.len() as u64 - 1) as usize;
+                let is_from_first = rng.chance(500);
+                for _ in 0..rng.within(1..=6) {
+                    let bytes = rng.within(packet::LEAST_BYTES as u64..=1_280) as usize;
                     world.send(lease, is_from_first, bytes)?;
                 }
             }
-            50..85 => world.run_ms(dice.within(1..=4_000))?,
-            85 | 86 => world.run_ms(dice.within(20_000..=200_000))?,
+            50..85 => world.run_ms(rng.within(1..=4_000))?,
+            85 | 86 => world.run_ms(rng.within(20_000..=200_000))?,
             87 => world.restart(gateway),
             88 | 89 => {
-                let port = dice.within(4_000..=4_009) as u16;
+                let port = rng.within(4_000..=4_009) as u16;
                 world.move_to(gateway, ([203, 0, 113, gateway as u8 + 1], port).into());
             }
-            90 => world.set_wall_back(gateway, dice.within(0..=10_000_000)),
+            90 => world.set_wall_back(gateway, rng.within(0..=10_000_000)),
             91 => {
-                let ms = dice.within(1_000..=400_000);
+                let ms = rng.within(1_000..=400_000);
                 if world.at_ms() < LAST_JUMP_MS {
                     world.jump(gateway, ms)?;
                 }
             }
-            92 | 93 => world.links.set_mtu(gateway, dice.within(1_280..=1_500) as usize),
+            92 | 93 => world.links.set_mtu(gateway, rng.within(1_280..=1_500) as usize),
             _ => world.replay()?,
         }
     }

@@ -13,7 +13,7 @@ use super::gateway::{GATEWAYS, Gateway, LEASES, contract, home, is_sealed, place
 use super::link::Links;
 use super::packet;
 use crate::engine::agenda::{Agenda, Alarm};
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::engine::site::Clock;
 use crate::engine::trace::{Trace, note};
 use crate::limits;
@@ -25,7 +25,7 @@ pub(super) struct TunnelWorld {
     pub(super) trace: Trace,
     pub(super) links: Links,
     sites: Vec<Site>,
-    seeds: Dice,
+    seeds: Rng,
     /// Packets that were sent, by their number.
     sent: BTreeMap<u64, Sent>,
     delivered: BTreeSet<u64>,
@@ -68,7 +68,7 @@ struct Sent {
 
 impl TunnelWorld {
     pub(super) fn new(seed: u64, bug: Option<TunnelBug>, trace: Trace) -> Self {
-        let (mut seeds, clock) = (Dice::new(seed, "tunnel gateways"), Clock::default());
+        let (mut seeds, clock) = (Rng::new(seed, "tunnel gateways"), Clock::default());
         let start = Start::after(None, clock.wall_ms(0));
         let site = |number| Site {
             name: format!("gateway {number}"),

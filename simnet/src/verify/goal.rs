@@ -14,7 +14,7 @@ use super::{Violation, disk, ensure, services};
 use crate::engine::gateway::Gateway;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
-use crate::people::{STAYS, settings_key};
+use crate::workload::{STAYS, settings_key};
 
 /// What must come true when the faults stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

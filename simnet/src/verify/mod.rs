@@ -25,11 +25,11 @@ pub(crate) use wire::Actor;
 
 use crate::engine::gateway::Gateway;
 use crate::engine::lease::Lease;
-use crate::engine::openings::Openings;
+use crate::engine::signature_cache::SignatureCache;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
-use crate::people::MESH;
 use crate::plan::Plan;
+use crate::workload::MESH;
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -75,10 +75,10 @@ impl Checks {
     pub(crate) fn on_effect(
         &mut self,
         actor: Actor<'_>,
-        openings: &mut Openings,
+        signature_cache: &mut SignatureCache,
         effect: &Effect,
     ) -> Result<(), Violation> {
-        self.wire.check(actor, openings, effect)
+        self.wire.check(actor, signature_cache, effect)
     }
 
     /// Right after this was written to disk: what the write has touched.

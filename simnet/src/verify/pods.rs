@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::reach::Reach;
 use super::{Violation, ensure};
 use crate::engine::site::NODE;
-use crate::people::STAYS;
+use crate::workload::STAYS;
 
 /// A pod, by its cluster's place in the topology and its uid.
 type Place = (usize, String);

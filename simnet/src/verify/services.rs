@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Violation, ensure};
 use crate::engine::sites::Sites;
-use crate::people::SLICE;
+use crate::workload::SLICE;
 
 /// What is yet to come true, if anything.
 pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {

@@ -14,12 +14,12 @@ use crate::engine::packet::Packet;
 const REMEMBERED: usize = 64;
 
 /// From one place to another.
-type Way = [usize; 2];
+type Direction = [usize; 2];
 
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    ways: BTreeMap<Way, Harm>,
-    said: BTreeMap<(Way, ContractId), Said>,
+    directions: BTreeMap<Direction, Harm>,
+    said: BTreeMap<(Direction, ContractId), Said>,
 }
 
 /// What the run's faults have done.
@@ -45,13 +45,13 @@ impl Streams {
     /// A packet is sent, and each copy of it arrives then.
     pub(crate) fn on_sent(
         &mut self,
-        way: Way,
+        direction: Direction,
         packet: &Packet,
         at_ms: u64,
         arrivals: &[u64],
     ) -> Result<(), Violation> {
         let Packet::Workload { contract, frame, .. } = packet else { return Ok(()) };
-        let harm = self.ways.entry(way).or_default();
+        let harm = self.directions.entry(direction).or_default();
         let (epochs, seq, says) = match frame {
             Frame::ToGuest(frame) => {
                 ((frame.from, frame.to), frame.seq, !frame.statements.is_empty())
@@ -61,7 +61,7 @@ impl Streams {
             }
         };
         if says {
-            let said = self.said.entry((way, *contract)).or_default();
+            let said = self.said.entry((direction, *contract)).or_default();
             if said.epochs != epochs {
                 let places = BTreeSet::new();
                 *said = Said { epochs, places, harm: harm.times, again_ms: None };
@@ -88,7 +88,7 @@ impl Streams {
     }
 
     /// What was under way did not arrive.
-    pub(crate) fn on_dropped(&mut self, way: Way) {
-        self.ways.entry(way).or_default().times += 1;
+    pub(crate) fn on_dropped(&mut self, direction: Direction) {
+        self.directions.entry(direction).or_default().times += 1;
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{Change, Effect, Frame, GuestWork, Record, RecordKey};
+use mercato_agent::{Change, Effect, Frame, GuestWork, Record, RecordKey, Work};
 use mercato_broker as broker;
 use mercato_cluster_model::Key;
 use mercato_gossip::Open as _;
@@ -18,7 +18,7 @@ use mercato_protocol::negotiation::{Answer, Body, Message, State};
 use mercato_protocol::time::Now;
 
 use super::{Violation, disk, ensure};
-use crate::engine::openings::Openings;
+use crate::engine::signature_cache::SignatureCache;
 use crate::engine::site::Site;
 
 /// What was let go so far.
@@ -79,16 +79,18 @@ impl Wire {
     pub(crate) fn check(
         &mut self,
         actor: Actor<'_>,
-        openings: &mut Openings,
+        signature_cache: &mut SignatureCache,
         effect: &Effect,
     ) -> Result<(), Violation> {
         let Actor { at, site, .. } = actor;
         match effect {
             Effect::Gossip { message: Gossip::Push { publications, .. }, .. } => {
                 let mut each = publications.iter();
-                each.try_for_each(|one| self.on_publication(actor, openings, one))
+                each.try_for_each(|one| self.on_publication(actor, signature_cache, one))
             }
-            Effect::Negotiation { message, .. } => self.on_negotiation(at, site, openings, message),
+            Effect::Negotiation { message, .. } => {
+                self.on_negotiation(at, site, signature_cache, message)
+            }
             Effect::Workload { contract, frame, .. } => {
                 self.is_signed(at, site, *contract)?;
                 if let Frame::ToGuest(frame) = frame {
@@ -101,8 +103,10 @@ impl Wire {
                 let kept = self.epochs.get(&(at, *contract, side)).copied().unwrap_or(0);
                 ensure(used <= kept, || format!("epoch {used} is used, {kept} is on disk"))
             }
-            Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
-            Effect::Home(contract, _)
+            Effect::Work(contract, Work::Guest(work)) => {
+                self.on_guest_work(at, site, *contract, work)
+            }
+            Effect::Work(contract, Work::Home(_))
             | Effect::Carry(contract, ..)
             | Effect::CarrySecond(contract, ..)
             | Effect::Map(contract, _)
@@ -139,13 +143,13 @@ impl Wire {
     fn on_publication(
         &mut self,
         actor: Actor<'_>,
-        openings: &mut Openings,
+        signature_cache: &mut SignatureCache,
         said: &Publication,
     ) -> Result<(), Violation> {
         let Actor { site, now, .. } = actor;
         // What is passed on after its time is for its receivers to drop.
         let federation = site.config.federation;
-        let Ok(item) = openings.opener(federation, now).item(said) else { return Ok(()) };
+        let Ok(item) = signature_cache.opener(federation, now).item(said) else { return Ok(()) };
         let mark = item.mark();
         if mark.publisher != site.key() {
             return Ok(());
@@ -169,10 +173,10 @@ impl Wire {
         &mut self,
         at: usize,
         site: &Site,
-        openings: &mut Openings,
+        signature_cache: &mut SignatureCache,
         signed: &Signed<Message>,
     ) -> Result<(), Violation> {
-        let opened = openings.message(signed, site.config.federation, site.key(), site.id());
+        let opened = signature_cache.message(signed, site.config.federation, site.key(), site.id());
         let message = opened.map_err(|error| Violation(format!("an own message: {error}")))?;
         let id = message.negotiation;
         if message.body == (Body::Status { state: State::Unknown }) {

@@ -112,7 +112,7 @@ impl<'s> Explanation<'s> {
                 offers: tally.offers,
                 alone: tally.alone,
                 nearest: Miss {
-                    provider: listing.ad.lease.provider,
+                    provider: listing.ad.header.provider,
                     name: listing.ad.name.to_string(),
                     pool: listing.pool(nearest.row).0.id.clone(),
                     lacks: lacks.into_iter().map(|n| self.why(n, listing, nearest.row)).collect(),

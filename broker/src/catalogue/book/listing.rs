@@ -98,7 +98,7 @@ impl Listing {
         let claims = ad.body.attributes.iter().map(named);
         let claims = claims.collect();
         let terms_s = ad.body.terms.min_term_s..=ad.body.terms.max_term_s;
-        let (provider, key, expires_ms) = (ad.lease.provider, ad.key, ad.lease.expires_ms());
+        let (provider, key, expires_ms) = (ad.header.provider, ad.key, ad.header.expires_ms());
         let stock = Stock::new(&ad);
         Self { ad, provider, key, expires_ms, terms_s, stock, facts, sets, claims }
     }
@@ -109,10 +109,10 @@ impl Listing {
             *self = Self::new(ad);
             return;
         }
-        if self.ad.lease.rows != ad.lease.rows {
+        if self.ad.header.rows != ad.header.rows {
             self.stock = Stock::new(&ad);
         }
-        (self.expires_ms, self.ad) = (ad.lease.expires_ms(), ad);
+        (self.expires_ms, self.ad) = (ad.header.expires_ms(), ad);
     }
 
     pub(crate) fn is_over(&self, now: Now) -> bool {
@@ -227,17 +227,17 @@ impl Listing {
 
     /// A pool, and what is free of it.
     pub(crate) fn pool(&self, row: usize) -> (&Pool, &PoolRow) {
-        (&self.ad.body.pools[row], &self.ad.lease.rows[row])
+        (&self.ad.body.pools[row], &self.ad.header.rows[row])
     }
 }
 
 impl Stock {
     fn new(ad: &Ad) -> Self {
-        let offers = || ad.body.pools.iter().zip(&ad.lease.rows).take(POOLS);
+        let offers = || ad.body.pools.iter().zip(&ad.header.rows).take(POOLS);
         let (mut prices, mut gpus, mut rows) = (Vec::<Tariff>::new(), Vec::new(), Vec::new());
         let mut columns = vec![UNSAID; PoolFact::COUNT * offers().count()];
         for (n, (pool, row)) in offers().enumerate() {
-            let mut others = ad.lease.rows.iter().zip(&rows);
+            let mut others = ad.header.rows.iter().zip(&rows);
             let same = others.find(|(other, _)| other.price == row.price);
             let price = same.map_or(prices.len(), |(_, same): (_, &Row)| same.price as usize);
             if price == prices.len() {

@@ -98,15 +98,15 @@ impl Book {
     /// Takes an advertisement, unless a later one of its provider is known. A full book
     /// drops the stranger that would expire first.
     pub(crate) fn insert(&mut self, now: Now, ad: Box<Ad>, peers: &Peers) {
-        if ad.lease.expires_ms() <= now.wall_ms {
+        if ad.header.expires_ms() <= now.wall_ms {
             return;
         }
-        if let Some(known) = self.listings.get_mut(&ad.lease.provider) {
+        if let Some(known) = self.listings.get_mut(&ad.header.provider) {
             if number(&known.ad) < number(&ad) {
                 known.replace(ad);
             }
         } else if self.make_room(now, peers) {
-            self.listings.insert(ad.lease.provider, Listing::new(ad));
+            self.listings.insert(ad.header.provider, Listing::new(ad));
         }
     }
 
@@ -212,14 +212,14 @@ fn candidate(
     ranking: &Ranking,
     context: BuyerContext<'_>,
 ) -> Candidate {
-    let Ad { lease, body, key, .. } = &*listing.ad;
+    let Ad { header, body, key, .. } = &*listing.ad;
     let (pool, row) = listing.pool(hit.row);
     let facts = context.of(&listing.provider, &listing.key);
     let mut free = row.free.clone();
     free.gpus = sold(pool, row).map(|(gpu, free)| (gpu.model.clone(), free)).collect();
     free.gpus.retain(|_, free| *free > 0);
     Candidate {
-        provider: lease.provider,
+        provider: header.provider,
         name: listing.ad.name.to_string(),
         key: *key,
         standing: facts.standing,
@@ -235,7 +235,7 @@ fn candidate(
         total: hit.merits.cost.map(|(currency, micros)| Money { micros, currency }),
         network_isolation: body.network_isolation,
         terms: body.terms.clone(),
-        expires_ms: lease.expires_ms(),
+        expires_ms: header.expires_ms(),
     }
 }
 
@@ -244,5 +244,5 @@ fn offers(listings: &[&Listing]) -> usize {
 }
 
 fn number(ad: &Ad) -> (u64, u64) {
-    (ad.lease.epoch, ad.lease.seq)
+    (ad.header.epoch, ad.header.seq)
 }

@@ -53,9 +53,9 @@ impl Agent {
                     self.keep_connected(now, to, out);
                 }
             }
-            Wanted::Publish { lease, body } => {
-                let lease = lease.open(trust, now).ok();
-                if let Some(news) = lease.and_then(|lease| News::ad(lease, body)) {
+            Wanted::Publish { header, body } => {
+                let header = header.open(trust, now).ok();
+                if let Some(news) = header.and_then(|header| News::ad(header, body)) {
                     self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
                 }
             }
@@ -136,11 +136,11 @@ impl Agent {
 
     fn learn(&mut self, now: Now, news: &News, out: &mut Vec<Effect>) -> Verdict {
         match news.publication() {
-            VerifiedPublication::Lease(lease) => match news.as_ad() {
+            VerifiedPublication::Header(header) => match news.as_ad() {
                 Some(Ok(ad)) => self.on_ad(now, ad, out),
                 Some(Err(error)) => {
                     let verdict = verdict(&error);
-                    out.push(Effect::Notice(Notice::BadAd(*lease.key(), error)));
+                    out.push(Effect::Notice(Notice::BadAd(*header.key(), error)));
                     verdict
                 }
                 None => Verdict::Ignore,
@@ -163,7 +163,7 @@ impl Agent {
     /// nothing new of keys and addresses. The latter are said again now and then, or the
     /// directory would forget them.
     fn on_ad(&mut self, now: Now, ad: Ad, out: &mut Vec<Effect>) -> Verdict {
-        let cluster = ad.lease.provider;
+        let cluster = ad.header.provider;
         let speaks = self.peers.key(&cluster) == Some(ad.key);
         let known = self.broker.ad(&cluster).filter(|_| speaks);
         let known = known.filter(|known| Arc::ptr_eq(&known.body, &ad.body));
@@ -206,7 +206,7 @@ impl Agent {
 /// time for each provider, so that not all are seen again at once.
 fn sight_period(ad: &Ad) -> u64 {
     let offset_ms = u64::from(ad.key.0[0]) * limits::SIGHT_MS / 256;
-    (ad.lease.issued_ms + offset_ms) / limits::SIGHT_MS
+    (ad.header.issued_ms + offset_ms) / limits::SIGHT_MS
 }
 
 /// Whose fault it is that this is no advertisement: nobody passes on what contradicts

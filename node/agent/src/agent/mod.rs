@@ -117,22 +117,13 @@ impl Agent {
             }
             Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
             Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
-            Input::Addresses(it) => self.for_broker.push_back(ForBroker::Addresses(it)),
             Input::Gossip { peer, message } => {
                 let input = mercato_gossip::Input::Received { peer, message };
                 self.run_gossip(now, input, &mut out);
             }
-            Input::Negotiation(message) => {
-                self.for_broker.push_back(ForBroker::Message(message));
-            }
             Input::Unsaid { peer, message } => self.on_unsaid(peer, message, &mut out),
-            Input::Command(reply_to, command) => {
-                self.for_broker.push_back(ForBroker::Command(reply_to, command));
-            }
+            Input::Broker(input) => self.for_broker.push_back(input.into()),
             Input::Federation(input) => self.on_federation(now, input, &mut out),
-            Input::Inventory(it) => self.for_broker.push_back(ForBroker::Inventory(it)),
-            Input::RoundTrips(it) => self.for_broker.push_back(ForBroker::RoundTrips(it)),
-            Input::Isolation(it) => self.for_broker.push_back(ForBroker::Isolation(it)),
             Input::Tunnel(it) => {
                 self.with_leases(now, &mut out, |all, turn| all.on_tunnel(it, turn));
             }

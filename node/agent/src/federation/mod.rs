@@ -364,7 +364,7 @@ fn show_providers(membership: &mut Membership, turn: &Turn<'_>) {
     for news in turn.context.gossip.news() {
         if let Some(Ok(ad)) = news.as_ad() {
             let (keys, shown) = (Keys::of_ad(&ad).all(), &ad.body.certificates);
-            membership.show(turn.now, ad.lease.provider, &keys, shown, &is_partner);
+            membership.show(turn.now, ad.header.provider, &keys, shown, &is_partner);
         }
     }
 }

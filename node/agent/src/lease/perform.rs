@@ -3,13 +3,13 @@
 use mercato_offload::{guest, home};
 
 use super::Lease;
-use crate::effect::{Effect, Frame, GuestWork, HomeWork};
+use crate::effect::{Effect, Frame, GuestWork, HomeWork, Work};
 use crate::record::{Change, Record, RecordKey};
 
 impl Lease {
     pub(super) fn at_home(&mut self, effect: home::Effect) -> Effect {
         let contract = self.id();
-        let work = |work| Effect::Home(contract, work);
+        let work = |work| Effect::Work(contract, Work::Home(work));
         match effect {
             home::Effect::Persist(record) => self.keep(Record::Home(contract, record)),
             home::Effect::Erase(key) => self.drop(RecordKey::Home(contract, key)),
@@ -32,7 +32,7 @@ impl Lease {
 
     pub(super) fn at_provider(&mut self, effect: guest::Effect) -> Effect {
         let contract = self.id();
-        let work = |work| Effect::Guest(contract, work);
+        let work = |work| Effect::Work(contract, Work::Guest(work));
         match effect {
             guest::Effect::Persist(record) => self.keep(Record::Guest(contract, record)),
             guest::Effect::Erase(key) => self.drop(RecordKey::Guest(contract, key)),

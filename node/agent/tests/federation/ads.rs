@@ -3,7 +3,7 @@
 use mercato_agent::Input;
 use mercato_discovery::{Report, SightingId, Source};
 use mercato_gossip::Opened;
-use mercato_protocol::ad::{AdBody, AdLease, OfferTerms};
+use mercato_protocol::ad::{AdBody, AdHeader, OfferTerms};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::gossip::{Message, Publication};
 use mercato_protocol::id::{Digest, FederationId};
@@ -39,7 +39,7 @@ pub(crate) fn advertised(by: &Node, seq: u64, now_ms: u64) -> (Publication, Blob
         certificates: vec![],
     };
     let body = body.to_bytes().unwrap();
-    let lease = AdLease {
+    let header = AdHeader {
         provider: by.id(),
         epoch: 1,
         seq,
@@ -48,8 +48,8 @@ pub(crate) fn advertised(by: &Node, seq: u64, now_ms: u64) -> (Publication, Blob
         ttl_s: 900,
         rows: vec![],
     };
-    let lease = by.config.key.sign(FederationId::lan(), &lease).unwrap();
-    (Publication::Lease(lease), Blob(body.into()))
+    let header = by.config.key.sign(FederationId::lan(), &header).unwrap();
+    (Publication::Header(header), Blob(body.into()))
 }
 
 /// `by` announces these to `to`, and sends them in one message when it is asked for them.

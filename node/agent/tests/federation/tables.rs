@@ -2,8 +2,8 @@
 //! table is flooded by strangers, keeps what it has of partners, and takes one true entry more.
 
 use mercato_agent::{
-    Answer, Ask, Change, Effect, FederationKey, FederationRecord, Grant, Input, Issued, Record,
-    RecordKey, RegistrarRecord, limits,
+    Answer, Ask, BrokerInput, Change, Effect, FederationKey, FederationRecord, Grant, Input,
+    Issued, Record, RecordKey, RegistrarRecord, limits,
 };
 use mercato_broker::{Command, Standing};
 use mercato_gossip::Opened;
@@ -46,7 +46,7 @@ impl Node {
 
     pub(crate) fn trusts(&mut self, other: &Self) {
         let trust = Command::Peer(other.id(), Standing::Trusted);
-        self.feed(Input::Command(1, trust));
+        self.feed(Input::Broker(BrokerInput::Command(1, trust)));
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Records, TunnelInput};
+use mercato_agent::{
+    Agent, BrokerInput, Config, Effect, Gate, Input, LeaseInput, Notice, Records, TunnelInput, Work,
+};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
@@ -110,15 +112,18 @@ impl World {
     /// What every daemon hears at its start.
     fn begin(&mut self, node: usize) {
         self.list(node);
-        self.tell(node, Input::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()]));
-        self.tell(node, Input::Isolation(true));
+        self.tell(
+            node,
+            Input::Broker(BrokerInput::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()])),
+        );
+        self.tell(node, Input::Broker(BrokerInput::Isolation(true)));
         let range = |text: &str| text.parse().unwrap();
         let tunnel = [
             TunnelInput::Pool(Some(range("10.200.0.0/13"))),
             TunnelInput::Own([range("10.42.0.0/24")].into()),
         ];
         tunnel.into_iter().for_each(|input| self.tell(node, Input::Tunnel(input)));
-        self.tell(node, Input::Inventory(crate::story::inventory()));
+        self.tell(node, Input::Broker(BrokerInput::Inventory(crate::story::inventory())));
     }
 
     /// The owner lists the other.
@@ -191,7 +196,7 @@ impl World {
         self.count += 1;
         let number = self.count;
         self.nodes[node].asked.insert(number, command.clone());
-        self.tell(node, Input::Command(number, command));
+        self.tell(node, Input::Broker(BrokerInput::Command(number, command)));
     }
 
     /// Lets so much time pass.
@@ -320,7 +325,7 @@ impl World {
                 let keys = BTreeMap::from([(me, this.config.cluster())]);
                 let trust = Trust { federation: lan, signers: Signers::Known(&keys) };
                 let message = message.open(trust, now).unwrap();
-                self.come(other, Input::Negotiation(Box::new(message)), self.link);
+                self.come(other, Input::Broker(BrokerInput::Message(Box::new(message))), self.link);
                 vec![]
             }
             Effect::Workload { contract, frame, .. } => {
@@ -335,8 +340,8 @@ impl World {
                 vec![]
             }
             Effect::CloseStreams(of) => self.is_silent(node, of),
-            Effect::Home(contract, work) => this.cluster.at_home(contract, work),
-            Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
+            Effect::Work(contract, Work::Home(work)) => this.cluster.at_home(contract, work),
+            Effect::Work(contract, Work::Guest(work)) => this.cluster.at_provider(contract, work),
             Effect::Carry(contract, pod, address) => carried(contract, pod, address),
             Effect::Map(contract, of) => this.cluster.map(contract, of),
             Effect::Unmap(_, pod) => this.cluster.unmap(&pod),

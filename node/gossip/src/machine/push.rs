@@ -108,7 +108,7 @@ impl Machine {
         }
         let publisher = self.fetches.on_advertised(step, &mut self.store, peer, mark, at)?;
         self.store.delivered_to.clear(publisher, peer);
-        matches!(kind, Kind::Lease(_)).then_some(*mark)
+        matches!(kind, Kind::Header(_)).then_some(*mark)
     }
 
     /// A publication that is fetched, or may come unasked.

@@ -94,13 +94,13 @@ impl Entry {
         }
     }
 
-    /// The publisher may end its lease at any time, but not over and over. It may renew what is
-    /// here at the rate of all leases.
+    /// The publisher may end its advertisement at any time, but not over and over. It may renew
+    /// what is here at the rate of all headers.
     pub(super) fn allows_unasked(&self, now: Now, claim: &Claim) -> bool {
         let body = self.news.0.body();
         let is_rested = self.rested_ms() <= now.mono_ms;
         match &claim.kind {
-            Kind::Lease(named) => {
+            Kind::Header(named) => {
                 let renews = body.is_some_and(|body| body.digest() == named);
                 renews && is_rested && claim.mark.supersedes(self.news.mark())
             }

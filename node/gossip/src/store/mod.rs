@@ -107,8 +107,8 @@ impl Store {
         match at.and_then(|at| self.entry(at)) {
             Some(entry) => entry.allows_unasked(now, claim),
             None => {
-                let is_lease = matches!(claim.kind, Kind::Lease(_));
-                !is_lease && self.is_known(neighbours, &claim.mark.publisher, at)
+                let is_header = matches!(claim.kind, Kind::Header(_));
+                !is_header && self.is_known(neighbours, &claim.mark.publisher, at)
             }
         }
     }

@@ -83,7 +83,7 @@ proptest! {
         let mut network = Network::new(5, seed);
         (network.lost, network.doubled) = (lost, doubled);
         let latest = play(&mut network, &steps);
-        // Else some leases are over, and some nodes drop them before others.
+        // Else some headers are over, and some nodes drop them before others.
         prop_assume!(network.at_ms < 900_000);
         for node in 0..5 {
             let held = network.marks(node);

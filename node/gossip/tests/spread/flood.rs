@@ -48,7 +48,7 @@ fn no_signature_is_checked_of_what_is_here_or_older_or_not_asked_for() {
     assert_eq!(send(&mut network, &[&second]), 1, "it renews what is here");
     assert_eq!(send(&mut network, &[&first, &second, &first]), 0, "older, or here");
     let hasty = ad(0, 3, b"body", network.at_ms);
-    assert_eq!(send(&mut network, &[&hasty]), 0, "sooner than leases are renewed");
+    assert_eq!(send(&mut network, &[&hasty]), 0, "sooner than headers are renewed");
     let strangers: Vec<News> = (10..30).map(|n| ad(n, 1, b"of others", network.at_ms)).collect();
     let strangers: Vec<&News> = strangers.iter().collect();
     assert_eq!(send(&mut network, &strangers), 0, "nobody asked for any");

@@ -93,7 +93,7 @@ fn what_was_not_asked_for_is_only_announced() {
     let mut network = line(2);
     network.feed(0, Input::Publish(first));
     network.run(2_000);
-    // Sooner than leases are renewed, and then another body.
+    // Sooner than headers are renewed, and then another body.
     let learned = |effects: Vec<Effect>| matches!(effects[..], [Effect::Learned(_)]);
     assert_eq!(feed(&mut network, whole(&ad(0, 2, b"body", 2_000))), []);
     network.run(20_000);
@@ -138,10 +138,10 @@ fn one_that_forges_is_banned_until_it_has_waited() {
     let mut network = line(2);
     let forged = |seq| {
         let news = ad(0, seq, b"body", 0);
-        let VerifiedPublication::Lease(lease) = news.publication() else { panic!() };
-        let mut bytes = lease.signed().as_bytes().to_vec();
+        let VerifiedPublication::Header(header) = news.publication() else { panic!() };
+        let mut bytes = header.signed().as_bytes().to_vec();
         *bytes.last_mut().unwrap() ^= 1;
-        Publication::Lease(Signed::from_bytes(bytes))
+        Publication::Header(Signed::from_bytes(bytes))
     };
     let publications: Vec<Publication> = (1..=3).map(forged).collect();
     let one = Message::Push { publications: publications[..1].to_vec(), bodies: vec![] };
@@ -167,10 +167,10 @@ fn of_too_many_who_are_banned_the_first_is_let_in_again() {
     let forged: Vec<Publication> = (1..=4)
         .map(|seq| {
             let news = ad(0, seq, b"body", 0);
-            let VerifiedPublication::Lease(lease) = news.publication() else { panic!() };
-            let mut bytes = lease.signed().as_bytes().to_vec();
+            let VerifiedPublication::Header(header) = news.publication() else { panic!() };
+            let mut bytes = header.signed().as_bytes().to_vec();
             *bytes.last_mut().unwrap() ^= 1;
-            Publication::Lease(Signed::from_bytes(bytes))
+            Publication::Header(Signed::from_bytes(bytes))
         })
         .collect();
     for (peer, at_ms) in strangers.iter().zip(1..) {
@@ -245,7 +245,7 @@ fn two_ads_for_one_number_prove_a_fraud_to_all() {
 #[test]
 fn nobody_proves_what_was_not_done() {
     let word = |news: &News| match news.publication() {
-        VerifiedPublication::Lease(lease) => Word::Lease(lease.signed().clone()),
+        VerifiedPublication::Header(header) => Word::Header(header.signed().clone()),
         VerifiedPublication::Withdraw(end) => Word::Withdraw(end.signed().clone()),
         VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => panic!(),
     };

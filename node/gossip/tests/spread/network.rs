@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mercato_gossip::{Effect, Gossip, Input, Interner, Item, News, Open, Opened, Verdict};
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};
 use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication, Withdraw};
@@ -26,7 +26,7 @@ pub(crate) fn now(at_ms: u64) -> Now {
 
 /// What publisher `n` says as its `seq`th word at `at_ms`.
 pub(crate) fn ad(n: usize, seq: u64, body: &[u8], at_ms: u64) -> News {
-    let lease = AdLease {
+    let header = AdHeader {
         provider: ClusterId(keys(n).public().0),
         epoch: 1,
         seq,
@@ -36,8 +36,8 @@ pub(crate) fn ad(n: usize, seq: u64, body: &[u8], at_ms: u64) -> News {
         rows: Vec::new(),
     };
     let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-    let lease = keys(n).sign(FederationId::lan(), &lease).unwrap();
-    News::ad(lease.open(trust, now(at_ms)).unwrap(), Blob(body.into())).unwrap()
+    let header = keys(n).sign(FederationId::lan(), &header).unwrap();
+    News::ad(header.open(trust, now(at_ms)).unwrap(), Blob(body.into())).unwrap()
 }
 
 pub(crate) fn end(n: usize, seq: u64, at_ms: u64) -> News {

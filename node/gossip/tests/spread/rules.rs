@@ -148,7 +148,7 @@ fn a_few_changes_of_a_body_are_heard_at_once_and_then_one_a_minute() {
     let mut network = line(2);
     let mut seq = 0;
     for quiet_ms in [0, 10 * 60_000] {
-        // So many more leases are taken between, of which none may have another body.
+        // So many more headers are taken between, of which none may have another body.
         network.run(quiet_ms);
         let soon_ms = limits::BODY_BURST * limits::LEASE_DISTANCE_MS;
         assert_eq!(change(&mut network, &mut seq, soon_ms), burst);

@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{Ask, Input};
+use mercato_agent::{Ask, BrokerInput, Input};
 use mercato_broker::{Command, Demand, Reply, SharePolicy};
 use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
@@ -173,7 +173,11 @@ impl OperatorService {
     async fn measure(&self) {
         let links = self.driver.net().peers();
         let us = |link: PeerInfo| Some((link.peer, u64::try_from(link.rtt?.as_micros()).ok()?));
-        self.driver.tell(Input::RoundTrips(links.into_iter().filter_map(us).collect())).await;
+        self.driver
+            .tell(Input::Broker(BrokerInput::RoundTrips(
+                links.into_iter().filter_map(us).collect(),
+            )))
+            .await;
     }
 
     async fn peers(&self) -> Result<Vec<Peer>, Problem> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mercato_agent::{Answer, Ask, FederationInput, Input};
+use mercato_agent::{Answer, Ask, BrokerInput, FederationInput, Input};
 use mercato_discovery::Address;
 use mercato_gossip::Opened;
 use mercato_net::{Event, Responder, Session};
@@ -104,7 +104,7 @@ pub(crate) async fn listen(
 
 async fn tell_addresses(handle: &Handle) {
     let addresses = handle.net().published_addresses().iter().map(ToString::to_string).collect();
-    handle.tell(Input::Addresses(addresses)).await;
+    handle.tell(Input::Broker(BrokerInput::Addresses(addresses))).await;
 }
 
 /// Says hello; who answers so is connected.
@@ -302,7 +302,7 @@ async fn on_word(
     };
     match opened {
         Ok(message) => {
-            if handle.take(Input::Negotiation(Box::new(message))).await {
+            if handle.take(Input::Broker(BrokerInput::Message(Box::new(message)))).await {
                 responder.respond(Bytes::new());
             }
         }

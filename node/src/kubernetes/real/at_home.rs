@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, anyhow};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase};
+use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase, Work};
 use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::retry::Backoff;
 use super::shared::{Shared, Shown};
-use crate::kubernetes::{LeaseTask, Work};
+use crate::kubernetes::LeaseTask;
 use crate::limits;
 
 pub(super) struct AtHome {

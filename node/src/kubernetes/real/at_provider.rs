@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase};
+use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
 use mercato_kubelet::guest::namespace::{self as guest_namespace, Seen};
@@ -28,7 +28,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use self::names::Patience;
 use self::namespace::{Bounds, Namespace, State, item, make};
 use super::{retry::Backoff, shared::Shared};
-use crate::kubernetes::{LeaseTask, Work};
+use crate::kubernetes::LeaseTask;
 use crate::limits;
 
 struct AtProvider {

@@ -1,10 +1,10 @@
 //! A lease at the provider, in the model: guest namespaces and what is in them.
 
-use mercato_agent::{GuestWork, LeaseNews, Phase};
+use mercato_agent::{GuestWork, LeaseNews, Phase, Work};
 use mercato_cluster_model::sides::{GuestSide, Source};
 
 use super::model::Simulated;
-use crate::kubernetes::{LeaseTask, Work};
+use crate::kubernetes::LeaseTask;
 
 struct Guest {
     cluster: Simulated,

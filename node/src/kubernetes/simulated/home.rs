@@ -1,12 +1,12 @@
 //! A lease at home, in the model: the virtual node, its pods and what they need.
 
-use mercato_agent::{HomeWork, LeaseNews, Phase};
+use mercato_agent::{HomeWork, LeaseNews, Phase, Work};
 use mercato_cluster_model::sides::{HomeSide, NodeState};
 use mercato_config::Show as _;
 use mercato_offload::placement::export::Scope;
 
 use super::model::Simulated;
-use crate::kubernetes::{LeaseTask, Work};
+use crate::kubernetes::LeaseTask;
 
 struct Home {
     cluster: Simulated,

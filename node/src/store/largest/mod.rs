@@ -104,7 +104,7 @@ fn after_of_federation(record: &FederationRecord) -> Option<FederationRecord> {
             Some(FederationRecord::Revocations(federation, KEY, opaque()))
         }
         FederationRecord::Revocations(..) => {
-            let word = |signed| Word::Lease(signed);
+            let word = |signed| Word::Header(signed);
             let proof = Equivocation { one: word(opaque()), other: word(opaque()) };
             Some(FederationRecord::Fraud(KEY, Box::new(proof)))
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 
 use crate::admin::{Event, EventKind};
 use crate::driver::Handle;
@@ -24,7 +24,7 @@ pub(super) struct News {
 impl News {
     /// The market goes by it from now on, and people are told.
     pub(super) async fn tell(self, driver: &Handle, kubernetes: &Arc<dyn Kubernetes>) {
-        driver.tell(Input::Isolation(self.closed)).await;
+        driver.tell(Input::Broker(BrokerInput::Isolation(self.closed))).await;
         if let Some(told) = self.told {
             tell(told, driver, kubernetes);
         }

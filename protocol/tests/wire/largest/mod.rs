@@ -48,7 +48,7 @@ use Bound::{Maker, Parts};
 /// By the type's name in its module.
 const MESSAGES: [(&str, Bound); 28] = [
     ("AdBody", Maker("broker/src/sale/offer.rs")),
-    ("AdLease", Maker("broker/src/sale/offer.rs")),
+    ("AdHeader", Maker("broker/src/sale/offer.rs")),
     ("Ask", Parts(|| asks().iter().map(size).collect())),
     ("Certificate", Parts(|| vec![size(&certificate(Role::Registrar))])),
     ("Contract", Parts(|| vec![size(&contract())])),
@@ -103,7 +103,7 @@ fn every_message_says_how_it_stays_within_its_bound() {
     for (name, bound) in &MESSAGES {
         let Maker(file) = bound else { continue };
         let source = std::fs::read_to_string(root.join(file)).unwrap();
-        let within = ["AD_BODY_BYTES", "AD_LEASE_BYTES", "USAGE_BYTES"];
+        let within = ["AD_BODY_BYTES", "AD_HEADER_BYTES", "USAGE_BYTES"];
         let knows = within.iter().any(|limit| source.contains(limit));
         assert!(knows, "{file} does not keep {name} within its bound");
     }

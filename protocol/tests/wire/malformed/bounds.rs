@@ -1,6 +1,6 @@
 //! What is within the bytes of its message, and beyond what may be in it.
 
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::Payload as _;
 use mercato_protocol::limits;
@@ -17,10 +17,10 @@ use crate::samples;
 const LINES: usize = 1_000;
 
 pub(super) fn cases() -> Vec<Case> {
-    let lease = |change: fn(&mut AdLease)| {
-        let mut lease = samples::ad_lease(&samples::small_body());
-        change(&mut lease);
-        sign(&samples::PROVIDER_SEED, AdLease::TYPE, &unchecked(&lease))
+    let header = |change: fn(&mut AdHeader)| {
+        let mut header = samples::ad_header(&samples::small_body());
+        change(&mut header);
+        sign(&samples::PROVIDER_SEED, AdHeader::TYPE, &unchecked(&header))
     };
     let mut receipt = samples::receipt(0);
     let counters = models(limits::GPU_MODELS + 4).map(|model| (Resource::Gpu(model), 1));
@@ -33,14 +33,19 @@ pub(super) fn cases() -> Vec<Case> {
         ("negotiation", "a price of a thousand lines", request(|it| price(it, LINES)), "TooLong"),
         ("negotiation", "many models of which none is asked", request(many_padded), "TooLong"),
         ("negotiation", "one model of which none is asked", request(padded), "Invalid"),
-        ("ad-lease", "a price of many lines", lease(|it| it.rows[0].price = posted(49)), "TooLong"),
-        ("ad-lease", "none free of a model of GPUs", lease(none_free), "Invalid"),
+        (
+            "ad-lease",
+            "a price of many lines",
+            header(|it| it.rows[0].price = posted(49)),
+            "TooLong",
+        ),
+        ("ad-lease", "none free of a model of GPUs", header(none_free), "Invalid"),
         ("receipt", "too many counters", receipt, "TooLong"),
     ]
 }
 
-fn none_free(lease: &mut AdLease) {
-    lease.rows[0].free.gpus = models(1).map(|model| (model, 0)).collect();
+fn none_free(header: &mut AdHeader) {
+    header.rows[0].free.gpus = models(1).map(|model| (model, 0)).collect();
 }
 
 fn models(count: usize) -> impl Iterator<Item = GpuModel> {

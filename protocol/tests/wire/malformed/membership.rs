@@ -5,7 +5,7 @@ use mercato_protocol::certificate::{Certificate, RevocationList};
 use mercato_protocol::envelope::Payload as _;
 use mercato_protocol::limits;
 
-use super::{Case, lease, sign_for, unchecked};
+use super::{Case, header, sign_for, unchecked};
 use crate::samples;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -47,7 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("revocations", "too many serials", many, "TooLong"),
         ("join-token", "too many addresses", unchecked(&token), "TooLong"),
         ("join-request", "too many documents", unchecked(&request), "TooLong"),
-        ("ad-lease", "the epoch of a proof", lease(|lease| lease.epoch = u64::MAX), "Invalid"),
+        ("ad-lease", "the epoch of a proof", header(|header| header.epoch = u64::MAX), "Invalid"),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use coset::{CborSerializable, CoseSign1Builder, Header, HeaderBuilder, iana};
 use ed25519_dalek::{Signer as _, SigningKey};
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::AdHeader;
 use mercato_protocol::codec::{Message, Wire, Writer};
 use mercato_protocol::contract::Amends;
 use mercato_protocol::envelope::{KeyPair, Signed};
@@ -210,22 +210,22 @@ fn rules() -> Vec<Case> {
         ("workload", "a place of Kubernetes", placed("kube-system"), "Invalid"),
         ("ad-body", "pools out of order", pools, "Invalid"),
         ("ad-body", "no class", unchecked(&body), "Invalid"),
-        ("ad-lease", "a life of nothing", lease(|lease| lease.ttl_s = 0), "Invalid"),
-        ("ad-lease", "a life of days", lease(|lease| lease.ttl_s = 86_401), "Invalid"),
+        ("ad-lease", "a life of nothing", header(|header| header.ttl_s = 0), "Invalid"),
+        ("ad-lease", "a life of days", header(|header| header.ttl_s = 86_401), "Invalid"),
         (
             "ad-lease",
             "a pool twice",
-            lease(|lease| lease.rows.push(lease.rows[0].clone())),
+            header(|header| header.rows.push(header.rows[0].clone())),
             "Invalid",
         ),
-        ("ad-lease", "a price for no time", lease(timeless), "Invalid"),
+        ("ad-lease", "a price for no time", header(timeless), "Invalid"),
         (
             "ad-lease",
             "signed in the future",
-            lease(|lease| lease.issued_ms += 30_001),
+            header(|header| header.issued_ms += 30_001),
             "NotYetValid",
         ),
-        ("ad-lease", "its time over", lease(|lease| lease.issued_ms -= 930_001), "Expired"),
+        ("ad-lease", "its time over", header(|header| header.issued_ms -= 930_001), "Expired"),
         ("contract", "an end that is not the term's", contract(), "Invalid"),
         ("contract", "a change of number zero", amended(|amends| amends.number = 0), "Invalid"),
         ("contract", "a change before its lease", amended(|amends| amends.from_ms = 1), "Invalid"),
@@ -237,17 +237,17 @@ fn rules() -> Vec<Case> {
     ]
 }
 
-fn timeless(lease: &mut AdLease) {
+fn timeless(header: &mut AdHeader) {
     let unit = UnitPrice { micros: 1, period_s: 0 };
     let currency = "EUR".parse().unwrap();
-    lease.rows[0].price = Price::Posted { currency, units: [(Resource::Cpu, unit)].into() };
+    header.rows[0].price = Price::Posted { currency, units: [(Resource::Cpu, unit)].into() };
 }
 
-/// A lease with something changed, signed all the same.
-fn lease(change: fn(&mut AdLease)) -> Vec<u8> {
-    let mut lease = samples::ad_lease(&samples::small_body());
-    change(&mut lease);
-    sign(&samples::PROVIDER_SEED, "ad-lease", &unchecked(&lease))
+/// A header with something changed, signed all the same.
+fn header(change: fn(&mut AdHeader)) -> Vec<u8> {
+    let mut header = samples::ad_header(&samples::small_body());
+    change(&mut header);
+    sign(&samples::PROVIDER_SEED, "ad-lease", &unchecked(&header))
 }
 
 fn contract() -> Vec<u8> {

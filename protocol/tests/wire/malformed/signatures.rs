@@ -4,7 +4,7 @@ use super::*;
 
 /// Envelopes whose header is not exactly what it must be.
 pub(super) fn headers() -> Vec<Case> {
-    let payload = samples::ad_lease(&samples::small_body()).to_bytes().unwrap();
+    let payload = samples::ad_header(&samples::small_body()).to_bytes().unwrap();
     let key_id = samples::provider().public().0.to_vec();
     let header =
         |algorithm, key_id| HeaderBuilder::new().algorithm(algorithm).key_id(key_id).build();
@@ -20,13 +20,13 @@ pub(super) fn headers() -> Vec<Case> {
         .build();
     let plain = Header::default();
     let detached = {
-        let mut bytes = samples::signed_lease().as_bytes()[..41].to_vec();
+        let mut bytes = samples::signed_header().as_bytes()[..41].to_vec();
         bytes.extend([0xa0, 0xf6, 0x58, 0x40]);
         bytes.extend([0; 64]);
         bytes
     };
-    let longer = [samples::signed_lease().as_bytes(), &[0]].concat();
-    let tagged = [&[0xd2], samples::signed_lease().as_bytes()].concat();
+    let longer = [samples::signed_header().as_bytes(), &[0]].concat();
+    let tagged = [&[0xd2], samples::signed_header().as_bytes()].concat();
     [
         (
             "another algorithm",
@@ -53,8 +53,8 @@ pub(super) fn headers() -> Vec<Case> {
 /// Signatures that do not hold, and signers that may not.
 pub(super) fn signatures() -> Vec<Case> {
     let lan = FederationId::lan();
-    let lease = samples::ad_lease(&samples::small_body());
-    let good = samples::signed_lease().as_bytes().to_vec();
+    let header = samples::ad_header(&samples::small_body());
+    let good = samples::signed_header().as_bytes().to_vec();
     let changed = |at: usize| {
         let mut bytes = good.clone();
         let at = bytes.len() - at;
@@ -62,7 +62,7 @@ pub(super) fn signatures() -> Vec<Case> {
         bytes
     };
     let short = [&good[..good.len() - 66], &[0x58, 63], &good[good.len() - 63..]].concat();
-    let elsewhere = samples::provider().sign(FederationId([9; 32]), &lease).unwrap();
+    let elsewhere = samples::provider().sign(FederationId([9; 32]), &header).unwrap();
     let withdraw = samples::provider().sign(lan, &samples::withdraw()).unwrap();
     let (_, request) = samples::negotiation().swap_remove(0);
     let stranger = KeyPair::from_seed(&[3; 32]).sign(lan, &request).unwrap();
@@ -114,7 +114,7 @@ fn unreduced(good: &[u8]) -> Vec<u8> {
 fn small_order() -> Vec<u8> {
     let neutral = [&[1][..], &[0; 31]].concat();
     let header = HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).key_id(neutral.clone());
-    let payload = samples::ad_lease(&samples::small_body()).to_bytes().unwrap();
+    let payload = samples::ad_header(&samples::small_body()).to_bytes().unwrap();
     CoseSign1Builder::new()
         .protected(header.build())
         .payload(payload)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{
-    AdBody, AdLease, Assurance, Attribute, Goods, OfferTerms, Pool, PoolRow,
+    AdBody, AdHeader, Assurance, Attribute, Goods, OfferTerms, Pool, PoolRow,
 };
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::contract::{Amends, Contract, Party, Terms};
@@ -183,8 +183,8 @@ pub(crate) fn full_body() -> AdBody {
     }
 }
 
-pub(crate) fn ad_lease(body: &AdBody) -> AdLease {
-    AdLease {
+pub(crate) fn ad_header(body: &AdBody) -> AdHeader {
+    AdHeader {
         provider: provider_identity().cluster_id(),
         epoch: 1,
         seq: 41,
@@ -203,8 +203,8 @@ pub(crate) fn ad_lease(body: &AdBody) -> AdLease {
     }
 }
 
-pub(crate) fn signed_lease() -> Signed<AdLease> {
-    provider().sign(FederationId::lan(), &ad_lease(&small_body())).unwrap()
+pub(crate) fn signed_header() -> Signed<AdHeader> {
+    provider().sign(FederationId::lan(), &ad_header(&small_body())).unwrap()
 }
 
 pub(crate) fn withdraw() -> Withdraw {
@@ -256,7 +256,7 @@ pub(crate) fn contract(terms: Terms) -> Contract {
         id: negotiation_id(),
         provider: party(provider(), provider_identity(), Some(17)),
         consumer: party(consumer(), consumer_identity(), None),
-        ad: signed_lease().digest(),
+        ad: signed_header().digest(),
         not_before_ms: NOW.wall_ms,
         not_after_ms: NOW.wall_ms + terms.term_s * 1_000,
         commit_by_ms: NOW.wall_ms + 30_000,
@@ -320,7 +320,7 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
     let [agreed, verified] =
         [provider(), consumer()].map(|key| key.sign(lan, &contract(terms())).unwrap());
     let [report, receipt] = [provider(), consumer()].map(|key| key.sign(lan, &receipt(1)).unwrap());
-    let request = Request { ad: signed_lease().digest(), terms: terms(), note: "for CI".into() };
+    let request = Request { ad: signed_header().digest(), terms: terms(), note: "for CI".into() };
     let cheaper = Terms { quantity: resources(4, 0), ..terms() };
     let offered = provider().sign(lan, &contract(cheaper)).unwrap();
     let changed = provider().sign(lan, &amended()).unwrap();

@@ -14,7 +14,7 @@ use mercato_protocol::workload::{
 use mercato_protocol::{limits, stream};
 
 use super::{
-    consumer, consumer_identity, negotiation_id, provider, signed_lease, small_body, withdraw,
+    consumer, consumer_identity, negotiation_id, provider, signed_header, small_body, withdraw,
 };
 
 pub(crate) fn hello() -> Hello {
@@ -42,13 +42,13 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
 
 pub(crate) fn mark() -> Mark {
     let publisher = provider().public();
-    Mark { publisher, epoch: 1, seq: 41, digest: signed_lease().digest() }
+    Mark { publisher, epoch: 1, seq: 41, digest: signed_header().digest() }
 }
 
 pub(crate) fn gossip() -> Vec<(&'static str, Gossip)> {
     let lan = FederationId::lan();
     let publications = vec![
-        Publication::Lease(signed_lease()),
+        Publication::Header(signed_header()),
         Publication::Withdraw(provider().sign(lan, &withdraw()).unwrap()),
     ];
     let root = Fingerprint::of(7, [&mark()]);
@@ -67,11 +67,11 @@ pub(crate) fn gossip() -> Vec<(&'static str, Gossip)> {
     ]
 }
 
-/// A lease and a withdrawal under one number.
+/// An advertisement and a withdrawal under one number.
 pub(crate) fn equivocation() -> Publication {
     let end = Withdraw { seq: mark().seq, ..withdraw() };
     let end = provider().sign(FederationId::lan(), &end).unwrap();
-    let (one, other) = (Word::Lease(signed_lease()), Word::Withdraw(end));
+    let (one, other) = (Word::Header(signed_header()), Word::Withdraw(end));
     Publication::Equivocation(Equivocation { one, other })
 }
 

@@ -3,7 +3,7 @@
 use mercato_protocol::envelope::Signed;
 
 use super::*;
-use crate::explore::faults::Fate;
+use crate::explore::faults::MessageFault;
 use crate::plan::Topology;
 
 fn plan() -> Plan {
@@ -28,7 +28,7 @@ fn events(agenda: &mut Agenda) -> Vec<Event> {
 
 #[test]
 fn of_two_copies_one_has_the_word() {
-    let doubled = Some(Strike::Message(0, Fate::Doubled));
+    let doubled = Some(Fault::Message(0, MessageFault::Doubled));
     let (mut network, mut agenda) = (Network::new(&plan(), 1, doubled), Agenda::default());
     assert_eq!(send(&mut network, &mut agenda, &Quality::clean(5..=5)), [10, 900]);
     assert_eq!(send(&mut network, &mut agenda, &Quality::clean(5..=5)), [5]);
@@ -55,7 +55,7 @@ fn who_said_what_is_lost_learns_it_as_long_as_the_connection_lasts() {
 
 #[test]
 fn nobody_notices_the_one_fault_of_a_run() {
-    let lost = Some(Strike::Message(0, Fate::Lost));
+    let lost = Some(Fault::Message(0, MessageFault::Lost));
     let (mut network, mut agenda) = (Network::new(&plan(), 1, lost), Agenda::default());
     assert!(send(&mut network, &mut agenda, &Quality::clean(5..=5)).is_empty());
     assert!(events(&mut agenda).is_empty());

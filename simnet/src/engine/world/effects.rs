@@ -1,7 +1,7 @@
 //! What agents want done, performed: the second place, beside the daemon's driver, that
 //! matches on [`Effect`] without a wildcard.
 
-use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput};
+use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput, Work};
 use mercato_broker::{Refusal, Reply};
 use mercato_cluster_model::sides::{Bodies as _, Outcome};
 use mercato_offload::address::GuestAddress;
@@ -10,15 +10,15 @@ use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
 use super::World;
-use crate::engine::event::{Dial, Event, Work};
+use crate::engine::event::{Dial, Event};
 use crate::engine::gateway::Step;
 use crate::engine::lease::Lease;
 use crate::engine::packet::{Packet, carried};
 use crate::engine::site::cluster_now;
 use crate::engine::trace::note;
 use crate::explore::sabotage::Sabotage;
-use crate::people::Trading;
 use crate::verify::Violation;
+use crate::workload::Trading;
 
 impl World {
     /// Does one thing that is free to be done.
@@ -56,8 +56,8 @@ impl World {
             }
             // Lines here are of peers: a lease has none of its own.
             Effect::CloseStreams(_) => Ok(()),
-            Effect::Home(contract, work) => self.on_home_work(at, contract, work),
-            Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
+            Effect::Work(contract, Work::Home(work)) => self.on_home_work(at, contract, work),
+            Effect::Work(contract, work @ Work::Guest(_)) => self.ask(at, contract, work),
             Effect::Carry(contract, pod, address) => {
                 self.later(at, Step::Carry(contract, pod, address))
             }
@@ -129,7 +129,7 @@ impl World {
             Work::Home(work) => note!(self, at, "asks the API server: {work:?}"),
             Work::Guest(work) => note!(self, at, "asks the API server: {work:?}"),
         }
-        let (delay_ms, run) = (self.dice.kube.within(2..=60), self.sites[at].run);
+        let (delay_ms, run) = (self.rng.kube.within(2..=60), self.sites[at].run);
         self.agenda.plan(delay_ms, Event::Work { at, run, contract, work })
     }
 
@@ -142,7 +142,7 @@ impl World {
         contract: ContractId,
         work: Work,
     ) -> Result<(), Violation> {
-        let outcome = self.faults.write_outcome(&mut self.dice.kube);
+        let outcome = self.faults.write_outcome(&mut self.rng.kube);
         let (now, site) = (cluster_now(self.agenda.at_ms()), &mut self.sites[at]);
         if !site.runs(run) {
             return Ok(());
@@ -153,7 +153,7 @@ impl World {
         let input = Input::Lease(contract, answer);
         note!(self, at, "API server answers: {}", brief(&input));
         self.kube_changed(at)?;
-        let delay_ms = self.dice.kube.within(1..=30);
+        let delay_ms = self.rng.kube.within(1..=30);
         self.agenda.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
     }
 
@@ -199,7 +199,7 @@ impl World {
         let kept = site.at_lease(contract, cluster_now(at_ms), Outcome::Answered);
         let Some((lease, mut client)) = kept else { return Ok(()) };
         let news = lease.tend(&mut client, wall_ms);
-        if self.people.are_watched() {
+        if self.workload.is_checked() {
             site.spread_mesh(at_ms);
         }
         news.map_or(Ok(()), |input| self.tell(at, input))
@@ -209,14 +209,14 @@ impl World {
     fn on_reply(&mut self, at: usize, number: u64, reply: &Result<Reply, Refusal>) {
         match self.trading(at) {
             Some(mut trading) => trading.on_order(number, reply),
-            None => self.people.owners.on_reply(at, reply),
+            None => self.workload.owners.on_reply(at, reply),
         }
     }
 
     /// The people of a cluster at the market, if there is one.
     pub(in crate::engine) fn trading(&mut self, at: usize) -> Option<Trading<'_>> {
         let (at_ms, plan, sites) = (self.agenda.at_ms(), &self.plan, &self.sites);
-        let (market, measures) = (self.people.market.as_mut()?, &mut self.measures);
+        let (market, measures) = (self.workload.market.as_mut()?, &mut self.measures);
         Some(Trading { at_ms, at, plan, sites, market, measures })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mercato_agent::{Input, LeaseInput, TunnelInput};
+use mercato_agent::{BrokerInput, Input, LeaseInput, TunnelInput};
 use mercato_gossip::Opened;
 use mercato_offload::{guest, home};
 use mercato_protocol::gossip::Message as Gossip;
@@ -164,10 +164,15 @@ impl World {
             Packet::Negotiation(message, _) => {
                 let federation = self.sites[to].config.federation;
                 let speaker = &self.sites[from];
-                match self.openings.message(&message, federation, speaker.key(), speaker.id()) {
+                match self.signature_cache.message(
+                    &message,
+                    federation,
+                    speaker.key(),
+                    speaker.id(),
+                ) {
                     Ok(message) => {
                         let run = self.sites[to].run;
-                        self.tell(to, Input::Negotiation(Box::new(message)))?;
+                        self.tell(to, Input::Broker(BrokerInput::Message(Box::new(message))))?;
                         self.network.on_heard(&mut self.agenda, &self.sites[to], run, word)
                     }
                     Err(_) if speaker.attack.is_some() => Ok(()),
@@ -186,7 +191,7 @@ impl World {
     /// Opens what a neighbour says, and takes note of how far publications have come.
     fn open(&mut self, to: usize, message: Gossip) -> Opened {
         let (at_ms, site) = (self.agenda.at_ms(), &self.sites[to]);
-        let opener = self.openings.opener(site.config.federation, site.now(at_ms));
+        let opener = self.signature_cache.opener(site.config.federation, site.now(at_ms));
         let (opened, came) = opener.message(message);
         self.measures.spread.follow(at_ms, to, &came, &self.sites, &self.plan);
         opened
@@ -221,6 +226,8 @@ impl World {
             self.tell(to, input)?;
         }
         let mut asks = wants.asks.into_iter();
-        asks.try_for_each(|command| self.tell(at, Input::Command(u64::MAX, command)))
+        asks.try_for_each(|command| {
+            self.tell(at, Input::Broker(BrokerInput::Command(u64::MAX, command)))
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! A Service in the story's namespace, and where its pods are, as the cluster's own controllers say
-//! it: a slice for each pod that runs and has an address.
+//! A Service in the script's namespace, and where its pods are, as the cluster's own controllers
+//! say it: a slice for each pod that runs and has an address.
 
 use std::collections::BTreeMap;
 

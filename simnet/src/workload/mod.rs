@@ -1,16 +1,16 @@
-//! The people of a run. In a trial each owner lives a story of one lease and its pods; in a
-//! federation that is tried out, each has jobs that come and go, at home or elsewhere.
+//! What clusters of a run are used for. In a trial each owner follows a script of one lease and
+//! its pods; in a federation that is tried out, each has jobs that come and go, at home or elsewhere.
 
-mod act;
 mod alone;
 mod inventory;
 mod job;
 mod market;
+mod market_action;
 mod objects;
 mod owners;
 mod price;
+mod script;
 mod services;
-mod story;
 mod trading;
 
 use std::collections::BTreeSet;
@@ -19,28 +19,28 @@ use mercato_agent::{Gate, Record};
 use mercato_broker::{self as broker, Inventory, Standing};
 use mercato_protocol::resources::Resources;
 
-pub(crate) use act::{Act, create, remove};
 pub use alone::Alone;
 pub(crate) use job::images;
 pub(crate) use market::Market;
+pub(crate) use market_action::{MarketAction, create, remove};
 pub(crate) use objects::{MESH, STAYS, namespaces, settings_key};
 pub(crate) use owners::{Look, Owners, by_chance};
+pub(crate) use script::Script;
 pub(crate) use services::{SLICE, follow_pods};
-pub(crate) use story::Story;
 pub(crate) use trading::Trading;
 
 use crate::engine::site::Site;
 use crate::plan::Plan;
 
 /// Everybody who uses the clusters of a run.
-pub(crate) struct People {
+pub(crate) struct Workload {
     pub(crate) owners: Owners,
     /// Who buys and sells; none in a trial.
     pub(crate) market: Option<Market>,
 }
 
-impl People {
-    pub(crate) fn with_stories(owners: Owners) -> Self {
+impl Workload {
+    pub(crate) fn with_scripts(owners: Owners) -> Self {
         Self { owners, market: None }
     }
 
@@ -49,7 +49,7 @@ impl People {
     }
 
     /// Whether everything is checked every so often: in a trial.
-    pub(crate) fn are_watched(&self) -> bool {
+    pub(crate) fn is_checked(&self) -> bool {
         self.market.is_none()
     }
 

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// The object bodies that one cluster keeps, by their digest.
 #[derive(Debug, Default)]
-pub(crate) struct Bodies(BTreeMap<Digest, Value>);
+pub(crate) struct BodyStore(BTreeMap<Digest, Value>);
 
-impl Bodies {
+impl BodyStore {
     /// Keeps one that has come from elsewhere.
     pub(crate) fn put(&mut self, body: Value) -> Digest {
         let digest = forge::digest(&body);
@@ -21,7 +21,7 @@ impl Bodies {
     }
 }
 
-impl sides::Bodies for Bodies {
+impl sides::Bodies for BodyStore {
     fn keep(&mut self, _: &Item, body: &Value) -> Result<Digest, Refusal> {
         Ok(self.put(body.clone()))
     }

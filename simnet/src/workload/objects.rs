@@ -1,5 +1,5 @@
 //! What owners have in their clusters: namespaces, pods, settings. When they make and change
-//! them is in their stories.
+//! them is in their scripts.
 
 use mercato_cluster_model::{Cluster, Key};
 use mercato_offload::forge::labels;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// What a service mesh calls its certificate, in every namespace.
 pub(crate) const MESH: &str = "mesh-ca";
 
-/// The namespaces that every owner has: the one of the story, one that did not opt in, and one
+/// The namespaces that every owner has: the one of the script, one that did not opt in, and one
 /// whose pods may go to a node that is never there.
 pub(crate) fn namespaces() -> [Value; 3] {
     let shop = OptIn { secrets: Secrets::Deny([KEPT.to_owned()].into()), ..OptIn::default() };
@@ -54,7 +54,7 @@ pub(super) fn staying(node: &str) -> [Value; 4] {
 
 /// What the names of such pods begin with.
 pub(crate) const STAYS: &str = "stays-";
-/// The secret of the story's namespace that stays at home.
+/// The secret of the script's namespace that stays at home.
 const KEPT: &str = "vault";
 
 pub(super) fn pod_key(name: u64) -> Key {

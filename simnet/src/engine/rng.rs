@@ -8,9 +8,9 @@ use rand_chacha::ChaCha12Rng;
 
 /// One stream of random numbers, which is the same in each run of a seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(ChaCha12Rng);
+pub(crate) struct Rng(ChaCha12Rng);
 
-impl Dice {
+impl Rng {
     /// The stream of a run's seed for one purpose.
     pub(crate) fn new(seed: u64, purpose: &str) -> Self {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
@@ -44,8 +44,8 @@ mod tests {
     #[test]
     fn equal_seeds_and_purposes_give_equal_streams() {
         let roll = |seed, purpose| {
-            let mut dice = Dice::new(seed, purpose);
-            [0; 4].map(|_| dice.within(0..=u64::MAX))
+            let mut rng = Rng::new(seed, purpose);
+            [0; 4].map(|_| rng.within(0..=u64::MAX))
         };
         assert_eq!(roll(1, "links"), roll(1, "links"));
         assert_ne!(roll(1, "links"), roll(1, "faults"));

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::objects::{pod, pod_key, settings, settings_key, staying, virtual_node};
 use super::services::{service, service_key};
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::verify::Pods;
 
 /// One thing to do. Pods go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     /// Waits until there is a lease.
     Move,
     /// Makes a pod, or a job that ends, once there is none of that name.
@@ -42,18 +42,18 @@ pub(crate) enum Deed {
     Wait,
 }
 
-/// Deeds in order, each with a pause after it in ms.
+/// Actions in order, each with a pause after it in ms.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Story {
-    deeds: Vec<(Deed, u64)>,
+pub(crate) struct Script {
+    actions: Vec<(Action, u64)>,
     told: usize,
 }
 
-impl Story {
+impl Script {
     /// Every turn that a pod's life can take, once, at a steady pace.
     pub(crate) fn whole(sells: bool) -> Self {
-        use Deed::*;
-        let deeds = match sells {
+        use Action::*;
+        let actions = match sells {
             true => Vec::new(),
             false => vec![
                 (Move, 0),
@@ -73,56 +73,56 @@ impl Story {
                 (Delete(1, 1), 2_000),
             ],
         };
-        Self { deeds, told: 0 }
+        Self { actions, told: 0 }
     }
 
-    /// A buyer's deeds by chance.
-    pub(crate) fn of_buyer(dice: &mut Dice) -> Self {
-        let mut deeds = vec![(Deed::Move, 0), (Deed::Configure, 0), (Deed::Misplace, 0)];
-        deeds.push((Deed::Serve, 0));
-        for _ in 0..dice.within(5..=25) {
-            let name = dice.within(0..=2);
-            let deed = match dice.within(0..=13) {
-                0..=4 => Deed::Create(name, dice.chance(250)),
-                5 => Deed::Edit(name),
-                6 => Deed::Configure,
-                7 => Deed::Unconfigure,
-                8..=9 => Deed::Delete(name, dice.within(1..=20)),
-                10 => Deed::Force(name),
-                11 => Deed::Serve,
-                12 => Deed::Unserve,
-                _ => Deed::Wait,
+    /// A buyer's actions by chance.
+    pub(crate) fn of_buyer(rng: &mut Rng) -> Self {
+        let mut actions = vec![(Action::Move, 0), (Action::Configure, 0), (Action::Misplace, 0)];
+        actions.push((Action::Serve, 0));
+        for _ in 0..rng.within(5..=25) {
+            let name = rng.within(0..=2);
+            let action = match rng.within(0..=13) {
+                0..=4 => Action::Create(name, rng.chance(250)),
+                5 => Action::Edit(name),
+                6 => Action::Configure,
+                7 => Action::Unconfigure,
+                8..=9 => Action::Delete(name, rng.within(1..=20)),
+                10 => Action::Force(name),
+                11 => Action::Serve,
+                12 => Action::Unserve,
+                _ => Action::Wait,
             };
-            deeds.push((deed, dice.within(0..=8_000)));
+            actions.push((action, rng.within(0..=8_000)));
         }
-        Self { deeds, told: 0 }
+        Self { actions, told: 0 }
     }
 
-    /// The story of a seller, by chance.
-    pub(crate) fn of_seller(dice: &mut Dice) -> Self {
-        let evictions = if dice.chance(300) { dice.within(1..=3) } else { 0 };
-        let pauses = (0..evictions).map(|_| dice.within(20_000..=90_000));
-        let deeds = pauses.flat_map(|ms| [(Deed::Wait, ms), (Deed::Evict, 0)]).collect();
-        Self { deeds, told: 0 }
+    /// The script of a seller, by chance.
+    pub(crate) fn of_seller(rng: &mut Rng) -> Self {
+        let evictions = if rng.chance(300) { rng.within(1..=3) } else { 0 };
+        let pauses = (0..evictions).map(|_| rng.within(20_000..=90_000));
+        let actions = pauses.flat_map(|ms| [(Action::Wait, ms), (Action::Evict, 0)]).collect();
+        Self { actions, told: 0 }
     }
 
-    pub(crate) fn next(&self) -> Option<Deed> {
-        self.deeds.get(self.told).map(|(deed, _)| *deed)
+    pub(crate) fn next(&self) -> Option<Action> {
+        self.actions.get(self.told).map(|(action, _)| *action)
     }
 
-    /// Goes on; after how many ms the next deed is due.
+    /// Goes on; after how many ms the next action is due.
     pub(crate) fn advance(&mut self) -> u64 {
-        let pause_ms = self.deeds.get(self.told).map_or(0, |(_, pause_ms)| *pause_ms);
+        let pause_ms = self.actions.get(self.told).map_or(0, |(_, pause_ms)| *pause_ms);
         self.told += 1;
         pause_ms
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.told >= self.deeds.len()
+        self.told >= self.actions.len()
     }
 }
 
-impl Deed {
+impl Action {
     /// Does it in the owner's cluster, at that place. None: there is nothing to do it to.
     pub(crate) fn perform(
         self,

@@ -1,16 +1,16 @@
 //! What the people of one cluster do: run jobs at home where there is room, buy room for the
 //! others, sell what they share.
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 use mercato_broker::{Command, Deal, Demand, EndReason, Exclusion, Refusal, Reply};
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resource;
 
-use super::act::Act;
 use super::inventory::inventory;
 use super::job::{Job, State};
 use super::market::Market;
+use super::market_action::MarketAction;
 use super::price::{demand, policy, reason_words};
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
@@ -36,30 +36,30 @@ pub(crate) struct Trading<'a> {
 
 impl Trading<'_> {
     fn job(&mut self, number: u64) -> Option<&mut Job> {
-        self.market.traders[self.at].jobs.get_mut(&number)
+        self.market.agents[self.at].jobs.get_mut(&number)
     }
 
     /// New jobs have come, and a seller looks at its price; what it does then.
-    pub(crate) fn begin(&mut self) -> Option<Act> {
+    pub(crate) fn begin(&mut self) -> Option<MarketAction> {
         self.measures.jobs.came += self.market.arrive(self.plan, self.at, self.at_ms) as u64;
         if self.plan.sells(self.at) { self.look_at_price() } else { None }
     }
 
     /// Jobs that are to be looked at now.
     pub(crate) fn due(&self) -> Vec<u64> {
-        let jobs = self.market.traders[self.at].jobs.values();
+        let jobs = self.market.agents[self.at].jobs.values();
         jobs.filter(|job| job.look_ms <= self.at_ms).map(|job| job.number).collect()
     }
 
     /// Dearer when much is sold, cheaper when little is.
-    fn look_at_price(&mut self) -> Option<Act> {
+    fn look_at_price(&mut self) -> Option<MarketAction> {
         let agent = self.sites[self.at].agent.as_ref()?;
         let is_new = agent.broker().share().is_none();
-        let trader = &mut self.market.traders[self.at];
-        if !is_new && trader.next_price_ms > self.at_ms {
+        let market_agent = &mut self.market.agents[self.at];
+        if !is_new && market_agent.next_price_ms > self.at_ms {
             return None;
         }
-        let before = trader.price_percent;
+        let before = market_agent.price_percent;
         if let Some((body, rows)) = agent.broker().offer()
             && self.plan.clusters[self.at].character.is_none()
         {
@@ -67,25 +67,28 @@ impl Trading<'_> {
             let free: u64 = rows.iter().map(|row| row.free.cpu_millis).sum();
             // The total is rounded down, what is free is exact.
             let sold = total.saturating_sub(free);
-            trader.price_percent = match sold * 100 / total.max(1) {
+            market_agent.price_percent = match sold * 100 / total.max(1) {
                 75.. => (before * 115 / 100).min(190),
                 0..25 => (before * 92 / 100).max(50),
                 25..75 => before,
             };
         }
-        trader.next_price_ms = self.at_ms + PRICE_MS;
-        let percent = trader.price_percent;
+        market_agent.next_price_ms = self.at_ms + PRICE_MS;
+        let percent = market_agent.price_percent;
         let policy = (is_new || percent != before).then(|| policy(self.plan, self.at, percent))?;
         Some(self.instruct(Command::Share(Some(policy))))
     }
 
-    fn instruct(&mut self, command: Command) -> Act {
+    fn instruct(&mut self, command: Command) -> MarketAction {
         self.market.commands += 1;
-        Act::Tell(Box::new(Input::Command(self.market.commands, command)))
+        MarketAction::Tell(Box::new(Input::Broker(BrokerInput::Command(
+            self.market.commands,
+            command,
+        ))))
     }
 
     /// What is done about one job.
-    pub(crate) fn look_at_job(&mut self, number: u64) -> Vec<Act> {
+    pub(crate) fn look_at_job(&mut self, number: u64) -> Vec<MarketAction> {
         let at_ms = self.at_ms;
         let Some(job) = self.job(number) else { return Vec::new() };
         let tired = !job.is_running && at_ms > job.arrived_ms + job.patience_ms();
@@ -104,28 +107,30 @@ impl Trading<'_> {
 
     fn give_up(&mut self, number: u64) {
         self.measures.jobs.given_up += 1;
-        self.market.traders[self.at].jobs.remove(&number);
+        self.market.agents[self.at].jobs.remove(&number);
     }
 
     /// The agent is told what home's own pods ask for now.
-    fn tell_inventory(&self) -> Act {
+    fn tell_inventory(&self) -> MarketAction {
         let requested = self.market.at_home(self.at);
         let has = &self.plan.clusters[self.at].has;
-        Act::Tell(Box::new(Input::Inventory(inventory(has, requested))))
+        MarketAction::Tell(Box::new(Input::Broker(BrokerInput::Inventory(inventory(
+            has, requested,
+        )))))
     }
 
-    fn find_room(&mut self, number: u64) -> Vec<Act> {
+    fn find_room(&mut self, number: u64) -> Vec<MarketAction> {
         let (at_ms, own) = (self.at_ms, Market::own(self.plan, self.at));
         let is_up = self.sites[self.at].agent.is_some();
-        let trader = &mut self.market.traders[self.at];
-        let Some(job) = trader.jobs.get_mut(&number) else { return Vec::new() };
+        let market_agent = &mut self.market.agents[self.at];
+        let Some(job) = market_agent.jobs.get_mut(&number) else { return Vec::new() };
         let needs = job.total();
-        let with = trader.at_home.checked_add(&needs).unwrap_or_default();
+        let with = market_agent.at_home.checked_add(&needs).unwrap_or_default();
         if needs.gpus.is_empty() && with.fits(&own) {
-            trader.at_home = with;
+            market_agent.at_home = with;
             job.state = State::AtHome;
             let pods = job.objects(None);
-            return vec![Act::Create(pods), self.tell_inventory()];
+            return vec![MarketAction::Create(pods), self.tell_inventory()];
         }
         if !is_up {
             return Vec::new();
@@ -161,7 +166,7 @@ impl Trading<'_> {
         }
     }
 
-    fn look_at_order(&mut self, number: u64, id: NegotiationId) -> Vec<Act> {
+    fn look_at_order(&mut self, number: u64, id: NegotiationId) -> Vec<MarketAction> {
         let Some(agent) = &self.sites[self.at].agent else { return Vec::new() };
         let Some(deal) = agent.broker().deal(&id) else {
             self.wait_again(number);
@@ -185,7 +190,7 @@ impl Trading<'_> {
         let (ordered_ms, pods) = (job.ordered_ms.unwrap_or(at_ms), job.objects(Some(id)));
         let active_ms = self.measures.active_ms.remove(&id).unwrap_or(at_ms);
         self.measures.contract_ms.push(active_ms - ordered_ms);
-        vec![Act::Create(pods)]
+        vec![MarketAction::Create(pods)]
     }
 
     fn wait_again(&mut self, number: u64) {
@@ -195,7 +200,7 @@ impl Trading<'_> {
     }
 
     /// Its lease is lost: its pods go, and it looks for room once more.
-    fn interrupted(&mut self, number: u64) -> Act {
+    fn interrupted(&mut self, number: u64) -> MarketAction {
         self.measures.jobs.interrupted += 1;
         let (at_ms, removed) = (self.at_ms, self.remove_pods(number));
         let Some(job) = self.job(number) else { return removed };
@@ -212,13 +217,13 @@ impl Trading<'_> {
     }
 
     /// Whether all run, or all have ended.
-    fn look_at_pods(&mut self, number: u64, contract: Option<ContractId>) -> Vec<Act> {
+    fn look_at_pods(&mut self, number: u64, contract: Option<ContractId>) -> Vec<MarketAction> {
         if self.is_lost(contract) {
             return vec![self.interrupted(number)];
         }
         let kube = &self.sites[self.at].kube;
         let at_ms = self.at_ms;
-        let Some(job) = self.market.traders[self.at].jobs.get_mut(&number) else {
+        let Some(job) = self.market.agents[self.at].jobs.get_mut(&number) else {
             return Vec::new();
         };
         let all = |phase: &str| {
@@ -247,22 +252,22 @@ impl Trading<'_> {
         agent.broker().deal(&id).is_none_or(|deal| !deal.is_leased())
     }
 
-    fn finish(&mut self, number: u64, contract: Option<ContractId>) -> Vec<Act> {
+    fn finish(&mut self, number: u64, contract: Option<ContractId>) -> Vec<MarketAction> {
         let removed = self.remove_pods(number);
-        let trader = &mut self.market.traders[self.at];
-        let Some(job) = trader.jobs.remove(&number) else { return vec![removed] };
+        let market_agent = &mut self.market.agents[self.at];
+        let Some(job) = market_agent.jobs.remove(&number) else { return vec![removed] };
         let told = match contract {
             Some(deal) => self.instruct(Command::Cancel { deal, text: String::new() }),
             None => {
-                trader.at_home = trader.at_home.saturating_sub(&job.total());
+                market_agent.at_home = market_agent.at_home.saturating_sub(&job.total());
                 self.tell_inventory()
             }
         };
         vec![removed, told]
     }
 
-    fn remove_pods(&mut self, number: u64) -> Act {
-        Act::Remove(self.job(number).into_iter().flat_map(|job| job.keys()).collect())
+    fn remove_pods(&mut self, number: u64) -> MarketAction {
+        MarketAction::Remove(self.job(number).into_iter().flat_map(|job| job.keys()).collect())
     }
 
     fn trade_of(&self, deal: &Deal) -> Option<Trade> {

@@ -1,20 +1,20 @@
-//! The people of the run have their turn once a second: what they ask is told to their agents,
+//! The workload of the run has its turn once a second: what owners ask is told to their agents,
 //! and what they do is done in their clusters.
 
-use mercato_agent::Input;
+use mercato_agent::{BrokerInput, Input};
 
 use super::Course;
 use crate::engine::site::cluster_now;
 use crate::engine::trace::note;
-use crate::people::{Act, Look, create, follow_pods, remove};
 use crate::verify::Violation;
+use crate::workload::{Look, MarketAction, create, follow_pods, remove};
 
 impl Course {
     /// Everybody looks, and does the next thing.
-    pub(super) fn on_people(&mut self) -> Result<(), Violation> {
+    pub(super) fn on_workload(&mut self) -> Result<(), Violation> {
         for at in 0..self.world.sites.len() {
-            if self.world.people.are_watched() {
-                self.tell_story(at)?;
+            if self.world.workload.is_checked() {
+                self.step(at)?;
             } else {
                 self.trade(at)?;
             }
@@ -24,12 +24,12 @@ impl Course {
             }
         }
         let (at_ms, world) = (self.at_ms(), &mut self.world);
-        if let Some(market) = &world.people.market {
+        if let Some(market) = &world.workload.market {
             world.measures.sample(at_ms, &world.plan, &world.sites, &world.network, market);
         }
         self.befall()?;
         let world = &mut self.world;
-        if world.people.are_watched() {
+        if world.workload.is_checked() {
             world.checks.prompt.check(at_ms, &world.sites, &world.network)?;
         }
         Ok(())
@@ -40,28 +40,28 @@ impl Course {
             return Ok(());
         }
         let first = self.world.trading(at).and_then(|mut trading| trading.begin());
-        first.map_or(Ok(()), |act| self.perform(at, act))?;
+        first.map_or(Ok(()), |action| self.perform(at, action))?;
         let due = self.world.trading(at).map(|trading| trading.due());
         for number in due.into_iter().flatten() {
-            let acts = self.world.trading(at).map(|mut trading| trading.look_at_job(number));
-            acts.into_iter().flatten().try_for_each(|act| self.perform(at, act))?;
+            let actions = self.world.trading(at).map(|mut trading| trading.look_at_job(number));
+            actions.into_iter().flatten().try_for_each(|action| self.perform(at, action))?;
         }
         Ok(())
     }
 
-    fn perform(&mut self, at: usize, act: Act) -> Result<(), Violation> {
+    fn perform(&mut self, at: usize, action: MarketAction) -> Result<(), Violation> {
         let (now, world) = (cluster_now(self.at_ms()), &mut self.world);
         let kube = &mut world.sites[at].kube;
-        match act {
-            Act::Tell(input) => return world.tell(at, *input),
-            Act::Create(pods) => create(kube, now, pods)?,
-            Act::Remove(keys) => remove(kube, now, keys, &mut world.checks.pods)?,
+        match action {
+            MarketAction::Tell(input) => return world.tell(at, *input),
+            MarketAction::Create(pods) => create(kube, now, pods)?,
+            MarketAction::Remove(keys) => remove(kube, now, keys, &mut world.checks.pods)?,
         }
         world.kube_changed(at)
     }
 
     /// The owner of a cluster looks, and does the next thing.
-    fn tell_story(&mut self, at: usize) -> Result<(), Violation> {
+    fn step(&mut self, at: usize) -> Result<(), Violation> {
         let (at_ms, world) = (self.at_ms(), &mut self.world);
         let kube = &mut world.sites[at].kube;
         let before = kube.version();
@@ -74,15 +74,15 @@ impl Course {
             world.kube_changed(at)?;
         }
         let look = Look { at_ms, at, site: &world.sites[at] };
-        if let Some((number, command)) = world.people.owners.next_command(look, &world.plan) {
+        if let Some((number, command)) = world.workload.owners.next_command(look, &world.plan) {
             note!(world, at, "owner asks {number}: {command:?}");
-            world.tell(at, Input::Command(number, command))?;
+            world.tell(at, Input::Broker(BrokerInput::Command(number, command)))?;
         }
         let look = Look { at_ms, at, site: &world.sites[at] };
-        let Some(deed) = world.people.owners.next_deed(look) else { return Ok(()) };
-        note!(world, at, "owner: {deed:?}");
+        let Some(action) = world.workload.owners.next_action(look) else { return Ok(()) };
+        note!(world, at, "owner: {action:?}");
         let (kube, judge) = (&mut world.sites[at].kube, &mut world.checks.pods);
-        let Some(done) = deed.perform(kube, cluster_now(at_ms), at, judge) else {
+        let Some(done) = action.perform(kube, cluster_now(at_ms), at, judge) else {
             return Ok(());
         };
         // What there is not cannot be changed; the owner shrugs.

@@ -18,7 +18,7 @@ use crate::limits;
 /// are, which lie there for as long as it is here: whoever passes it on passes on these very
 /// bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Openings {
+pub(crate) struct SignatureCache {
     items: BTreeMap<usize, Arc<Item>>,
     /// Messages of negotiations, by their digest.
     messages: BTreeMap<Digest, Verified<Message>>,
@@ -26,7 +26,7 @@ pub(crate) struct Openings {
 
 /// Opens what is gossiped, as one cluster does at one moment.
 pub(crate) struct Opener<'a> {
-    openings: &'a mut Openings,
+    signature_cache: &'a mut SignatureCache,
     federation: FederationId,
     now: Now,
 }
@@ -39,22 +39,22 @@ impl Open for Opener<'_> {
             Ok(Arc::new(Item::new(opened)))
         };
         let bytes = match publication {
-            Publication::Lease(lease) => lease.as_bytes(),
+            Publication::Header(header) => header.as_bytes(),
             Publication::Withdraw(end) => end.as_bytes(),
             // Of several parts.
             Publication::Revocations { .. } | Publication::Equivocation(_) => return fresh(),
         };
         let place = bytes.as_ptr().addr();
-        if let Some(item) = self.openings.items.get(&place) {
+        if let Some(item) = self.signature_cache.items.get(&place) {
             let (from_ms, to_ms) = item.publication().validity_ms();
             in_time(from_ms, to_ms, self.now)?;
             return Ok(Arc::clone(item));
         }
         let item = fresh()?;
-        if self.openings.items.len() >= limits::OPENED {
-            self.openings.items.clear();
+        if self.signature_cache.items.len() >= limits::OPENED {
+            self.signature_cache.items.clear();
         }
-        self.openings.items.insert(place, Arc::clone(&item));
+        self.signature_cache.items.insert(place, Arc::clone(&item));
         Ok(item)
     }
 }
@@ -82,10 +82,10 @@ impl Opener<'_> {
     }
 }
 
-impl Openings {
+impl SignatureCache {
     /// What opens gossip for a cluster of this federation, whose clock shows this.
     pub(crate) fn opener(&mut self, federation: FederationId, now: Now) -> Opener<'_> {
-        Opener { openings: self, federation, now }
+        Opener { signature_cache: self, federation, now }
     }
 
     /// Opens what a cluster says in a negotiation, with its key. It holds at any time.
@@ -135,11 +135,11 @@ mod tests {
         let end = Withdraw { provider: ClusterId([1; 32]), epoch: 1, seq: 1, issued_ms };
         let federation = FederationId::lan();
         let end = Publication::Withdraw(key.sign(federation, &end).unwrap());
-        let mut openings = Openings::default();
+        let mut signature_cache = SignatureCache::default();
         for _ in 0..2 {
             for wall_ms in [issued_ms, issued_ms - 60_000, issued_ms + 400 * 86_400_000] {
                 let now = Now { mono_ms: 0, wall_ms };
-                let ours = openings.opener(federation, now).item(&end);
+                let ours = signature_cache.opener(federation, now).item(&end);
                 let theirs = end.open(federation, now);
                 assert_eq!(ours.map(|item| item.publication().clone()), theirs, "{wall_ms}");
             }

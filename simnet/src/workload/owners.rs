@@ -1,4 +1,4 @@
-//! The people of a run: who shares, trusts, orders and accepts, and what they do with
+//! The owners of a run: who shares, trusts, orders and accepts, and what they do with
 //! their pods. They look once a second, and do the next thing that makes sense.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,24 +15,24 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
 use super::objects::{pod_key, virtual_node};
-use super::story::{Deed, Story};
-use crate::engine::dice::Dice;
+use super::script::{Action, Script};
+use crate::engine::rng::Rng;
 use crate::engine::site::Site;
 use crate::plan::Plan;
 
 /// The owners of all clusters of a trial.
 #[derive(Default)]
 pub(crate) struct Owners {
-    people: Vec<Person>,
+    owners: Vec<Owner>,
     /// The number of the last command that was asked.
     asked: u64,
     /// They want no lease any more.
     pub(crate) leaving: bool,
 }
 
-/// The owner of one cluster, and its story.
-struct Person {
-    story: Story,
+/// The owner of one cluster, and its script.
+struct Owner {
+    script: Script,
     next_ms: u64,
     /// The answer is awaited since.
     waits_since_ms: Option<u64>,
@@ -57,22 +57,22 @@ pub(crate) fn wanted() -> Resources {
 }
 
 impl Owners {
-    pub(crate) fn new(clusters: usize, story: impl Fn(usize) -> Story) -> Self {
-        let person = |at| Person {
-            story: story(at),
+    pub(crate) fn new(clusters: usize, script: impl Fn(usize) -> Script) -> Self {
+        let owner = |at| Owner {
+            script: script(at),
             next_ms: 0,
             waits_since_ms: None,
             asked: None,
             denies: None,
         };
-        Self { people: (0..clusters).map(person).collect(), asked: 0, leaving: false }
+        Self { owners: (0..clusters).map(owner).collect(), asked: 0, leaving: false }
     }
 
     pub(crate) fn on_reply(&mut self, at: usize, reply: &Result<Reply, Refusal>) {
-        let person = &mut self.people[at];
-        person.waits_since_ms = None;
+        let owner = &mut self.owners[at];
+        owner.waits_since_ms = None;
         if matches!(reply, Err(Refusal::Short(_))) {
-            person.denies = person.asked.take();
+            owner.denies = owner.asked.take();
         }
     }
 
@@ -80,43 +80,43 @@ impl Owners {
     pub(crate) fn next_command(&mut self, look: Look<'_>, plan: &Plan) -> Option<(u64, Command)> {
         let agent = look.site.agent.as_ref()?;
         let command = match plan.sells(look.at) {
-            true => self.people[look.at].sell(agent),
-            false => self.people[look.at].buy(look, agent.broker(), self.leaving),
+            true => self.owners[look.at].sell(agent),
+            false => self.owners[look.at].buy(look, agent.broker(), self.leaving),
         };
         self.ask(look, command?)
     }
 
     /// Asks the agent, and waits for the answer, though not for ever: it may have died.
     fn ask(&mut self, look: Look<'_>, command: Command) -> Option<(u64, Command)> {
-        let person = &mut self.people[look.at];
-        if person.waits_since_ms.is_some_and(|since_ms| look.at_ms < since_ms + 5_000) {
+        let owner = &mut self.owners[look.at];
+        if owner.waits_since_ms.is_some_and(|since_ms| look.at_ms < since_ms + 5_000) {
             return None;
         }
-        person.waits_since_ms = Some(look.at_ms);
+        owner.waits_since_ms = Some(look.at_ms);
         self.asked += 1;
         Some((self.asked, command))
     }
 
-    /// What the owner does next with its pods; the story goes on.
-    pub(crate) fn next_deed(&mut self, look: Look<'_>) -> Option<Deed> {
-        let person = &mut self.people[look.at];
-        if person.next_ms > look.at_ms {
+    /// What the owner does next with its pods; the script goes on.
+    pub(crate) fn next_action(&mut self, look: Look<'_>) -> Option<Action> {
+        let owner = &mut self.owners[look.at];
+        if owner.next_ms > look.at_ms {
             return None;
         }
-        let deed = person.story.next()?;
+        let action = owner.script.next()?;
         // A lease is worth waiting for, whatever it takes; a name is not.
-        let tired = deed != Deed::Move && look.at_ms > person.next_ms + PATIENCE_MS;
-        if !look.allows(deed) && !tired {
+        let tired = action != Action::Move && look.at_ms > owner.next_ms + PATIENCE_MS;
+        if !look.allows(action) && !tired {
             return None;
         }
-        let pause_ms = person.story.advance();
-        person.next_ms = look.at_ms + pause_ms;
-        Some(deed)
+        let pause_ms = owner.script.advance();
+        owner.next_ms = look.at_ms + pause_ms;
+        Some(action)
     }
 
-    /// Whether every story has been told.
+    /// Whether every script has been told.
     pub(crate) fn are_done(&self) -> bool {
-        self.people.iter().all(|person| person.story.is_over())
+        self.owners.iter().all(|owner| owner.script.is_over())
     }
 }
 
@@ -130,28 +130,28 @@ pub(crate) struct Look<'a> {
 
 impl Look<'_> {
     /// Whether the time for it has come.
-    fn allows(&self, deed: Deed) -> bool {
-        match deed {
-            Deed::Move => {
+    fn allows(&self, action: Action) -> bool {
+        match action {
+            Action::Move => {
                 let agent = self.site.agent.as_ref();
                 agent.is_some_and(|agent| agent.broker().deals().any(|deal| deal.is_active()))
             }
-            Deed::Create(name, _) => self.site.kube.get(&pod_key(name)).is_none(),
-            Deed::Misplace => virtual_node(&self.site.kube).is_some(),
-            Deed::Edit(_)
-            | Deed::Configure
-            | Deed::Unconfigure
-            | Deed::Serve
-            | Deed::Unserve
-            | Deed::Delete(..)
-            | Deed::Force(_)
-            | Deed::Evict
-            | Deed::Wait => true,
+            Action::Create(name, _) => self.site.kube.get(&pod_key(name)).is_none(),
+            Action::Misplace => virtual_node(&self.site.kube).is_some(),
+            Action::Edit(_)
+            | Action::Configure
+            | Action::Unconfigure
+            | Action::Serve
+            | Action::Unserve
+            | Action::Delete(..)
+            | Action::Force(_)
+            | Action::Evict
+            | Action::Wait => true,
         }
     }
 }
 
-impl Person {
+impl Owner {
     fn sell(&mut self, agent: &Agent) -> Option<Command> {
         if agent.broker().share().is_none() {
             return Some(Command::Share(Some(policy())));
@@ -213,7 +213,7 @@ impl Person {
             }
             return None;
         }
-        if self.story.is_over() {
+        if self.script.is_over() {
             return None;
         }
         let round = broker.deals().count() % 3 == 1;
@@ -271,12 +271,12 @@ fn euro() -> Currency {
 }
 
 /// Stories that are put together by chance, one for each cluster.
-pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Story {
+pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Script {
     let roles = (0..plan.clusters.len()).map(|at| (plan.sells(at), plan.clusters[at].character));
     let roles: Vec<_> = roles.collect();
     move |at| match roles[at] {
-        (_, Some(_)) => Story::default(),
-        (true, None) => Story::of_seller(&mut Dice::new(seed, &format!("seller {at}"))),
-        (false, None) => Story::of_buyer(&mut Dice::new(seed, &format!("buyer {at}"))),
+        (_, Some(_)) => Script::default(),
+        (true, None) => Script::of_seller(&mut Rng::new(seed, &format!("seller {at}"))),
+        (false, None) => Script::of_buyer(&mut Rng::new(seed, &format!("buyer {at}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! What traders do: they speak to their agent, and make and remove pods.
+//! What market agents do: they speak to their agent, and make and remove pods.
 
 use mercato_agent::Input;
 use mercato_cluster_model::sides::admit;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::verify::{Pods, Violation};
 
 /// One thing to do in one's own cluster.
-pub(crate) enum Act {
+pub(crate) enum MarketAction {
     /// Says this to the agent.
     Tell(Box<Input>),
     /// Makes pods of these objects.

@@ -10,7 +10,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::text::GpuModel;
 use serde_json::{Value, json};
 
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 
 /// What comes to a cluster's people to be done.
 #[derive(Clone, Debug)]
@@ -59,11 +59,11 @@ pub(crate) const MEAN_MILLI_SECONDS: u64 = 7 * 14 * 15 * 60 * 1_000 / 9;
 
 impl Job {
     /// One by chance, with a GPU of this model or without.
-    pub(crate) fn new(number: u64, at_ms: u64, gpu: Option<GpuModel>, dice: &mut Dice) -> Self {
-        let pick = |dice: &mut Dice, list: [u64; 3]| list[dice.within(0..=2) as usize];
-        let (pods, cores) = (pick(dice, PODS), pick(dice, CORES));
+    pub(crate) fn new(number: u64, at_ms: u64, gpu: Option<GpuModel>, rng: &mut Rng) -> Self {
+        let pick = |rng: &mut Rng, list: [u64; 3]| list[rng.within(0..=2) as usize];
+        let (pods, cores) = (pick(rng, PODS), pick(rng, CORES));
         let (pods, gpus) = match gpu {
-            Some(model) => (1, BTreeMap::from([(model, dice.within(1..=2))])),
+            Some(model) => (1, BTreeMap::from([(model, rng.within(1..=2))])),
             None => (pods, BTreeMap::new()),
         };
         let needs =
@@ -73,7 +73,7 @@ impl Job {
             arrived_ms: at_ms,
             pods,
             needs,
-            minutes: dice.within(MINUTES),
+            minutes: rng.within(MINUTES),
             state: State::Waiting,
             look_ms: at_ms,
             in_vain: 0,
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn jobs_ask_for_as_much_as_is_said_on_average() {
-        let mut dice = Dice::new(1, "jobs");
-        let jobs: Vec<Job> = (0..20_000).map(|n| Job::new(n, 0, None, &mut dice)).collect();
+        let mut rng = Rng::new(1, "jobs");
+        let jobs: Vec<Job> = (0..20_000).map(|n| Job::new(n, 0, None, &mut rng)).collect();
         let sum: u64 = jobs.iter().map(|job| job.total().cpu_millis * job.minutes * 60).sum();
         let mean = sum / jobs.len() as u64;
         assert!(mean.abs_diff(MEAN_MILLI_SECONDS) * 50 < MEAN_MILLI_SECONDS, "{mean}");

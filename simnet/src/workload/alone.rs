@@ -61,14 +61,14 @@ fn one(has: &Resources, jobs: &[Job], samples_ms: &[u64], sum: &mut Alone) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::dice::Dice;
+    use crate::engine::rng::Rng;
     use crate::plan::Topology;
 
     #[test]
     fn what_does_not_fit_waits_and_is_given_up() {
         let mut plan = Topology::Pair.plan(None, 1);
         plan.clusters[0].has.cpu_millis = 8_000;
-        let mut job = Job::new(0, 0, None, &mut Dice::new(1, "job"));
+        let mut job = Job::new(0, 0, None, &mut Rng::new(1, "job"));
         (job.pods, job.needs.cpu_millis, job.minutes) = (1, 8_000, 10);
         let jobs = [0, 1, 2].map(|number| Job { number, ..job.clone() }).to_vec();
         let samples: Vec<u64> = (0..30).map(|minute| minute * 60_000).collect();

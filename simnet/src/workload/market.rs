@@ -1,4 +1,4 @@
-//! All traders of a run: jobs come to their clusters at a rate that rises and falls, and
+//! The market agents of a run: jobs come to their clusters at a rate that rises and falls, and
 //! from time to time each seller looks at its price.
 
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use mercato_protocol::text::GpuModel;
 
 use super::alone::{Alone, alone};
 use super::job::{Job, MEAN_MILLI_SECONDS, State};
-use crate::engine::dice::Dice;
+use crate::engine::rng::Rng;
 use crate::plan::{Plan, What};
 
 /// The market agents of all clusters.
 #[derive(Debug)]
 pub(crate) struct Market {
-    pub(super) traders: Vec<Trader>,
+    pub(super) agents: Vec<MarketAgent>,
     /// Orders that wait for the agent's answer: whose, and for which job.
     pub(super) asked: BTreeMap<u64, (usize, u64)>,
     pub(super) commands: u64,
@@ -26,10 +26,10 @@ pub(crate) struct Market {
     came: Vec<Vec<Job>>,
 }
 
-/// The people of one cluster.
+/// Who buys and sells for one cluster.
 #[derive(Debug)]
-pub(crate) struct Trader {
-    dice: Dice,
+pub(crate) struct MarketAgent {
+    rng: Rng,
     pub(super) jobs: BTreeMap<u64, Job>,
     next_number: u64,
     /// What jobs at home ask for.
@@ -46,17 +46,17 @@ const WAVE_MS: u64 = 3_600_000;
 
 impl Market {
     pub(crate) fn new(plan: &Plan, seed: u64, until_ms: u64) -> Self {
-        let trader = |(at, cluster): (usize, &crate::plan::Cluster)| {
-            let mut dice = Dice::new(seed, &format!("jobs {at}"));
-            let phase_ms = dice.within(0..=WAVE_MS);
-            Trader {
+        let market_agent = |(at, cluster): (usize, &crate::plan::Cluster)| {
+            let mut rng = Rng::new(seed, &format!("jobs {at}"));
+            let phase_ms = rng.within(0..=WAVE_MS);
+            MarketAgent {
                 jobs: BTreeMap::new(),
                 next_number: 0,
                 at_home: Resources::default(),
                 price_percent: cluster.price_percent,
                 next_price_ms: 0,
                 phase_ms,
-                dice,
+                rng,
             }
         };
         let mut models: Vec<GpuModel> =
@@ -64,7 +64,7 @@ impl Market {
         models.sort();
         models.dedup();
         Self {
-            traders: plan.clusters.iter().enumerate().map(trader).collect(),
+            agents: plan.clusters.iter().enumerate().map(market_agent).collect(),
             asked: BTreeMap::new(),
             commands: 0,
             models,
@@ -75,7 +75,7 @@ impl Market {
 
     /// What home's own pods ask for at a place.
     pub(crate) fn at_home(&self, at: usize) -> Resources {
-        self.traders[at].at_home.clone()
+        self.agents[at].at_home.clone()
     }
 
     /// Home's part of what a cluster has.
@@ -88,8 +88,8 @@ impl Market {
         if at_ms > self.until_ms {
             return 0;
         }
-        let trader = &mut self.traders[at];
-        let wave = wave_percent(at_ms + trader.phase_ms);
+        let market_agent = &mut self.agents[at];
+        let wave = wave_percent(at_ms + market_agent.phase_ms);
         let own = Self::own(plan, at).cpu_millis;
         let load = u64::from(plan.clusters[at].load_percent);
         // In a billion, each second; the percentages make a million of a hundred squared.
@@ -111,17 +111,17 @@ impl Market {
         let plain = chance * (100 - of_gpus.min(100)) / 100;
         let mut came = 0;
         for (chance, gpu) in [(plain, false), (with_gpu, true)] {
-            if trader.dice.within(0..=999_999_999) >= chance {
+            if market_agent.rng.within(0..=999_999_999) >= chance {
                 continue;
             }
             let model = gpu.then(|| {
                 let last = self.models.len() as u64 - 1;
-                self.models[trader.dice.within(0..=last) as usize].clone()
+                self.models[market_agent.rng.within(0..=last) as usize].clone()
             });
-            let job = Job::new(trader.next_number, at_ms, model, &mut trader.dice);
-            trader.next_number += 1;
+            let job = Job::new(market_agent.next_number, at_ms, model, &mut market_agent.rng);
+            market_agent.next_number += 1;
             self.came[at].push(job.clone());
-            trader.jobs.insert(job.number, job);
+            market_agent.jobs.insert(job.number, job);
             came += 1;
         }
         came
@@ -129,13 +129,13 @@ impl Market {
 
     /// Jobs that wait for room, now.
     pub(crate) fn waiting(&self) -> u64 {
-        let jobs = self.traders.iter().flat_map(|trader| trader.jobs.values());
+        let jobs = self.agents.iter().flat_map(|market_agent| market_agent.jobs.values());
         jobs.filter(|job| !job.is_running).count() as u64
     }
 
     /// Thousandths of a core in use by jobs: at home, away.
     pub(crate) fn used_millis(&self) -> (u64, u64) {
-        let jobs = self.traders.iter().flat_map(|trader| trader.jobs.values());
+        let jobs = self.agents.iter().flat_map(|market_agent| market_agent.jobs.values());
         let running = jobs.filter(|job| job.is_running);
         running.fold((0, 0), |(home, away), job| {
             let millis = job.total().cpu_millis;
