@@ -4,6 +4,7 @@
 use clap::{Arg, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::approve::Approve;
 use super::bench::Bench;
 use super::deals::Contracts;
 use super::federation::Federation;
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// Hold a guest back until its node has isolated it: its first container
     #[command(hide = true)]
     Gate(Gate),
+    /// Approve the serving certificates of virtual nodes, in the place of a person
+    #[command(hide = true)]
+    ApproveCertificates(Approve),
     #[command(flatten)]
     Ask(Ask),
     /// Check this machine, the network and the cluster, and say what to do

@@ -6,9 +6,10 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo), `node`, `gate`, `uninstall`. What is done, the daemon does.
+//! import), `run` (run, demo), `node`, `gate`, `approve`, `uninstall`. What is done, the daemon does.
 
 mod announce;
+mod approve;
 mod args;
 mod bench;
 mod change;
@@ -98,6 +99,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         Command::Node(node) => on_threads(node.perform(&global)),
         // Each guest waits for it: it needs no threads.
         Command::Gate(gate) => Ok(gate.pass()),
+        Command::ApproveCertificates(approve) => on_threads(approve.perform(&global)),
         Command::Demo(demo) => on_threads(demo.perform(&global, screen)),
         Command::Doctor => on_threads(doctor::doctor(&global, screen)),
         Command::Gateway(gateway) => gateway.perform(screen),

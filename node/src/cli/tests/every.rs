@@ -32,7 +32,8 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 60] = [
+const COMMANDS: [(&str, Prints); 61] = [
+    ("approve-certificates", Else),
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
     ("completion", Else),
