@@ -13,6 +13,7 @@ use super::gateway::Gateway;
 use super::global::Global;
 use super::key::Key;
 use super::look::Events;
+use super::manual::Manual;
 use super::market::Browse;
 use super::namespaces::Offload;
 use super::node::Node;
@@ -117,6 +118,9 @@ Exit code 1 when a check fails. Without a daemon only this machine is checked.")
         /// The shell that the script is for
         shell: Shell,
     },
+    /// Print the manual page of the program, or of a command
+    #[command(hide = true)]
+    Manual(Manual),
 }
 
 /// What a daemon is asked.

@@ -6,7 +6,7 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo), `node`, `gate`, `approve`, `uninstall`. What is done, the daemon does.
+//! import), `run` (run, demo), `node`, `gate`, `approve`, `uninstall`, `manual`. What is done, the daemon does.
 
 mod announce;
 mod approve;
@@ -24,6 +24,7 @@ mod global;
 mod key;
 mod look;
 mod lookup;
+mod manual;
 mod market;
 mod namespaces;
 mod node;
@@ -112,6 +113,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
+        Command::Manual(manual) => manual.perform(),
         Command::Ask(asked) => {
             let api = Client::new(global.socket(), global.answer_timeout());
             on_threads(ask(&api, screen, &global, asked))
