@@ -10,6 +10,7 @@ pub mod settings;
 mod share;
 mod switch;
 mod text;
+pub mod webhook;
 mod written;
 
 pub use mercato_broker::syntax::{FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity};

@@ -15,6 +15,7 @@ use crate::policy::Buy;
 use crate::share::Share;
 use crate::switch::Switch;
 use crate::text::some_text;
+use crate::webhook::Webhook;
 
 /// The annotated example, with every key at its default or at a plausible value.
 pub const EXAMPLE: &str = include_str!("../mercato.yaml");
@@ -103,6 +104,8 @@ pub struct Kubernetes {
     /// Where the API server finds the virtual nodes' kubelet APIs and the webhook; none: the
     /// address from which the API server is reached.
     pub address: Option<IpAddr>,
+    /// Where the API server finds the webhook there.
+    pub webhook: Webhook,
     /// A file of certificates (PEM) of which one must have signed the certificate that the API
     /// server shows the webhook; none: the webhook answers whoever knows the path that it
     /// registered.
@@ -164,6 +167,7 @@ impl Default for Kubernetes {
             kubeconfig: None,
             context: None,
             address: None,
+            webhook: Webhook::default(),
             webhook_client_ca: None,
             cluster_domain: None,
             offload: Offload::Chosen,
@@ -257,6 +261,7 @@ mod tests {
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),
                 context: Some("rome".to_owned()),
                 address: Some(IpAddr::from([192, 0, 2, 7])),
+                webhook: example.kubernetes.webhook.clone(),
                 webhook_client_ca: Some("/etc/mercato/webhook-client-ca.pem".into()),
                 cluster_domain: Some("cluster.local".to_owned()),
                 offload: Offload::Chosen,

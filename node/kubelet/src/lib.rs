@@ -11,6 +11,7 @@
 //!   use;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
 //! - [`crd`]: the custom resources; [`inventory`]: what the cluster has;
+//! - [`approver`]: what approves virtual nodes' certificates, under another account;
 //! - [`rights`]: what the daemon lacks; [`diagnose`]: what else `mercato doctor` asks;
 //! - [`Cluster`]: the one way to an API server, but for watches and streams.
 
@@ -18,6 +19,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod apiserver;
+pub mod approver;
 mod bodies;
 mod bucket;
 pub mod crd;

@@ -173,3 +173,8 @@ pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);
 pub(crate) const LEFT_OUT_LOOK: Duration = Duration::from_secs(10);
 /// API servers of this cluster that are called for guests: more than anybody is known to run.
 pub(crate) const API_SERVERS: usize = 16;
+
+/// How often requests for certificates are looked at that wait for their virtual node.
+pub(crate) const APPROVER_LOOK: Duration = Duration::from_secs(5);
+/// Requests of the daemon's that wait at a time: for as many virtual nodes as there can be.
+pub(crate) const CERTIFICATE_REQUESTS: usize = 1_000;

@@ -4,6 +4,7 @@
 use clap::{Arg, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::approve::Approve;
 use super::bench::Bench;
 use super::deals::Contracts;
 use super::federation::Federation;
@@ -12,6 +13,7 @@ use super::gateway::Gateway;
 use super::global::Global;
 use super::key::Key;
 use super::look::Events;
+use super::manual::Manual;
 use super::market::Browse;
 use super::namespaces::Offload;
 use super::node::Node;
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Hold a guest back until its node has isolated it: its first container
     #[command(hide = true)]
     Gate(Gate),
+    /// Approve the serving certificates of virtual nodes, in the place of a person
+    #[command(hide = true)]
+    ApproveCertificates(Approve),
     #[command(flatten)]
     Ask(Ask),
     /// Check this machine, the network and the cluster, and say what to do
@@ -113,6 +118,9 @@ Exit code 1 when a check fails. Without a daemon only this machine is checked.")
         /// The shell that the script is for
         shell: Shell,
     },
+    /// Print the manual page of the program, or of a command
+    #[command(hide = true)]
+    Manual(Manual),
 }
 
 /// What a daemon is asked.

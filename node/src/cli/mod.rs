@@ -6,9 +6,10 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo), `node`, `gate`, `uninstall`. What is done, the daemon does.
+//! import), `run` (run, demo), `node`, `gate`, `approve`, `uninstall`, `manual`. What is done, the daemon does.
 
 mod announce;
+mod approve;
 mod args;
 mod bench;
 mod change;
@@ -23,6 +24,7 @@ mod global;
 mod key;
 mod look;
 mod lookup;
+mod manual;
 mod market;
 mod namespaces;
 mod node;
@@ -98,6 +100,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         Command::Node(node) => on_threads(node.perform(&global)),
         // Each guest waits for it: it needs no threads.
         Command::Gate(gate) => Ok(gate.pass()),
+        Command::ApproveCertificates(approve) => on_threads(approve.perform(&global)),
         Command::Demo(demo) => on_threads(demo.perform(&global, screen)),
         Command::Doctor => on_threads(doctor::doctor(&global, screen)),
         Command::Gateway(gateway) => gateway.perform(screen),
@@ -110,6 +113,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
+        Command::Manual(manual) => manual.perform(),
         Command::Ask(asked) => {
             let api = Client::new(global.socket(), global.answer_timeout());
             on_threads(ask(&api, screen, &global, asked))

@@ -93,8 +93,12 @@ fn show(path: &Path) -> String {
 }
 
 fn failed(what: &str, todo: &str) -> impl Fn(anyhow::Error) -> Problem {
-    move |error| {
-        let causes = error.chain().map(ToString::to_string).collect();
-        Problem { causes, ..Problem::failed(format!("{what}: {error:#}")).todo(todo) }
+    move |error| match error.downcast::<Problem>() {
+        // It knows better what to do.
+        Ok(problem) => Problem { what: format!("{what}: {}", problem.what), ..problem },
+        Err(error) => {
+            let causes = error.chain().map(ToString::to_string).collect();
+            Problem { causes, ..Problem::failed(format!("{what}: {error:#}")).todo(todo) }
+        }
     }
 }

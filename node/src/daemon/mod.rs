@@ -64,6 +64,10 @@ pub(crate) struct Plan {
     pub(crate) restart: Option<Arc<Notify>>,
 }
 
+/// What to do with what a later release has written.
+const LATER: &str = "run the release that wrote it, or a later one; to go back, import what was \
+    exported before: docs/versions.md";
+
 /// Why the records cannot be opened, and what to do.
 fn unopened(error: StoreError) -> anyhow::Error {
     let what = format!("the records of this cluster cannot be opened: {error}");
@@ -72,9 +76,7 @@ fn unopened(error: StoreError) -> anyhow::Error {
         StoreError::InUse(_) => {
             problem.todo("a second daemon needs a folder of its own: --data-dir DIR")
         }
-        StoreError::Format { .. } => {
-            problem.todo("run the release that wrote them, or a later one")
-        }
+        StoreError::Format { .. } => problem.todo(LATER),
         StoreError::Unreadable { .. } | StoreError::Io { .. } => {
             problem.todo("see whether the disk is full or broken; else import the last export")
         }

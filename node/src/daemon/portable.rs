@@ -1,6 +1,6 @@
 //! The whole state of a daemon as one file, to be kept safe or moved: identity and records.
 //!
-//! A line with the version, a SHA-256 of the rest, then CBOR. Whoever reads it has the
+//! A line with the format, which is that of the records in it, a SHA-256 of the rest, then CBOR. Whoever reads it has the
 //! cluster's key. What it becomes elsewhere is a copy: the next start there begins a new
 //! epoch, as after any restore.
 
@@ -17,14 +17,15 @@ use mercato_protocol::id::Digest;
 use zeroize::Zeroizing;
 
 use super::identity::{DOCUMENT, IMPORTING, NEXT, ROTATIONS, SEED, STAMP};
+use super::{LATER, unopened};
+use crate::admin::Problem;
 use crate::driver::{clock, records};
 use crate::limits;
-use crate::store::{Disk, Records, Store as _, file};
+use crate::store::{Disk, FORMAT, Records, Store as _, file};
 
 /// Where the records are, in a data folder.
 pub(crate) const RECORDS: &str = "records";
 const MAGIC: &str = "mercato state ";
-const VERSION: u32 = 2;
 const DIGEST: usize = 32;
 
 /// All that a daemon is made of.
@@ -51,7 +52,7 @@ impl State {
     /// That of a data folder on which no daemon runs.
     pub(crate) fn read(data_dir: &Path) -> anyhow::Result<Self> {
         ensure!(data_dir.join(SEED).exists(), "{} holds no state", data_dir.display());
-        let records = Disk::open(&data_dir.join(RECORDS))?.scan()?;
+        let records = Disk::open(&data_dir.join(RECORDS)).map_err(unopened)?.scan()?;
         Self::gather(data_dir, records)
     }
 
@@ -70,7 +71,7 @@ impl State {
         ]);
         let mut body = Zeroizing::new(Vec::new());
         ciborium::into_writer(&all, &mut *body).expect("values always encode into memory");
-        let head = format!("{MAGIC}{VERSION}\n");
+        let head = format!("{MAGIC}{FORMAT}\n");
         Zeroizing::new([head.as_bytes(), &Digest::of(&body).0, &body].concat())
     }
 
@@ -83,13 +84,16 @@ impl State {
         let head = head.and_then(|end| bytes.split_at_checked(end));
         let (head, rest) = head.context("it is no state that mercato export has written")?;
         let version = std::str::from_utf8(head).ok().and_then(|head| head.strip_prefix(MAGIC));
-        let version: u32 = version
+        let version: u64 = version
             .and_then(|version| version.parse().ok())
             .context("it is no state that mercato export has written")?;
-        ensure!(
-            version <= VERSION,
-            "it has version {version}, and this release knows {VERSION}: use the release that wrote it"
-        );
+        if version > FORMAT {
+            let what = format!(
+                "it is of a later release, in format {version}; this is {}, which knows no later than {FORMAT}",
+                limits::SOFTWARE
+            );
+            bail!(Problem::failed(what).todo(LATER));
+        }
         let whole = rest.get(1..).and_then(|rest| rest.split_at_checked(DIGEST));
         let (digest, body) = whole.context("it is cut short")?;
         ensure!(Digest::of(body).0 == digest, "it is broken or cut short: its checksum is another");
@@ -245,7 +249,11 @@ mod tests {
             assert!(refused(&broken).contains("checksum"), "{at}");
         }
         let newer = [b"mercato state 3\n", &bytes[16..]].concat();
-        assert!(refused(&newer).contains("version 3, and this release knows 2"));
+        let said = refused(&newer);
+        assert!(
+            said.contains("in format 3") && said.contains("run the release that wrote"),
+            "{said}"
+        );
         assert!(refused(b"hello\n").contains("it is no state"));
     }
 

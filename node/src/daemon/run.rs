@@ -18,7 +18,8 @@ use mercato_protocol::resources::Resources;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-use super::{Daemon, Plan, identity::Identity};
+use super::portable::RECORDS;
+use super::{Daemon, Plan, identity::Identity, unopened};
 use crate::admin::{
     self, Announced, Attention, AttentionKind, Class, Invitation, OperatorApi, Problem,
 };
@@ -27,6 +28,7 @@ use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::{Real, cluster_domain, name_servers};
 use crate::kubernetes::simulated::Simulated;
 use crate::resources::Defaults;
+use crate::store;
 use crate::telemetry::{self, Metrics};
 use crate::tunnel::{GatewaySettings, NamesSettings, NodesSettings};
 
@@ -51,6 +53,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let (listen, public) = (listen(&settings.listen)?, public(&settings.public_addresses)?);
     settings.peers.iter().try_for_each(|peer| driver::entry(peer).map(drop))?;
     let name = settings.name.clone().unwrap_or_else(machine_name);
+    store::check(&data_dir.join(RECORDS)).map_err(unopened)?;
     let identity = Identity::open(&data_dir, &name).map_err(|error| unusable(&data_dir, error))?;
     if settings.name.is_some() && identity.name() != name {
         let (kept, said) = (identity.name(), &name);

@@ -12,12 +12,11 @@ use std::sync::mpsc::sync_channel;
 
 use sled::transaction::TransactionError;
 
+use super::format::{self, FORMAT};
 use super::parts;
 use super::{Batch, Records, Store, StoreError};
 use crate::limits;
 
-/// The second keeps large records in parts.
-const FORMAT: u64 = 2;
 /// A file system in memory, on every Linux.
 const MEMORY: &str = "/dev/shm";
 /// The name of sled's only data file.
@@ -186,6 +185,7 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
 
 fn open_at_once(path: &Path) -> Result<(Open, u64), StoreError> {
     let failed_here = |error| failed(path, error);
+    format::check(path)?;
     fs::create_dir_all(path).map_err(|source| disk(path, source))?;
     remove_unfinished(path).map_err(|source| disk(path, source))?;
     let db = sled::Config::new()
@@ -194,17 +194,17 @@ fn open_at_once(path: &Path) -> Result<(Open, u64), StoreError> {
         .flush_every_ms(None)
         .open()
         .map_err(failed_here)?;
-    let records = db.open_tree("records").map_err(failed_here)?;
-    let rest = db.open_tree("rest").map_err(failed_here)?;
     let meta = db.open_tree("meta").map_err(failed_here)?;
     let number = |key| match meta.get(key).map_err(failed_here)? {
         Some(bytes) => Ok(bytes.as_ref().try_into().map_or(0, u64::from_be_bytes)),
         None => Ok(0),
     };
     let (found, commits) = (number(FORMAT_KEY)?, number(COMMITS_KEY)?);
-    if found > FORMAT {
-        return Err(StoreError::Format { path: path.to_owned(), found, known: FORMAT });
-    }
+    format::known(path, found, None)?;
+    // First: from here on an earlier release is not to open it any more.
+    format::mark(path).map_err(|source| disk(path, source))?;
+    let records = db.open_tree("records").map_err(failed_here)?;
+    let rest = db.open_tree("rest").map_err(failed_here)?;
     if found < FORMAT {
         meta.insert(FORMAT_KEY, &FORMAT.to_be_bytes()).map_err(failed_here)?;
     }

@@ -6,6 +6,7 @@
 
 mod disk;
 pub(crate) mod file;
+mod format;
 #[cfg(test)]
 mod largest;
 mod parts;
@@ -18,7 +19,10 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::limits;
+
 pub(crate) use disk::Disk;
+pub(crate) use format::{FORMAT, check};
 
 /// Records by key, in order.
 pub(crate) type Records = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -51,13 +55,16 @@ pub(crate) enum StoreError {
     #[error("{0} is in use by another daemon")]
     InUse(PathBuf),
     /// Written by a later release.
-    #[error("{path} has format {found}, this release knows format {known}")]
+    #[error(
+        "{path} is of {release}, in format {found}; this is {}, which knows no later than {FORMAT}",
+        limits::SOFTWARE
+    )]
     Format {
         path: PathBuf,
         /// The format of what is there.
         found: u64,
-        /// The format that this release knows.
-        known: u64,
+        /// Who wrote it, as far as that is known.
+        release: String,
     },
     /// A record that this release cannot read.
     #[error("the record {} cannot be read: {reason}", String::from_utf8_lossy(.key))]

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{Batch, Disk, Store, StoreError};
+use super::{Batch, Disk, FORMAT, Store, StoreError, check};
 
 /// Where the writer of [`killed_at_any_point`] writes.
 const WRITER_DIR: &str = "MERCATO_TEST_STORE";
@@ -119,6 +119,36 @@ fn a_later_format_is_left_alone() {
     db.flush().unwrap();
     drop(db);
     assert!(matches!(Disk::open(dir.path()), Err(StoreError::Format { found: 9, .. })));
+}
+
+#[test]
+fn a_later_release_is_named_and_not_a_byte_is_changed() {
+    let dir = TempDir::new().unwrap();
+    let files = || -> std::collections::BTreeMap<_, _> {
+        let entries = std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap);
+        let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+        files.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
+    };
+    drop(Disk::open(dir.path()).unwrap());
+    let own = std::fs::read_to_string(dir.path().join("format")).unwrap();
+    assert_eq!(own, format!("{FORMAT} {}\n", crate::limits::SOFTWARE));
+    std::fs::write(dir.path().join("format"), "3 mercato/9.1.0\n").unwrap();
+    // What a death left, which opening removes.
+    std::fs::write(dir.path().join("snap.09.generating"), "half").unwrap();
+    let before = files();
+    for refused in [Disk::open(dir.path()).map(drop), check(dir.path())] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("of mercato/9.1.0, in format 3"), "{error}");
+    }
+    assert!(files() == before);
+    for (says, opens) in [("1 mercato/0.0.1\n", true), ("2\n", true), ("", false), ("x 3", false)] {
+        std::fs::write(dir.path().join("format"), says).unwrap();
+        assert_eq!(check(dir.path()).is_ok(), opens, "{says:?}");
+        if opens {
+            drop(Disk::open(dir.path()).unwrap());
+            assert_eq!(std::fs::read_to_string(dir.path().join("format")).unwrap(), own);
+        }
+    }
 }
 
 #[test]

@@ -33,4 +33,5 @@ mod portable;
 mod simulated;
 mod told;
 mod transcript;
+mod unit;
 mod usage;

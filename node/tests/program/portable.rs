@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::kit::{Daemon, run, stderr};
+use crate::kit::{Daemon, run, run_in_vain, stderr};
 
 /// Turin sells to Rome; the contract's id.
 fn contract(turin: &Daemon, rome: &Daemon) -> String {
@@ -70,7 +70,7 @@ fn what_is_no_state_is_refused_and_nothing_stays() {
     let newer = [b"mercato state 9\n", &whole[16..]].concat();
     let cases = [
         (whole[..whole.len() / 2].to_vec(), "cut short"),
-        (newer, "use the release that wrote it"),
+        (newer, "run the release that wrote it"),
         (b"something else\n".to_vec(), "it is no state"),
     ];
     let target = place.path().join("target");
@@ -85,4 +85,27 @@ fn what_is_no_state_is_refused_and_nothing_stays() {
     let busy = import(&file, rome.path());
     assert!(stderr(&busy).contains("is not empty"), "{}", stderr(&busy));
     rome.stop();
+}
+
+#[test]
+fn what_a_later_release_keeps_is_refused_before_anything_is_written() {
+    let rome = Daemon::start("rome", &[]);
+    let place = TempDir::new().unwrap();
+    let [state, again, data] = ["state", "again", "data"].map(|name| place.path().join(name));
+    assert!(rome.ask(&["export", state.to_str().unwrap()]).status.success());
+    rome.stop();
+    assert!(import(&state, &data).status.success());
+    std::fs::write(data.join("records/format"), "3 mercato/9.1.0\n").unwrap();
+    let run = ["run", "--no-kubernetes", "--listen", "127.0.0.1:0"];
+    for command in [&run[..], &["export", again.to_str().unwrap()]] {
+        let command = [command, &["--data-dir", data.to_str().unwrap()]].concat();
+        let refused = run_in_vain(Path::new("/tmp"), &command);
+        let said = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("mercato/9.1.0, in format 3"), "{said}");
+        assert!(said.contains("run the release that wrote it"), "{said}");
+    }
+    // A start would have written that it is no copy any more.
+    let stamp = std::fs::read_to_string(data.join("identity.stamp")).unwrap();
+    assert!(stamp == "imported\n" && !again.exists(), "{stamp}");
 }

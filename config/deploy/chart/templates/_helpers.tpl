@@ -33,7 +33,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if include "mercato.gateway" . -}}
 {{- $_ := set $known "gateway" (dict "nodes" (dict "image" (include "mercato.image" .))) -}}
 {{- end -}}
+{{- /* At another address than the pod's no Service leads. */ -}}
+{{- $webhook := dict "port" 7481 -}}
+{{- if not (dig "kubernetes" "address" "" .Values.config) -}}
+{{- $_ := set $webhook "service" "mercato/mercato-webhook" -}}
+{{- end -}}
+{{- $_ := set $known "kubernetes" (dict "webhook" $webhook) -}}
 {{- $config := mergeOverwrite $known (deepCopy .Values.config) -}}
 {{- $_ := set $config "dataDir" "/var/lib/mercato" -}}
 {{ toYaml $config }}
+{{- end -}}
+
+{{- define "mercato.webhook" -}}
+{{ dig "kubernetes" "webhook" "port" 7481 .Values.config }}
 {{- end -}}

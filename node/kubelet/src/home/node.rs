@@ -129,6 +129,21 @@ pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
     .boxed()
 }
 
+/// At which port each virtual node of ours is said to have its kubelet API, by name: a restart finds
+/// there where each was.
+pub fn ports(cluster: &Cluster) -> Answer<BTreeMap<String, u16>> {
+    let found = cluster.list(NODE, None, &format!("labelSelector={CONTRACT}"));
+    async move {
+        let port = |node: &Value| {
+            let port = &node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"];
+            let port = u16::try_from(port.as_u64()?).ok()?;
+            Some((node["metadata"]["name"].as_str()?.to_owned(), port))
+        };
+        Ok(found.await?.iter().filter_map(port).collect())
+    }
+    .boxed()
+}
+
 /// What the node of a lease is called: as it is already, or else `stem`, with the
 /// contract's short id where another node has that name.
 pub fn name(cluster: &Cluster, contract: &ContractId, stem: &str) -> Answer<Name> {

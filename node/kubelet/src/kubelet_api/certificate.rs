@@ -171,13 +171,13 @@ fn object(node: &str, pem: &str) -> Value {
         "spec": {
             "request": BASE64.encode(pem),
             "signerName": "kubernetes.io/kubelet-serving",
-            "usages": ["digital signature", "server auth"],
+            "usages": USAGES,
         },
     })
 }
 
 /// What the signer demands: the node's name, its group, addresses, and not more.
-fn params(subject: &Subject) -> Result<CertificateParams, TlsError> {
+pub(crate) fn params(subject: &Subject) -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
@@ -209,6 +209,8 @@ fn unusable(error: impl std::fmt::Display) -> TlsError {
     TlsError::Certificate(error.to_string())
 }
 
+/// What a serving certificate is used for, in the words of Kubernetes.
+pub(crate) const USAGES: [&str; 2] = ["digital signature", "server auth"];
 /// How often an undecided request is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// After a failure, and the least between two renewals.

@@ -32,7 +32,8 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 60] = [
+const COMMANDS: [(&str, Prints); 62] = [
+    ("approve-certificates", Else),
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
     ("completion", Else),
@@ -64,6 +65,7 @@ const COMMANDS: [(&str, Prints); 60] = [
     ("gateway clean", Else),
     ("import", Else),
     ("key rotate", Else),
+    ("manual", Else),
     ("node", Else),
     ("offer show", Objects("offer show 4f")),
     ("offload", Sentence("offload shop")),

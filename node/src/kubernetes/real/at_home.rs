@@ -1,6 +1,7 @@
 //! A lease at the consumer: its virtual node, with the pods that are bound to it, from
 //! the first desire until nothing is left. What the pods call for is the session's.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl AtHome {
         };
         let node = NodeSpec::of(&desire.contract, name.clone(), *address, version);
         let node = NodeSpec { taint, reachable: desire.reachable, ..node };
-        let mut ports = limits::KUBELET_PORT..limits::KUBELET_PORT + limits::KUBELET_PORTS;
+        let mut ports = ports(&name, &node::ports(cluster).await?).into_iter();
         let (lease, inputs) = loop {
             let port = ports.next().context("no port is free for a kubelet API")?;
             let shown = HomeLeaseConfig {
@@ -155,6 +156,17 @@ impl AtHome {
     }
 }
 
+/// Where the kubelet API of a virtual node may listen, the one to be tried first first: where it was
+/// before a restart, then where no other is said to be, and those last.
+fn ports(name: &str, said: &BTreeMap<String, u16>) -> Vec<u16> {
+    let range = limits::KUBELET_PORT..limits::KUBELET_PORT + limits::KUBELET_PORTS;
+    let own = said.get(name).copied().filter(|port| range.contains(port));
+    let others: BTreeSet<_> = said.values().filter(|port| Some(**port) != own).collect();
+    let (taken, free): (Vec<_>, Vec<_>) =
+        range.filter(|port| Some(*port) != own).partition(|port| others.contains(port));
+    own.into_iter().chain(free).chain(taken).collect()
+}
+
 async fn kept(state: &mut watch::Receiver<NodeState>) -> bool {
     state.wait_for(|state| *state == NodeState::Kept).await.is_ok()
 }
@@ -179,5 +191,25 @@ fn perform(side: &mut HomeSide, work: Work) {
         HomeWork::Write(pod, write) => side.write(pod, write),
         HomeWork::ObjectRefused(key, refusal) => side.object_refused(key, refusal),
         HomeWork::Event(pod, event) => side.event(pod, event),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_node_comes_back_to_its_port() {
+        let first = limits::KUBELET_PORT;
+        let said = [("a", first), ("b", first + 1), ("c", 22)];
+        let said = said.map(|(name, port)| (name.to_owned(), port)).into();
+        let begin = |name: &str| ports(name, &said)[..2].to_vec();
+        assert_eq!(begin("a"), [first, first + 2]);
+        assert_eq!(begin("b"), [first + 1, first + 2]);
+        // Neither a port of another kind, nor one that a restart wants back.
+        assert_eq!((begin("c"), begin("new")), (vec![first + 2, first + 3], begin("c")));
+        let all = ports("new", &said);
+        assert_eq!(all.len(), usize::from(limits::KUBELET_PORTS));
+        assert_eq!(all[all.len() - 2..], [first, first + 1]);
     }
 }

@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -179,9 +180,7 @@ async fn connect(
         settings::Offload::Chosen => Scope::Labelled,
         settings::Offload::All => Scope::All,
     };
-    let at = SocketAddr::new(address, 0);
-    let webhook = Webhook::serve(at, Reach::Address(at), webhook_client_ca(settings).await?).await;
-    let webhook = webhook.context("the webhook cannot be served")?;
+    let webhook = webhook(settings, address).await?;
     let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
     let meters = Meters::new(cluster.clone());
     Ok(Shared {
@@ -204,6 +203,25 @@ async fn connect(
         serving: std::sync::Mutex::default(),
         unmade: std::sync::Mutex::default(),
         meters,
+    })
+}
+
+/// The webhook, served at the address: at its port, or at a free one.
+async fn webhook(settings: &settings::Kubernetes, address: IpAddr) -> anyhow::Result<Webhook> {
+    let settings::Kubernetes { webhook, .. } = settings;
+    let at = SocketAddr::new(address, webhook.port.map_or(0, NonZeroU16::get));
+    let reach = match &webhook.service {
+        Some(service) => Reach::Service {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            port: service.port.get(),
+        },
+        None => Reach::Address(at),
+    };
+    let served = Webhook::serve(at, reach, webhook_client_ca(settings).await?).await;
+    served.with_context(|| match webhook.port {
+        Some(port) => format!("the webhook cannot be served at {address}, port {port}"),
+        None => "the webhook cannot be served".to_owned(),
     })
 }
 

@@ -1,0 +1,67 @@
+//! The unit of systemd that `config/deploy` has: systemd itself finds nothing wrong in it, where it is
+//! there, and the program takes what the unit starts it with.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::kit::{run, stderr};
+
+const UNIT: &str = include_str!("../../../config/deploy/mercato.service");
+
+/// The keys of a unit's sections, each once, with its value; what systemd would pass over fails.
+fn keys(unit: &str) -> BTreeMap<(String, String), String> {
+    let (mut section, mut keys) = (String::new(), BTreeMap::new());
+    for line in unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.strip_suffix(']').unwrap().to_owned();
+            continue;
+        }
+        let (key, value) = line.split_once('=').unwrap();
+        let is_key = key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        assert!(is_key && !section.is_empty(), "{line}");
+        let before = keys.insert((section.clone(), key.to_owned()), value.to_owned());
+        assert_eq!(before, None, "{line}");
+    }
+    keys
+}
+
+#[test]
+fn the_unit_is_hardened_and_starts_what_the_program_understands() {
+    let keys = keys(UNIT);
+    let service = |key: &str| keys[&("Service".to_owned(), key.to_owned())].clone();
+    for (key, value) in [
+        ("CapabilityBoundingSet", ""),
+        ("NoNewPrivileges", "yes"),
+        ("ProtectSystem", "strict"),
+        ("ProtectHome", "yes"),
+        ("StateDirectory", "mercato"),
+        ("StateDirectoryMode", "0700"),
+        ("SystemCallFilter", "@system-service"),
+        ("User", "mercato"),
+    ] {
+        assert_eq!(service(key), value, "{key}");
+    }
+    // The file that it names is not there, which is said once the words are understood.
+    let start = service("ExecStart");
+    let words: Vec<_> = start.split(' ').skip(1).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let said = run(folder.path(), &words);
+    assert_eq!(said.status.code(), Some(2), "{}", stderr(&said));
+    assert!(stderr(&said).contains("/etc/mercato/mercato.yaml"), "{}", stderr(&said));
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_in_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let verify = |unit: &str| {
+        let file = folder.path().join("mercato.service");
+        std::fs::write(&file, unit.replace("/usr/local/bin/mercato", "/bin/true")).unwrap();
+        let verify = ["verify", "--man=no", "--recursive-errors=no"];
+        Command::new("systemd-analyze").args(verify).arg(&file).output().ok()
+    };
+    // Where there is no systemd, the other test has read it.
+    let Some(said) = verify(UNIT) else { return };
+    assert!(said.status.success() && said.stderr.is_empty(), "{}", stderr(&said));
+    let said = verify(&UNIT.replace("NoNewPrivileges", "NoNewPrivilege")).unwrap();
+    assert!(stderr(&said).contains("NoNewPrivilege"), "it is not read: {}", stderr(&said));
+}
