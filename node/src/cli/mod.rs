@@ -54,7 +54,7 @@ use clap::{ColorChoice, FromArgMatches as _};
 use self::args::{Ask, Cli, Command, Offer};
 use self::global::Global;
 use self::screen::{Screen, print};
-use crate::admin::{Client, OperatorApi, Problem};
+use crate::admin::{OperatorApi, Problem};
 
 /// Does what was typed, and says how it ended.
 pub(crate) fn main() -> ExitCode {
@@ -111,8 +111,8 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
         Command::Ask(asked) => {
-            let api = Client::new(global.socket(), global.answer_timeout());
-            on_threads(ask(&api, screen, &global, asked))
+            let api = global.api();
+            on_threads(ask(&*api, screen, &global, asked))
         }
     }?;
     print(&text)
