@@ -4,6 +4,7 @@
 //! Reading files and the environment is left to the daemon, what the settings mean to
 //! the crates that they are for.
 
+pub mod admin_port;
 pub mod gateway;
 mod policy;
 pub mod settings;

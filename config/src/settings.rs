@@ -10,6 +10,7 @@ use mercato_protocol::names::is_domain;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
+use crate::admin_port::AdminPort;
 use crate::gateway::Gateway;
 use crate::policy::Buy;
 use crate::share::Share;
@@ -120,6 +121,8 @@ pub struct Kubernetes {
     /// namespace says of the API server's. None by default.
     #[serde(deserialize_with = "audiences")]
     pub token_audiences: BTreeSet<String>,
+    /// Where people of this cluster are answered by their rights in it.
+    pub admin_port: AdminPort,
     /// What guests of other clusters get in this one.
     pub guests: Guests,
 }
@@ -172,6 +175,7 @@ impl Default for Kubernetes {
             cluster_domain: None,
             offload: Offload::Chosen,
             token_audiences: BTreeSet::new(),
+            admin_port: AdminPort::Usual,
             guests: Guests::default(),
         }
     }
@@ -266,6 +270,7 @@ mod tests {
                 cluster_domain: Some("cluster.local".to_owned()),
                 offload: Offload::Chosen,
                 token_audiences: ["vault".to_owned()].into(),
+                admin_port: AdminPort::At(crate::admin_port::ADMIN_PORT),
                 guests: Guests {
                     name_servers: vec![IpAddr::from([192, 0, 2, 53])],
                     user_namespaces: UserNamespaces::Asked,

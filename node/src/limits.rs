@@ -247,6 +247,8 @@ pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
 pub(crate) const ADMIN_REQUESTS: usize = 32;
 /// Between two tries to open the admin socket where nothing can be written.
 pub(crate) const ADMIN_RETRY: Duration = Duration::from_secs(2);
+/// Between two tries to tell people how the admin API is known.
+pub(crate) const ADMIN_TELL_AGAIN: Duration = Duration::from_secs(10);
 /// A driver that has not answered for so long is not alive.
 pub(crate) const ALIVE: Duration = Duration::from_secs(10);
 /// Connections for health and metrics at a time,

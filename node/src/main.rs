@@ -2,7 +2,7 @@
 //!
 //! `cli` reads what is typed. `daemon` puts a daemon together: the `driver` owns the
 //! agent and performs its effects, `store` keeps its records, `kubernetes` is the cluster
-//! at the other end, `admin` what its owner may ask, `present` how things are said to people,
+//! at the other end, `admin` what its owner may ask, `desk` who else may from where, `present` how things are said to people,
 //! `telemetry` what is watched of it, `nodes` what it and the other nodes of the cluster say,
 //! `uninstall` how all of it leaves a cluster.
 
@@ -14,6 +14,7 @@ mod bench;
 mod cli;
 mod daemon;
 mod demo;
+mod desk;
 mod doctor;
 mod driver;
 mod kubernetes;

@@ -10,6 +10,7 @@
 //! - [`guest`]: a lease at the provider, with its guest namespace, streams into guests, and what they
 //!   use;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
+//! - [`admin`]: how the admin API of the daemon's pod is found, and reached, from elsewhere;
 //! - [`crd`]: the custom resources; [`inventory`]: what the cluster has;
 //! - [`approver`]: what approves virtual nodes' certificates, under another account;
 //! - [`rights`]: what the daemon lacks; [`diagnose`]: what else `mercato doctor` asks;
@@ -18,6 +19,7 @@
 // This crate is of floor 3: it may read clocks, which the pure floors may not.
 #![allow(clippy::disallowed_methods)]
 
+pub mod admin;
 mod apiserver;
 pub mod approver;
 mod bodies;
@@ -38,9 +40,11 @@ mod testing;
 
 pub use apiserver::account::{Account, Grant};
 pub use apiserver::api_servers::api_servers;
+pub use apiserver::callers::Caller;
 pub use apiserver::cluster::{Answer, Cluster};
 pub use apiserver::failure::{Class, Failure};
 pub use apiserver::listener::Listener;
+pub use apiserver::reviews::{Action, Holder, Reviews};
 pub use apiserver::rights;
 pub use apiserver::watch::open as open_watches;
 pub use bodies::{Bodies, BodyError};

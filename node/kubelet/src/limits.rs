@@ -104,6 +104,10 @@ pub const UNKNOWN_TOKENS: usize = 256;
 /// How long a review's answer is believed; the kubelet's own defaults are 30 s
 /// to 5 min.
 pub const REVIEW_TTL: Duration = Duration::from_secs(10);
+/// The same of whoever asks the admin API: a person whose right is taken asks in vain soon.
+pub const ADMIN_REVIEW_TTL: Duration = Duration::from_secs(3);
+/// Bytes that are read of a certificate of the admin API: one of an elliptic curve has few hundred.
+pub const ADMIN_CERTIFICATE: usize = 16 << 10;
 
 /// Longest command line of an exec, bytes in all.
 pub use mercato_protocol::limits::COMMAND_BYTES as COMMAND;

@@ -27,5 +27,14 @@ pub const NODES_AUDIENCE: &str = "mercato";
 /// The ConfigMap that says to them where the daemon is.
 pub const CONTROL: &str = "mercato-control";
 
+/// The namespace of the daemon's pod, where it runs in one.
+pub const DAEMON_NAMESPACE: &str = "mercato";
+
+/// The labels of that pod, as a selector.
+pub const DAEMON_POD: &str = "app.kubernetes.io/name=mercato,app.kubernetes.io/component=daemon";
+
+/// The ConfigMap that says how the daemon's admin API is known and at which port it listens.
+pub const ADMIN: &str = "mercato-admin";
+
 /// The MutatingWebhookConfiguration and its webhook.
 pub const WEBHOOK: &str = "offload.mercato.dev";

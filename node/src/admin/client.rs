@@ -6,15 +6,10 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, HOST};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use super::api::unexpected;
-use super::{Answer, Class, OperatorApi, PATH, Problem, Request};
-use crate::limits;
+use super::{Answer, Class, OperatorApi, Problem, Request, exchange};
 
 /// Asks a daemon by its socket, one connection a request.
 pub(crate) struct Client {
@@ -30,31 +25,14 @@ impl Client {
     async fn exchange(&self, request: Request) -> Result<Answer, Problem> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
-        let broken = |error: &dyn std::error::Error| {
-            Problem::new(Class::Unreachable, "the connection with the daemon broke")
-                .todo("see in its log what happened, and ask again")
-                .because(error)
-        };
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| broken(&error))?;
+            .map_err(|error| exchange::broken(&error))?;
         // Ends with the sender.
         tokio::spawn(connection);
-        let body = serde_json::to_vec(&request).map_err(|error| unexpected(&error))?;
-        let request = http::Request::post(PATH)
-            .header(HOST, "mercato")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .map_err(|error| unexpected(&error))?;
-        let answer = sender.send_request(request).await.map_err(|error| broken(&error))?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), limits::ADMIN_ANSWER_BYTES);
-        let body = body.collect().await.map_err(|error| broken(&*error))?.to_bytes();
-        if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|error| unexpected(&error));
-        }
-        Err(serde_json::from_slice(&body)
-            .unwrap_or_else(|_| unexpected(&String::from_utf8_lossy(&body))))
+        let answered = exchange::post(&mut sender, None, exchange::body(&request)?).await;
+        let (status, answer) = answered.map_err(|error| exchange::broken(&*error))?;
+        exchange::read(status, &answer)
     }
 
     fn unreachable(&self, error: &io::Error) -> Problem {
@@ -78,11 +56,7 @@ impl Client {
 impl OperatorApi for Client {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
-            let late = |_| {
-                let seconds = self.timeout.as_secs_f64();
-                Problem::new(Class::TimedOut, format!("the daemon took over {seconds} s to answer"))
-                    .todo("give it longer: --timeout 1m")
-            };
+            let late = |_| exchange::late(self.timeout);
             tokio::time::timeout(self.timeout, self.exchange(request)).await.map_err(late)?
         }
         .boxed()

@@ -1,6 +1,6 @@
 //! The admin API: what the owner can ask of a running daemon. HTTP and JSON over a Unix
 //! socket that only the owner can open; `POST /v1/ask` takes a [`Request`] and answers an
-//! [`Answer`], or a [`Problem`].
+//! [`Answer`], or a [`Problem`]. The same for others, over TLS, is `desk`'s.
 //!
 //! Whoever holds the agent is a [`OperatorApi`]. So is the [`Client`], so that the command line
 //! does not know whether it speaks to a daemon or to a part of its own program. What an
@@ -29,6 +29,7 @@ mod attention;
 mod client;
 mod deal;
 mod event;
+pub(crate) mod exchange;
 mod join;
 mod offload;
 mod problem;
@@ -48,7 +49,7 @@ pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
 pub(crate) use join::{Invitation, go_by, is_by, join};
 pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
-pub(crate) use server::Server;
+pub(crate) use server::{Server, status};
 pub(crate) use tunnel::{
     CutOff, NoTunnels, OpenNode, OwnApiServer, OwnGateway, TunnelLink, TunnelState, Tunnels,
 };
@@ -57,4 +58,4 @@ pub(crate) use types::{
 };
 
 /// The only path, with the version of the vocabulary.
-const PATH: &str = "/v1/ask";
+pub(crate) const PATH: &str = "/v1/ask";

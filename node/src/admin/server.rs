@@ -110,7 +110,8 @@ async fn answer(
     answer.map(Json).map_err(|problem| (status(problem.class), Json(problem)))
 }
 
-fn status(class: Class) -> StatusCode {
+/// What HTTP calls it.
+pub(crate) fn status(class: Class) -> StatusCode {
     match class {
         Class::Failed | Class::Interrupted => StatusCode::INTERNAL_SERVER_ERROR,
         Class::Usage => StatusCode::BAD_REQUEST,

@@ -2,10 +2,10 @@
 
 use mercato_protocol::text::shown;
 
-use super::global::Global;
+use super::global::{Global, Way};
 use super::screen::{Screen, print};
 use super::table::{folded, wrapped};
-use crate::admin::{Class, Client, OperatorApi, Problem};
+use crate::admin::{Class, Problem};
 use crate::daemon::{HEALTH_PORT, PORT};
 use crate::doctor::{Finding, Verdict, machine};
 use crate::present::style::Style;
@@ -15,11 +15,14 @@ const INDENT: usize = 22;
 
 /// Asks the daemon; where there is none, looks at what can be seen without.
 pub(crate) async fn doctor(global: &Global, screen: &Screen) -> Result<String, Problem> {
-    let client = Client::new(global.socket(), global.answer_timeout());
-    let api: &dyn OperatorApi = &client;
+    let api = global.api();
+    // Who has named a cluster does not ask about this machine.
+    let elsewhere = matches!(global.way(), Way::Cluster { instead_of: None, .. });
     let findings = match api.doctor().await {
         Ok(findings) => findings,
-        Err(problem) if problem.class == Class::Unreachable => alone(global, problem).await,
+        Err(problem) if problem.class == Class::Unreachable && !elsewhere => {
+            alone(global, problem).await
+        }
         Err(problem) => return Err(problem),
     };
     print(

@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use mercato_config::Seconds;
 
+use crate::admin::{self, OperatorApi};
+use crate::desk::{self, Place};
 use crate::present::text::text;
 
 /// The options that every command understands.
@@ -19,6 +21,13 @@ pub(crate) struct Global {
     /// The daemon's admin socket [default: admin.sock in the data folder]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// Ask the daemon in the pod of this cluster, by your rights there [default: the
+    /// daemon of this machine, or else $KUBECONFIG, ~/.kube/config]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "socket")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The same, by the name of a context
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "socket")]
+    pub(crate) context: Option<String>,
     /// How to print: table fits 80 columns, wide shows more of them, json and yaml all;
     /// csv is for offers and statements, name for offers
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
@@ -36,6 +45,26 @@ pub(crate) struct Global {
     /// and --watch]
     #[arg(long, global = true, value_name = "DURATION", value_parser = text::<Seconds>)]
     timeout: Option<Seconds>,
+}
+
+/// How the daemon is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// At its socket, on this machine.
+    Socket(PathBuf),
+    /// In its pod.
+    Cluster {
+        place: Place,
+        /// The socket that is not there, where nobody has named the cluster.
+        instead_of: Option<PathBuf>,
+    },
+}
+
+/// Whether kubectl would know which cluster is meant.
+fn has_kubeconfig() -> bool {
+    let named = std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config"));
+    named.is_some() || home().is_some_and(|file| file.exists())
 }
 
 /// The form in which to print.
@@ -74,6 +103,36 @@ impl Global {
         self.data_dir.clone().unwrap_or_else(default)
     }
 
+    /// The daemon that is asked: of this machine, or in a pod of a cluster.
+    pub(crate) fn api(&self) -> Box<dyn OperatorApi> {
+        let timeout = self.answer_timeout();
+        match self.way() {
+            Way::Socket(socket) => Box::new(admin::Client::new(socket, timeout)),
+            Way::Cluster { place, instead_of } => {
+                Box::new(desk::Client::new(place, instead_of, timeout))
+            }
+        }
+    }
+
+    /// Which daemon is asked. One that is named is asked, and no other; then the one of this
+    /// machine, if it has a socket; then that of the cluster which kubectl would ask.
+    pub(crate) fn way(&self) -> Way {
+        self.way_where(self.socket().exists(), has_kubeconfig())
+    }
+
+    fn way_where(&self, has_socket: bool, has_kubeconfig: bool) -> Way {
+        let place = Place { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
+        if place != Place::default() {
+            return Way::Cluster { place, instead_of: None };
+        }
+        let socket = self.socket();
+        let is_named = self.socket.is_some() || self.data_dir.is_some();
+        if is_named || has_socket || !has_kubeconfig {
+            return Way::Socket(socket);
+        }
+        Way::Cluster { place, instead_of: Some(socket) }
+    }
+
     /// The path of the daemon's admin socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| self.data_dir().join("admin.sock"))
@@ -84,4 +143,59 @@ impl Global {
 pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::super::args::{Cli, Command};
+    use super::*;
+
+    fn typed(line: &str) -> Cli {
+        Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    #[test]
+    fn who_is_named_is_asked_then_this_machine_then_the_cluster() {
+        let way = |line: &str, has_socket, has_kubeconfig| {
+            typed(line).global.way_where(has_socket, has_kubeconfig)
+        };
+        let socket = |path: &str| Way::Socket(path.into());
+        let cluster = |file: Option<&str>, context: Option<&str>| Way::Cluster {
+            place: Place { kubeconfig: file.map(Into::into), context: context.map(str::to_owned) },
+            instead_of: None,
+        };
+        for has_socket in [false, true] {
+            let named = way("mercato status --socket /a", has_socket, true);
+            assert_eq!(named, socket("/a"));
+            let named = way("mercato --data-dir /b status", has_socket, true);
+            assert_eq!(named, socket("/b/admin.sock"));
+            let rome = way("mercato status --context rome", has_socket, true);
+            assert_eq!(rome, cluster(None, Some("rome")));
+            let file = way("mercato --kubeconfig /k --context rome peers", has_socket, false);
+            assert_eq!(file, cluster(Some("/k"), Some("rome")));
+        }
+        let usual = typed("mercato status").global.socket();
+        let here = Way::Socket(usual.clone());
+        assert_eq!(way("mercato status", true, true), here);
+        assert_eq!(way("mercato status", false, false), here);
+        let there = Way::Cluster { place: Place::default(), instead_of: Some(usual) };
+        assert_eq!(way("mercato status", false, true), there);
+        let both = Cli::try_parse_from(["mercato", "status", "--socket", "/a", "--context", "b"]);
+        assert_eq!(both.unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn a_daemon_has_a_cluster_of_its_own() {
+        for line in ["mercato run --kubeconfig /k", "mercato --kubeconfig /k run"] {
+            let Command::Run(run) = typed(line).command else { panic!("another command") };
+            assert!(format!("{run:?}").contains("kubeconfig: Some(\"/k\")"), "{run:?}");
+        }
+        let Command::Demo(demo) = typed("mercato demo --kubeconfig a --kubeconfig b").command
+        else {
+            panic!("another command")
+        };
+        assert!(format!("{demo:?}").contains("[\"a\", \"b\"]"), "{demo:?}");
+    }
 }

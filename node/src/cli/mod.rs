@@ -56,7 +56,7 @@ use clap::{ColorChoice, FromArgMatches as _};
 use self::args::{Ask, Cli, Command, Offer};
 use self::global::Global;
 use self::screen::{Screen, print};
-use crate::admin::{Client, OperatorApi, Problem};
+use crate::admin::{OperatorApi, Problem};
 
 /// Does what was typed, and says how it ended.
 pub(crate) fn main() -> ExitCode {
@@ -115,8 +115,8 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         }
         Command::Manual(manual) => manual.perform(),
         Command::Ask(asked) => {
-            let api = Client::new(global.socket(), global.answer_timeout());
-            on_threads(ask(&api, screen, &global, asked))
+            let api = global.api();
+            on_threads(ask(&*api, screen, &global, asked))
         }
     }?;
     print(&text)

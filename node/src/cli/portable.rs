@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::Args;
 
-use super::global::Global;
+use super::global::{Global, Way};
 use super::screen::Screen;
 use crate::admin::{Class, Client, OperatorApi, Problem, unexpected};
 use crate::daemon::portable::{self, State};
@@ -38,11 +38,10 @@ pub(crate) struct Import {
 
 impl Export {
     pub(crate) async fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
-        let api = Client::new(global.socket(), global.answer_timeout());
-        let api: &dyn OperatorApi = &api;
+        let api = asked(global);
         let bytes = match api.export().await {
             Ok(text) => BASE64.decode(text).map(Into::into).map_err(|error| unexpected(&error))?,
-            Err(problem) if problem.class == Class::Unreachable && global.socket.is_none() => {
+            Err(problem) if problem.class == Class::Unreachable && is_here(global) => {
                 State::read(&global.data_dir())
                     .map_err(failed("nothing is exported", WHERE))?
                     .to_bytes()
@@ -62,6 +61,23 @@ impl Export {
         })?;
         let kib = bytes.len().div_ceil(1_024);
         Ok(screen.done(format!("{}: {kib} KiB; it contains your key", show(&self.file))))
+    }
+}
+
+/// A data folder of this machine without a daemon is exported, and not what another cluster's daemon
+/// has.
+fn asked(global: &Global) -> Box<dyn OperatorApi> {
+    match is_here(global) {
+        true => Box::new(Client::new(global.socket(), global.answer_timeout())),
+        false => global.api(),
+    }
+}
+
+/// No other daemon was named than one of this machine, of which there is at least a folder.
+fn is_here(global: &Global) -> bool {
+    match global.way() {
+        Way::Socket(_) => global.socket.is_none(),
+        Way::Cluster { instead_of, .. } => instead_of.is_some() && global.data_dir().exists(),
     }
 }
 

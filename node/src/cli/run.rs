@@ -132,6 +132,8 @@ impl Run {
         }
         let kubeconfig = self.kubeconfig.or(settings.kubernetes.kubeconfig.take());
         settings.kubernetes.kubeconfig = kubeconfig;
+        let context = global.context.clone();
+        settings.kubernetes.context = context.or(settings.kubernetes.context.take());
         settings.dns = self.dns.or(settings.dns);
         settings.peers.extend(self.peer);
         if !self.listen.is_empty() {

@@ -31,8 +31,11 @@ pub(crate) struct Uninstall {
 
 impl Uninstall {
     pub(crate) async fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
-        let settings =
-            settings::Kubernetes { kubeconfig: self.kubeconfig, ..settings::Kubernetes::default() };
+        let settings = settings::Kubernetes {
+            kubeconfig: self.kubeconfig,
+            context: global.context.clone(),
+            ..settings::Kubernetes::default()
+        };
         let site = Site::open("the cluster".to_owned(), &settings).await?;
         let api = Client::new(global.socket(), global.answer_timeout());
         let leaving = Leaving { site, api: &api };

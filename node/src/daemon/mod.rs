@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::admin::{
     Attention, AttentionKind, Event, EventKind, NoTunnels, OperatorApi, Problem, Server, Tunnels,
 };
+use crate::desk;
 use crate::driver::{self, About, Domains, Driver, Handle, LeaseTunnels, OperatorService, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     /// The name server that is asked for federations and their peers; none: the system's.
     pub(crate) dns: Option<SocketAddr>,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
+    /// Where the cluster's people are answered, on the loopback; none: nowhere.
+    pub(crate) admin_port: Option<u16>,
     /// The gateway of the tunnels; none: there are no tunnels.
     pub(crate) gateway: Option<GatewaySettings>,
     /// Where health and metrics are to be had, if anywhere.
@@ -173,6 +176,9 @@ impl Daemon {
         if let Some(cluster) = kubernetes {
             let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
             tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
+            if let Some(port) = plan.admin_port {
+                tasks.spawn(desk::serve(cluster.clone(), port, api.clone()));
+            }
             tasks.spawn(resources::serve(cluster, driver, api, defaults, ruling));
         }
         let server = Server::start(&socket, api.clone())

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use mercato_agent::Joined;
 use mercato_config::Settings;
 use mercato_config::Switch;
+use mercato_config::admin_port::{ADMIN_PORT, AdminPort};
 use mercato_config::settings::Health;
 use mercato_discovery::{Address, Host, PublicAddress, Transport};
+use mercato_kubelet::names::DAEMON_NAMESPACE;
 use mercato_net::Listen;
 use mercato_offload::forge::Gate;
 use mercato_protocol::join::JoinToken;
@@ -87,6 +89,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         config,
         gateway,
         kubernetes,
+        admin_port: admin_port(settings.kubernetes.admin_port),
         health: health(settings.health),
         metrics,
         off,
@@ -240,6 +243,21 @@ fn health(configured: Health) -> Option<telemetry::At> {
         Health::Off => None,
     }
 }
+
+/// Where the cluster's people are answered: in a pod of the chart, unless the owner says otherwise.
+fn admin_port(configured: AdminPort) -> Option<u16> {
+    match configured {
+        AdminPort::Usual => {
+            let namespace = std::fs::read_to_string(POD_NAMESPACE).unwrap_or_default();
+            (namespace.trim() == DAEMON_NAMESPACE).then_some(ADMIN_PORT.get())
+        }
+        AdminPort::At(port) => Some(port.get()),
+        AdminPort::Off => None,
+    }
+}
+
+/// What each pod with an account has: the name of its namespace.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Both transports on every address of the owner's; otherwise on all interfaces.
 fn listen(configured: &[String]) -> Result<Vec<Listen>, Problem> {

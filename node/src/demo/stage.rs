@@ -138,6 +138,7 @@ async fn start(
         lan: false,
         dns: None,
         kubernetes: Some(clusters.kubernetes(place)),
+        admin_port: None,
         gateway: None,
         health: None,
         metrics: Metrics::new(),

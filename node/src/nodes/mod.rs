@@ -10,7 +10,7 @@ pub(crate) mod closing;
 pub(crate) mod control;
 mod follower;
 pub(crate) mod mending;
-mod pin;
+pub(crate) mod pin;
 mod strangers;
 mod wire;
 

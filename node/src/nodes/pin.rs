@@ -17,7 +17,7 @@ const NAME: &str = "mercato";
 
 /// Why nobody can be known by it.
 #[derive(Debug, Error)]
-pub(super) enum PinError {
+pub(crate) enum PinError {
     /// No certificate, in the form that certificates have in files.
     #[error("has no certificate in PEM form: {0}")]
     Pem(#[from] pem::Error),
@@ -32,26 +32,34 @@ pub(super) enum PinError {
 /// # Errors
 /// When there is no certificate.
 pub(super) fn config(pem: &str) -> Result<Arc<ClientConfig>, PinError> {
-    let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let pinned = Pinned { certificate, provider: provider.clone() };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let verifier = verifier(pem)?;
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     // Each connection shows the certificate anew.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 
+/// What takes the first certificate there, over TLS 1.3, and no other.
+///
+/// # Errors
+/// When there is no certificate.
+pub(crate) fn verifier(pem: &str) -> Result<Arc<dyn ServerCertVerifier>, PinError> {
+    let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    Ok(Arc::new(Pinned { certificate, provider }))
+}
+
 /// The name that is asked for, which says nothing.
-pub(super) fn name() -> ServerName<'static> {
+pub(crate) fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("it is a name of DNS")
 }
 
 /// Whether a connection failed since another certificate was shown than is expected.
-pub(super) fn is_another(error: &std::io::Error) -> bool {
+pub(crate) fn is_another(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(
         inner,

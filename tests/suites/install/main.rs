@@ -4,6 +4,7 @@
 //! or not.
 #![allow(clippy::disallowed_methods, reason = "installations take time")]
 
+mod desk;
 mod shop;
 
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use mercato_tests::tunnel::has_no_tunnel;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 
+use desk::Desk;
 use shop::Shop;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,6 +80,9 @@ async fn by_one_chart(stage: &Stage) -> Result<()> {
     shop.is_as_it_was().await.context("after the upgrade")?;
     shop.answers().await.context("after the upgrade")?;
     timer.step("both were upgraded, and the same pod answers");
+
+    Desk::at(rome, &program)?.asks().await.context("from a desk")?;
+    timer.step("people have asked from a desk, each by their own rights");
 
     home.uninstall().await.context("helm uninstall in rome")?;
     shop.close().await?;

@@ -45,7 +45,7 @@ struct Stranger {
 
 /// One connection, and whose it is; all that is told of it to the router.
 #[derive(Clone)]
-pub(crate) struct Caller(Arc<Place>);
+pub struct Caller(Arc<Place>);
 
 struct Place {
     callers: Callers,
@@ -132,7 +132,7 @@ impl Caller {
 
     /// What it asks for is allowed to this user, or to whoever asks so if that is empty: it has a
     /// place among the known. False where there is none.
-    pub(crate) fn is_allowed(&self, user: &str) -> bool {
+    pub fn is_allowed(&self, user: &str) -> bool {
         let mut connected = self.0.callers.connected();
         let Some(at) = connected.strangers.iter().position(|other| other.id == self.0.id) else {
             return *self.0.known.borrow();

@@ -43,8 +43,8 @@ pub struct Listener {
 
 impl Listener {
     /// Binds `address` (port 0: any free one) and serves `router` there. Each
-    /// request carries an `Extension<Option<User>>`: the client certificate's. A connection
-    /// that is allowed nothing within `strangers_time` is closed.
+    /// request carries an `Extension<Option<User>>`, the client certificate's, and an
+    /// `Extension<Caller>`, which is told once it is allowed something. A connection that is allowed nothing within `strangers_time` is closed.
     pub fn bind(
         address: SocketAddr,
         tls: Arc<Tls>,

@@ -10,5 +10,6 @@ pub(crate) mod failure;
 pub(crate) mod kind;
 pub(crate) mod life;
 pub(crate) mod listener;
+pub(crate) mod reviews;
 pub mod rights;
 pub(crate) mod watch;

@@ -1,35 +1,23 @@
-//! What a user may do: SubjectAccessReviews on the node's subresources, the
+//! What a user may do at a virtual node: SubjectAccessReviews on the node's subresources, the
 //! narrow one before `nodes/proxy`, as the kubelet of 1.35 asks them. Which right a
 //! request needs is for `target` to say, from the same value that is then served.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use tokio::time::Instant;
 
 use super::target::Right;
 use super::user::User;
 use crate::apiserver::callers::Caller;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::kind::SUBJECT_ACCESS_REVIEW;
+use crate::apiserver::reviews::{Action, Holder, Reviews};
 use crate::limits;
 use crate::repeated::Repeated;
 use crate::warn_once;
 
-/// Who may do what at one virtual node. Answers are remembered for a moment.
+/// Who may do what at one virtual node.
 pub struct Access {
-    /// For tokens, which anybody may bring.
-    for_tokens: Cluster,
-    /// For the rights of known users.
-    for_rights: Cluster,
+    reviews: Reviews,
     node: String,
-    tokens: Mutex<Remembered<[u8; 32], User>>,
-    /// Digests of tokens that the API server knows nobody for.
-    unknown: Mutex<Remembered<[u8; 32], ()>>,
-    decisions: Mutex<Remembered<(User, &'static str, &'static str), bool>>,
     /// Why the API server did not judge.
     failing: Mutex<Repeated>,
 }
@@ -51,12 +39,8 @@ impl Access {
     /// Asks `cluster` about the node of this name.
     pub fn new(cluster: &Cluster, node: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
-            for_tokens: cluster.apart(limits::REVIEWS_IN_FLIGHT),
-            for_rights: cluster.apart(limits::REVIEWS_IN_FLIGHT),
+            reviews: Reviews::new(cluster, limits::REVIEW_TTL),
             node: node.into(),
-            tokens: Mutex::default(),
-            unknown: Mutex::default(),
-            decisions: Mutex::default(),
             failing: Mutex::default(),
         })
     }
@@ -88,21 +72,10 @@ impl Access {
         caller: &Caller,
         right: Right,
     ) -> Result<Verdict, Failure> {
-        // Held until it is judged what the user may: there are tokens of all pods of a cluster.
-        let mut leave = None;
-        let user = match (certified, token) {
-            (Some(user), _) => user,
-            (None, Some(token)) => {
-                leave = caller.busy();
-                if leave.is_none() {
-                    return Ok(Verdict::Busy);
-                }
-                match self.holder(token).await? {
-                    Some(user) => user,
-                    None => return Ok(Verdict::Unknown),
-                }
-            }
-            (None, None) => return Ok(Verdict::Unknown),
+        let (user, leave) = match self.reviews.holder(certified, token, caller).await? {
+            Holder::Known(user, leave) => (user, leave),
+            Holder::Unknown => return Ok(Verdict::Unknown),
+            Holder::Busy => return Ok(Verdict::Busy),
         };
         let Right { verb, subresources } = right;
         for subresource in subresources {
@@ -118,68 +91,20 @@ impl Access {
         )))
     }
 
-    async fn holder(&self, token: &str) -> Result<Option<User>, Failure> {
-        let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(known) = recall(&self.tokens, &key) {
-            return Ok(Some(known));
-        }
-        if recall(&self.unknown, &key).is_some() {
-            return Ok(None);
-        }
-        let user = User::from_token(&self.for_tokens, token).await?;
-        match &user {
-            Some(user) => remember(&self.tokens, limits::REVIEWS, key, user.clone()),
-            None => remember(&self.unknown, limits::UNKNOWN_TOKENS, key, ()),
-        }
-        Ok(user)
-    }
-
     async fn may(
         &self,
         user: &User,
         verb: &'static str,
         subresource: &'static str,
     ) -> Result<bool, Failure> {
-        let key = (user.clone(), verb, subresource);
-        if let Some(known) = recall(&self.decisions, &key) {
-            return Ok(known);
-        }
-        let extra: Value = serde_json::from_str(&user.extra).unwrap_or_default();
-        let review = json!({
-            "apiVersion": SUBJECT_ACCESS_REVIEW.api_version(),
-            "kind": SUBJECT_ACCESS_REVIEW.kind,
-            "spec": {
-                "user": user.name, "groups": user.groups, "uid": user.uid, "extra": extra,
-                "resourceAttributes": {
-                    "verb": verb, "version": "v1", "resource": "nodes",
-                    "subresource": subresource, "name": self.node,
-                },
-            },
-        });
-        let answer = self.for_rights.create(SUBJECT_ACCESS_REVIEW, None, review).await?;
-        let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
-        remember(&self.decisions, limits::REVIEWS, key, allowed);
-        Ok(allowed)
-    }
-}
-
-/// Answers with the time until which they are believed.
-type Remembered<K, V> = BTreeMap<K, (Instant, V)>;
-
-fn recall<K: Ord, V: Clone>(answers: &Mutex<Remembered<K, V>>, key: &K) -> Option<V> {
-    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-    let (until, value) = answers.get(key)?;
-    (Instant::now() < *until).then(|| value.clone())
-}
-
-fn remember<K: Ord, V>(answers: &Mutex<Remembered<K, V>>, most: usize, key: K, value: V) {
-    let now = Instant::now();
-    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-    if answers.len() >= most {
-        answers.retain(|_, (until, _)| now < *until);
-    }
-    // Full of fresh answers: this one is simply asked for again.
-    if answers.len() < most {
-        answers.insert(key, (now + limits::REVIEW_TTL, value));
+        let action = Action {
+            verb,
+            version: "v1",
+            resource: "nodes",
+            subresource,
+            name: self.node.clone(),
+            ..Action::default()
+        };
+        self.reviews.may(user, &action).await
     }
 }

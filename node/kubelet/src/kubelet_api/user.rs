@@ -36,7 +36,7 @@ impl User {
     }
 
     /// The holder of a bearer token, or none if the cluster does not know it.
-    pub(super) async fn from_token(
+    pub(crate) async fn from_token(
         cluster: &Cluster,
         token: &str,
     ) -> Result<Option<Self>, Failure> {

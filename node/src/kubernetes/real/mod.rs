@@ -46,9 +46,14 @@ use crate::telemetry::Metrics;
 use link::Link;
 use shared::Shared;
 
+/// How the cluster is reached that the settings, the environment or the pod name.
+pub(crate) async fn config(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
+    link::read(settings).await
+}
+
 /// A client of the cluster that the settings name, for who is not a daemon.
 pub(crate) async fn client(settings: &settings::Kubernetes) -> anyhow::Result<kube::Client> {
-    Ok(kube::Client::try_from(link::read(settings).await?)?)
+    Ok(kube::Client::try_from(config(settings).await?)?)
 }
 
 /// Nothing is waited for any more.
