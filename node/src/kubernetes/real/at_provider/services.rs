@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::LEASE_SERVICES;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -13,19 +12,18 @@ use crate::limits;
 
 /// Tells each change as long as it is asked to, those of a moment at once: each is other rules for
 /// all guests of the lease, and home makes Services as it likes.
-pub(super) async fn tell(
-    mut addresses: watch::Receiver<BTreeSet<IpAddr>>,
-    to: TellServices,
-    contract: ContractId,
-) {
+pub(super) async fn tell(mut addresses: watch::Receiver<BTreeSet<IpAddr>>, to: TellServices) {
     let mut warned = false;
     while addresses.changed().await.is_ok() {
         let now = addresses.borrow_and_update().clone();
         if now.iter().nth(LEASE_SERVICES).is_some() && !std::mem::replace(&mut warned, true) {
             // Once for each start of the lease.
-            tracing::warn!(contract = %contract.short(), services = now.len(), most = LEASE_SERVICES,
+            tracing::warn!(
+                services = now.len(),
+                most = LEASE_SERVICES,
                 "guests have more Services than are opened to them: those that are closed do not \
-                 reach the others");
+                 reach the others"
+            );
         }
         to(now);
         sleep(limits::SERVICES_GATHER).await;
@@ -37,8 +35,6 @@ pub(super) async fn tell(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use mercato_protocol::id::NegotiationId;
-
     use super::*;
 
     #[tokio::test]
@@ -47,7 +43,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tells = told.clone();
         let to = Arc::new(move |now: BTreeSet<IpAddr>| tells.lock().unwrap().push(now.len()));
-        let _telling = Telling(tokio::spawn(tell(receiver, to, NegotiationId([5; 16]))));
+        let _telling = Telling(tokio::spawn(tell(receiver, to)));
         tokio::task::yield_now().await;
         assert!(told.lock().unwrap().is_empty(), "nothing is listed yet");
         for last in [1, 2, 3] {
