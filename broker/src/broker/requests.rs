@@ -12,7 +12,7 @@ use mercato_protocol::time::Now;
 
 use super::Broker;
 use super::command::Refusal;
-use super::deals::is_amendment_asked;
+use super::deals::{is_amendment_asked, span};
 use super::effect::Effect;
 use crate::deal::{Conversation, Deal, Lease, Negotiation, Order, Side, Verdict};
 use crate::limits;
@@ -89,7 +89,7 @@ impl Broker {
             })
         });
         if let Err(error) = answered {
-            tracing::warn!(deal = %message.negotiation, %error, "cannot be answered");
+            span(message.negotiation).in_scope(|| tracing::warn!(%error, "cannot be answered"));
         }
     }
 

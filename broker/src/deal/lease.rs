@@ -353,7 +353,7 @@ impl Lease {
         if self.amendments.is_in_doubt(exchange.side()) {
             return Ok(());
         }
-        tracing::warn!(contract = %exchange.id(), index = report.index, "usage report refused");
+        tracing::warn!(index = report.index, "usage report refused");
         let about = Digest::of(report.payload());
         self.settlement.dispute(exchange, about, DisputeReason::Usage, "not what was used")
     }

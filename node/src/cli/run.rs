@@ -187,7 +187,7 @@ pub(super) fn logs(global: &Global, level: &str) {
     if io::stderr().is_terminal() {
         log.with_ansi(Style::detect(global.no_color).is_on()).init();
     } else {
-        log.json().flatten_event(true).init();
+        log.json().flatten_event(true).with_current_span(false).init();
     }
 }
 

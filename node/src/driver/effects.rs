@@ -14,9 +14,10 @@ use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use super::operator::news;
-use super::peers::inbound;
+use super::peers::{inbound, requests, span};
 use super::tunnels::LeaseTunnels;
 use super::workload::outbound::Outbound;
 use super::{Driver, Streams};
@@ -49,7 +50,7 @@ impl Driver {
             Effect::Gossip { peer, message } => self.spread(peer, &message),
             Effect::Negotiation { peer, message, once } => {
                 let session = self.sessions.get(&peer).copied();
-                inbound::say(self.handle.clone(), peer, session, message, once);
+                requests::say(self.handle.clone(), peer, session, message, once);
             }
             Effect::Workload { peer, contract, frame } => self.send(peer, contract, frame),
             Effect::Lease(desire) => self.reconcile_lease(*desire),
@@ -83,11 +84,12 @@ impl Driver {
                 }
             }
             Effect::Join { federation, registrar, addresses, request } => {
-                inbound::join(self.handle.clone(), federation, registrar, addresses, *request);
+                requests::join(self.handle.clone(), federation, registrar, addresses, *request);
             }
             Effect::Introduce => {
                 for peer in self.world.connected.keys() {
-                    tokio::spawn(inbound::introduce(self.handle.clone(), *peer));
+                    let introducing = inbound::introduce(self.handle.clone(), *peer);
+                    tokio::spawn(introducing.instrument(span::of_connection(peer)));
                 }
             }
             Effect::Notice(notice) => self.tell_people(&notice),

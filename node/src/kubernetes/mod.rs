@@ -29,6 +29,7 @@ use mercato_protocol::stream::{Request, Usage};
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tracing::Instrument as _;
 
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
@@ -256,7 +257,9 @@ impl LeaseHandle {
             bodies: bodies.clone(),
             node: node.clone(),
         };
-        let task = tokio::spawn(cluster.follow(task)).abort_handle();
+        // What its task logs, and what that begins, says whose it is.
+        let span = tracing::info_span!("lease", contract = %contract.short());
+        let task = tokio::spawn(cluster.follow(task).instrument(span)).abort_handle();
         let allowance = Arc::new(Allowance::new(Instant::now()));
         Self { desire, tunnel, work, node, bodies, allowance, task }
     }

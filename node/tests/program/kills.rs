@@ -2,7 +2,7 @@
 //! what was accepted becomes a lease, what was cancelled ends, soon after both are connected.
 //!
 //! Nothing in the program says where to die. A daemon logs each step of a deal twice, before it
-//! is on disk (`deal`) and once it may be seen (`a deal goes on`): it is killed when it has
+//! is on disk (`a step`) and once it may be seen (`a deal goes on`): it is killed when it has
 //! written that line.
 
 mod party;
@@ -37,11 +37,16 @@ const DELAY_MS: u64 = 15;
 
 /// A deal's step: the line that says it before it is on disk, or the one after.
 fn step(line: &Value, id: Option<&str>, state: &str, written: bool) -> bool {
-    let message = if written { "a deal goes on" } else { "deal" };
-    let deal = line["deal"].as_str().or(line["id"].as_str()).unwrap_or_default();
+    let message = if written { "a deal goes on" } else { "a step" };
+    let deal = deal(line).unwrap_or_default();
     line["message"] == message
         && line["state"] == state
         && id.is_none_or(|id| !deal.is_empty() && id.starts_with(deal))
+}
+
+/// Which deal a line is of: its own word, or its span's.
+fn deal(line: &Value) -> Option<&str> {
+    line["deal"].as_str().or(line["spans"][0]["id"].as_str())
 }
 
 /// How one kill went.
@@ -96,7 +101,7 @@ impl Pair {
         let order = ["order", "--cpu", "1", "--memory", "1Gi", "--pods", "5", "--for", "1h"];
         let ordering = self.buyer().daemon().begin(&order);
         let line = self.buyer().logs("an order", |line| step(line, None, "Requested", false));
-        (line["deal"].as_str().unwrap().to_owned(), ordering)
+        (deal(&line).unwrap().to_owned(), ordering)
     }
 
     fn wait_for(&mut self, side: Side, id: &str, state: &str) {

@@ -257,6 +257,7 @@ impl Deals {
         effects: &mut Vec<Effect>,
         change: impl FnOnce(&mut Deal, &mut Step<'_>) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
+        let _within = span(deal.id()).entered();
         let (config, keys) = (&*self.config, &self.keys);
         let mut step = Step { now, config, keys, sent: Vec::new() };
         change(&mut deal, &mut step)?;
@@ -292,7 +293,7 @@ impl Deals {
         }
         if before.map(Deal::state) != Some(deal.state()) {
             let (side, state) = (deal.side(), deal.state());
-            tracing::info!(deal = %id, ?side, peer = %to, ?state, "deal");
+            tracing::info!(?side, peer = %to, ?state, "a step");
         }
         let conversation = deal.conversation();
         if !conversation.is_waiting() {
@@ -337,6 +338,11 @@ pub(crate) fn is_amendment_asked(deal: &Deal) -> bool {
 
 pub(crate) fn log(id: NegotiationId, result: Result<(), CodecError>) {
     if let Err(error) = result {
-        tracing::warn!(deal = %id, %error, "cannot be said");
+        span(id).in_scope(|| tracing::warn!(%error, "cannot be said"));
     }
+}
+
+/// What is logged in it says which deal it is of.
+pub(crate) fn span(id: NegotiationId) -> tracing::Span {
+    tracing::info_span!("deal", %id)
 }

@@ -30,6 +30,7 @@ use mercato_protocol::node::ServiceAddress;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use guests::Guests;
 use shared::Shared;
@@ -81,8 +82,8 @@ impl GuestSide {
             stop,
         });
         let tasks = TaskTracker::new();
-        tasks.spawn(follow::follow(shared.clone()));
-        tasks.spawn(events::follow(shared.clone()));
+        tasks.spawn(follow::follow(shared.clone()).in_current_span());
+        tasks.spawn(events::follow(shared.clone()).in_current_span());
         (Self { shared, context: sender, lives: Mutex::new(lives), living, tasks }, received)
     }
 
@@ -110,28 +111,33 @@ impl GuestSide {
     /// Makes the guest object of this body, which came by this route, or updates it.
     pub fn apply(&self, item: Item, digest: Digest, route: Route) {
         let body = Body { digest, route };
-        self.tasks.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Create));
+        self.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Create));
     }
 
     /// Updates a guest pod; one that is not there is not made.
     pub fn update(&self, pod: PodId, digest: Digest, route: Route) {
         let (item, body) = (Item::Pod(pod), Body { digest, route });
-        self.tasks.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Leave));
+        self.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Leave));
     }
 
     /// Deletes, with the grace in seconds, or the object's own.
     pub fn delete(&self, item: Item, grace_s: Option<u32>) {
-        self.tasks.spawn(write::delete(self.shared.clone(), item, grace_s));
+        self.spawn(write::delete(self.shared.clone(), item, grace_s));
     }
 
     /// Takes our finalizer off a guest pod.
     pub fn release(&self, pod: PodId) {
-        self.tasks.spawn(write::release(self.shared.clone(), pod));
+        self.spawn(write::release(self.shared.clone(), pod));
     }
 
     /// Asks for an item by name.
     pub fn confirm(&self, item: Item) {
-        self.tasks.spawn(write::confirm(self.shared.clone(), item));
+        self.spawn(write::confirm(self.shared.clone(), item));
+    }
+
+    /// Begins a task within the span of the lease: what it logs says whose it is.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work.in_current_span());
     }
 }
 

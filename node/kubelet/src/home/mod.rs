@@ -27,6 +27,7 @@ use mercato_offload::message::PodEvent;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::apiserver::cluster::Cluster;
 use crate::bodies::Bodies;
@@ -80,9 +81,9 @@ impl HomeSide {
         let (told, to_write) = mpsc::channel(limits::GUEST_EVENTS_WAITING);
         let tokens = Arc::new(Tokens::default());
         let tasks = TaskTracker::new();
-        tasks.spawn(follow::follow(shared.clone(), to_tell));
-        tasks.spawn(tokens.clone().keep_fresh(shared.clone()));
-        tasks.spawn(events::write_all(shared.clone(), to_write));
+        tasks.spawn(follow::follow(shared.clone(), to_tell).in_current_span());
+        tasks.spawn(tokens.clone().keep_fresh(shared.clone()).in_current_span());
+        tasks.spawn(events::write_all(shared.clone(), to_write).in_current_span());
         let objects = Objects::default();
         (Self { shared, objects, tokens, told, ranges, tasks }, received)
     }
@@ -124,17 +125,17 @@ impl HomeSide {
 
     /// Asks for a pod by name.
     pub fn confirm(&self, pod: PodId) {
-        self.tasks.spawn(write::confirm(self.shared.clone(), pod));
+        self.spawn(write::confirm(self.shared.clone(), pod));
     }
 
     /// Writes to a pod at home what came of its guest.
     pub fn write(&self, pod: PodId, write: Write) {
-        self.tasks.spawn(write::perform(self.shared.clone(), pod, write));
+        self.spawn(write::perform(self.shared.clone(), pod, write));
     }
 
     /// Tells the owner of an object that the provider refuses it.
     pub fn object_refused(&self, key: ObjectKey, refusal: Refusal) {
-        self.tasks.spawn(write::object_refused(self.shared.clone(), key, refusal));
+        self.spawn(write::object_refused(self.shared.clone(), key, refusal));
     }
 
     /// Tells the owner of a pod what the kubelet over there says of it, unless too much is
@@ -151,9 +152,14 @@ impl HomeSide {
     pub fn drain(&self) -> Option<usize> {
         let pods = self.shared.pods.listed()?;
         for pod in pods.iter().filter(|pod| !pod.deleting) {
-            self.tasks.spawn(write::end(self.shared.clone(), pod.id.clone()));
+            self.spawn(write::end(self.shared.clone(), pod.id.clone()));
         }
         Some(pods.iter().filter(|pod| !pod.of_daemon_set).count())
+    }
+
+    /// Begins a task within the span of the lease: what it logs says whose it is.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work.in_current_span());
     }
 }
 

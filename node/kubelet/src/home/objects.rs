@@ -11,6 +11,7 @@ use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind};
 use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
 use super::shared::Shared;
 use crate::apiserver::kind::{CONFIG_MAP, Kind, SECRET};
@@ -36,13 +37,16 @@ impl Objects {
         let followed = self.0.entry(place).or_insert_with(|| {
             let names = Names::default();
             let following = follow(shared.clone(), key.kind, key.namespace.clone(), names.clone());
-            Followed { names, _following: AbortOnDropHandle::new(tokio::spawn(following)) }
+            Followed {
+                names,
+                _following: AbortOnDropHandle::new(tokio::spawn(following.in_current_span())),
+            }
         });
         lock(&followed.names).insert(key.name.clone());
         // The watch may have passed it already; in a namespace that cannot be read there is
         // nothing to look at.
         if shared.life(&key.namespace).is_some() {
-            tokio::spawn(look(shared.clone(), key));
+            tokio::spawn(look(shared.clone(), key).in_current_span());
         }
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mercato_agent::{Answer, Ask, BrokerInput, FederationInput, Input};
-use mercato_discovery::Address;
 use mercato_gossip::Opened;
 use mercato_net::{Event, Responder, Session};
 use mercato_protocol::certificate::Certificate;
@@ -14,14 +13,16 @@ use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
 use mercato_protocol::gossip;
 use mercato_protocol::hello::Hello;
-use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::ClusterIdentity;
-use mercato_protocol::join::{JoinReply, JoinRequest};
+use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
 use mercato_protocol::request::Request;
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
-use super::streams;
+use super::requests::{ask, kind};
+use super::{span, streams};
 use crate::driver::clock;
 use crate::driver::peers::question::{Question, hang_up};
 use crate::driver::peers::rate::{Inbound, Limits};
@@ -42,7 +43,8 @@ pub(crate) async fn listen(
         match event {
             Event::Connected { peer, session, dialled, .. } => {
                 handle.meet(peer, session).await;
-                tokio::spawn(greet(handle, peer, session, dialled));
+                let greeting = greet(handle, peer, session, dialled);
+                tokio::spawn(greeting.instrument(span::of_connection(&peer)));
             }
             Event::Disconnected { peer } => {
                 handle.note_clock(peer, None);
@@ -52,38 +54,41 @@ pub(crate) async fn listen(
             Event::Gossip { peer, frame, held } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
                 handle.metrics().message(Way::In, "gossip", frame.len());
-                tokio::spawn(held.connection().during(async move {
+                let heard = held.connection().during(async move {
                     let _held = held;
                     match limits.gossip(frame.len()).await {
                         Ok(_frame) => on_gossip(handle, peer, frame, &limits).await,
                         Err(too_much) => hang_up(&handle, peer, too_much).await,
                     }
-                }));
+                });
+                tokio::spawn(heard.instrument(span::of_message(&peer)));
             }
             Event::Request { peer, request, held, responder } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
-                tokio::spawn(held.connection().during(async move {
+                let answered = held.connection().during(async move {
                     let _held = held;
                     match limits.request().await {
                         Ok(()) => on_request(&handle, peer, &request, responder, &limits).await,
                         Err(too_much) => hang_up(&handle, peer, too_much).await,
                     }
-                }));
+                });
+                tokio::spawn(answered.instrument(span::of_message(&peer)));
             }
             Event::Workload { peer, header, held, frames } => {
                 let connection = held.connection();
                 let received = workload::receive_all(handle, peer, header, held, frames);
-                tokio::spawn(connection.during(received));
+                tokio::spawn(connection.during(received).instrument(span::of_connection(&peer)));
             }
             Event::Kubelet { peer, request, held, answer } => {
                 let connection = held.connection();
                 let served = streams::serve(handle, peer, request, held, answer);
-                tokio::spawn(connection.during(served));
+                tokio::spawn(connection.during(served).instrument(span::of_connection(&peer)));
             }
             Event::Tunnel { peer, ask, held, responder } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
                 let asked = Question { peer, ask, responder, held };
-                tokio::spawn(asked.pass_on(handle, limits, tunnels.clone()));
+                let passed_on = asked.pass_on(handle, limits, tunnels.clone());
+                tokio::spawn(passed_on.instrument(span::of_message(&peer)));
             }
             Event::Listening { address } => {
                 tracing::info!(%address, "listening");
@@ -129,7 +134,7 @@ async fn greet(handle: Handle, peer: PublicKey, session: Session, dialled: bool)
             }
         }
         None => {
-            tracing::debug!(peer = %peer.short(), "does not say who it is");
+            tracing::debug!("does not say who it is");
             handle.net().end(peer, session).await;
         }
     }
@@ -148,34 +153,6 @@ async fn hello(
 ) -> Option<(ClusterIdentity, Vec<Signed<Certificate>>)> {
     let answer = ask(handle, peer, &Request::Hello(handle.hello().await)).await?;
     owner(handle, peer, &answer)
-}
-
-/// What a peer answers to a request; none if it cannot be reached, or does not.
-async fn ask(handle: &Handle, peer: PublicKey, request: &Request) -> Option<Bytes> {
-    let bytes = match request.to_bytes() {
-        Ok(bytes) => bytes,
-        // The bounds leave none that cannot be said.
-        Err(error) => {
-            tracing::error!(kind = kind(request), %error, "a request that cannot be said");
-            return None;
-        }
-    };
-    handle.metrics().message(Way::Out, kind(request), bytes.len());
-    let answer = handle.net().request(peer, Bytes::from(bytes)).await;
-    answer
-        .inspect_err(|error| {
-            tracing::debug!(peer = %peer.short(), kind = kind(request), %error, "no answer");
-        })
-        .ok()
-}
-
-/// What it is called in metrics and logs.
-fn kind(request: &Request) -> &'static str {
-    match request {
-        Request::Hello(_) => "hello",
-        Request::Join(_) => "join",
-        Request::Negotiation(_) => "negotiation",
-    }
 }
 
 /// Whose the peer's key is, by its own documents, and the certificates that it shows.
@@ -198,7 +175,7 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limit
     let message = match gossip::Message::from_bytes(&frame) {
         Ok(message) => message,
         Err(error) => {
-            tracing::debug!(peer = %peer.short(), %error, "gossip that is none");
+            tracing::debug!(%error, "gossip that is none");
             return handle.net().disconnect(peer).await;
         }
     };
@@ -215,7 +192,7 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limit
     };
     for error in message.refused() {
         handle.metrics().refused(error);
-        tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
+        tracing::debug!(%error, "a publication that is not valid");
     }
     // It is held until the agent has it: what waits for the agent is bounded by what peers may
     // make us hold.
@@ -247,7 +224,7 @@ async fn on_request(
     let request = match Request::from_bytes(bytes) {
         Ok(request) => request,
         Err(error) => {
-            tracing::debug!(peer = %peer.short(), %error, "a request that is none");
+            tracing::debug!(%error, "a request that is none");
             return;
         }
     };
@@ -307,55 +284,9 @@ async fn on_word(
             }
         }
         Err(error) => {
-            tracing::debug!(peer = %speaker.key.short(), %error, "a message that is none");
+            tracing::debug!(%error, "a message that is none");
         }
     }
-}
-
-/// Asks a registrar to let us in.
-pub(in crate::driver) fn join(
-    handle: Handle,
-    federation: FederationId,
-    registrar: PublicKey,
-    addresses: Vec<Address>,
-    request: JoinRequest,
-) {
-    tokio::spawn(async move {
-        let reply = ask_registrar(&handle, registrar, addresses, request).await;
-        handle
-            .tell(Input::Federation(FederationInput::Joined(federation, reply.map(Box::new))))
-            .await;
-    });
-}
-
-async fn ask_registrar(
-    handle: &Handle,
-    registrar: PublicKey,
-    mut addresses: Vec<Address>,
-    request: JoinRequest,
-) -> Option<JoinReply> {
-    let known = move |driver: &Driver| {
-        let mut known = driver.agent().directory().known();
-        known.find(|known| known.peer == Some(registrar)).map(|known| known.addresses)
-    };
-    addresses.extend(handle.look(known).await.ok()?.unwrap_or_default());
-    let request = Request::Join(request);
-    let failed = |reason: &str| {
-        tracing::info!(registrar = %registrar.short(), reason, "the registrar does not answer");
-    };
-    // It hears us once it has heard our hello. Two dials at one moment cost a connection.
-    for left in (0..limits::JOIN_TRIES).rev() {
-        if let Err(error) = handle.net().dial(Some(registrar), addresses.clone()).await {
-            failed(&error.to_string());
-            return None;
-        }
-        match ask(handle, registrar, &request).await {
-            Some(reply) => return JoinReply::from_bytes(&reply).ok(),
-            None if left == 0 => failed("it is connected, and takes no request"),
-            None => tokio::time::sleep(limits::JOIN_PAUSE).await,
-        }
-    }
-    None
 }
 
 /// One that wants to join our federation, or to stay in it.
@@ -366,33 +297,4 @@ async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, respond
         Ok(reply) => responder.respond(Bytes::from(reply)),
         Err(error) => tracing::error!(%error, "an answer that cannot be said"),
     }
-}
-
-/// Says something in a negotiation until the peer has taken it, or the session with it is over:
-/// then the agent says it in the next one. A peer that takes nothing, though it is there,
-/// is given up on after a while: what wants an answer the broker says again.
-pub(in crate::driver) fn say(
-    handle: Handle,
-    peer: PublicKey,
-    session: Option<Session>,
-    message: Signed<negotiation::Message>,
-    once: bool,
-) {
-    tokio::spawn(async move {
-        let request = Request::Negotiation(message.clone());
-        let mut pause = limits::SAY_AGAIN;
-        for _ in 0..limits::SAYINGS {
-            if ask(&handle, peer, &request).await.is_some() {
-                return;
-            }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
-            let lasts = move |driver: &Driver| session.is_some_and(|it| driver.lasts(&peer, it));
-            match handle.look(lasts).await {
-                Ok(true) => {}
-                Ok(false) if once => return handle.tell(Input::Unsaid { peer, message }).await,
-                Ok(false) | Err(_) => return,
-            }
-        }
-    });
 }

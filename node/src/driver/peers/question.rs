@@ -47,6 +47,6 @@ impl Question {
 
 /// A peer that says far more than it may, and does not wait.
 pub(in crate::driver) async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
-    tracing::debug!(peer = %peer.short(), %too_much, "is hung up on");
+    tracing::debug!(%too_much, "is hung up on");
     handle.net().disconnect(peer).await;
 }

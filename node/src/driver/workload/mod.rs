@@ -34,7 +34,7 @@ pub(super) async fn receive_all(
     let Ok(open) = Open::from_bytes(&header) else { return };
     let contract = open.contract;
     let Some((bodies, allowance, mut turn)) = expected(&handle, peer, open).await else {
-        return tracing::debug!(peer = %peer.short(), "a workload stream without a lease");
+        return tracing::debug!("a workload stream without a lease");
     };
     drop((header, held));
     let receiving = async {
@@ -50,7 +50,7 @@ pub(super) async fn receive_all(
                 Ok(taken) => taken,
                 Err(error) => {
                     // Once for each stream, which ends with it.
-                    tracing::warn!(peer = %peer.short(), %error, "a workload message that is none");
+                    tracing::warn!(%error, "a workload message that is none");
                     let wait = allowance.breach(Instant::now()).unwrap_or(limits::LEASE_DEBT);
                     return tokio::time::sleep(wait).await;
                 }

@@ -15,7 +15,9 @@ use mercato_protocol::workload::{BodyHead, Message, Open};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
+use crate::driver::peers::span;
 use crate::limits;
 use crate::telemetry::{Metrics, Queue, Way};
 
@@ -51,7 +53,8 @@ impl Outbound {
         };
         let start = |acks| {
             let (frames, queue) = mpsc::channel(limits::FRAMES);
-            (frames, tokio::spawn(sender(acks).send_all(queue)).abort_handle())
+            let sending = sender(acks).send_all(queue).instrument(span::of_connection(&peer));
+            (frames, tokio::spawn(sending).abort_handle())
         };
         let ((frames, one), (acks, other)) = (start(false), start(true));
         Self { peer, frames, acks, sending: [one, other], metrics }
@@ -129,7 +132,7 @@ impl Sender {
             match open.send(framed).await {
                 Ok(()) => self.metrics.message(Way::Out, WORKLOAD, bytes),
                 Err(error) => {
-                    tracing::debug!(peer = %self.peer.short(), %error, "a workload stream broke");
+                    tracing::debug!(%error, "a workload stream broke");
                     stream = None;
                 }
             }

@@ -43,8 +43,8 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
             match this.start().await {
                 Ok(started) => break started,
                 Err(error) => {
-                    let (why, contract) = (format!("{error:#}"), this.task.contract);
-                    backoff.warn(&why, "a virtual node cannot be shown yet", &contract);
+                    let why = format!("{error:#}");
+                    backoff.warn(&why, "a virtual node cannot be shown yet");
                     backoff.wait().await;
                 }
             }
@@ -103,7 +103,7 @@ impl AtHome {
                 Err(error) => return Err(anyhow!(error)),
             }
         };
-        tracing::info!(contract = %self.task.contract.short(), node = name, "a virtual node is shown");
+        tracing::info!(node = name, "a virtual node is shown");
         // It keeps its name for as long as there is the lease.
         let _ = self.task.node.set(name.clone());
         self.certificate = Some(self.shared.shows(name, lease.serving.clone()));
@@ -148,11 +148,11 @@ impl AtHome {
         let mut done = lease.end().await;
         let mut backoff = Backoff::default();
         while let Err(failure) = done {
-            backoff.warn(&failure, "a virtual node stays", &self.task.contract);
+            backoff.warn(&failure, "a virtual node stays");
             backoff.wait().await;
             done = node::remove_all(&self.shared.cluster, &self.task.contract).await;
         }
-        tracing::info!(contract = %self.task.contract.short(), "a virtual node is gone");
+        tracing::info!("a virtual node is gone");
     }
 }
 

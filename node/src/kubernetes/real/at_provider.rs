@@ -24,6 +24,7 @@ use mercato_offload::guest;
 use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
+use tracing::Instrument as _;
 
 use self::names::Patience;
 use self::namespace::{Bounds, Namespace, State, item, make};
@@ -113,8 +114,7 @@ impl AtProvider {
             }
             pending::<()>().await;
         };
-        let services =
-            services::tell(side.service_addresses(), self.task.services.clone(), contract);
+        let services = services::tell(side.service_addresses(), self.task.services.clone());
         let names = names::tell(side.names(), self.task.names.clone());
         // They go on together, so that none can keep another waiting.
         tokio::select! {
@@ -163,8 +163,10 @@ impl AtProvider {
             };
             if gone && self.state(home, name) == Some(&State::There) {
                 // Once for each removal.
-                tracing::warn!(namespace = name, contract = %self.task.contract.short(),
-                    "a guest namespace was removed, and is made again");
+                tracing::warn!(
+                    namespace = name,
+                    "a guest namespace was removed, and is made again"
+                );
                 self.make(&desire, home, name, Duration::ZERO);
             }
         }
@@ -197,10 +199,11 @@ impl AtProvider {
             }
             None => None,
         };
-        let making = self.making.spawn(async move {
+        let making = async move {
             tokio::time::sleep(after).await;
             make(cluster, account, wanted).await
-        });
+        };
+        let making = self.making.spawn(making.in_current_span());
         let (name, state) = (name.to_owned(), same.unwrap_or(State::BeingMade));
         self.namespaces.insert(home.to_owned(), Namespace { name, state, making });
     }
@@ -262,7 +265,7 @@ impl AtProvider {
         let nodes = inventory::user_namespaces(&self.shared.cluster, &terms.platform).await;
         nodes.unwrap_or_else(|failure| {
             // Once for each start of the lease.
-            tracing::warn!(%failure, contract = %self.task.contract.short(),
+            tracing::warn!(%failure,
                 "nodes do not say whether they have user namespaces: only guests that ask get them");
             false
         })
@@ -314,8 +317,7 @@ impl AtProvider {
         let known = self.namespaces.values().map(|known| &known.name).collect::<BTreeSet<_>>();
         let strays = all.iter().filter(|name| !known.contains(name)).cloned();
         for stray in strays.collect::<Vec<_>>() {
-            tracing::info!(namespace = stray, contract = %self.task.contract.short(),
-                "a guest namespace that is not needed any more goes");
+            tracing::info!(namespace = stray, "a guest namespace that is not needed any more goes");
             self.remove_one(stray, None);
         }
     }
@@ -325,15 +327,16 @@ impl AtProvider {
     fn remove_one(&mut self, name: String, home: Option<String>) {
         let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
         let of = name.clone();
-        let going = self.goers.spawn(async move {
+        let going = async move {
             let mut backoff = Backoff::default();
             while let Err(failure) =
                 guest_namespace::remove(&cluster, &of, &contract, home.as_deref()).await
             {
-                backoff.warn(&failure, "a guest namespace stays", &contract);
+                backoff.warn(&failure, "a guest namespace stays");
                 backoff.wait().await;
             }
-        });
+        };
+        let going = self.goers.spawn(going.in_current_span());
         while self.goers.try_join_next().is_some() {}
         self.leaving.retain(|_, going| !going.is_finished());
         self.leaving.insert(name, going);

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
-use mercato_protocol::id::ContractId;
 
 use crate::limits;
 
@@ -22,8 +21,8 @@ impl Default for Backoff {
 
 impl Backoff {
     /// Warns of what failed under a lease, unless it was the same before.
-    pub(super) fn warn(&mut self, failure: &impl Display, what: &str, contract: &ContractId) {
-        warn_once!(self.repeated, failure; contract = %contract.short(), "{what}");
+    pub(super) fn warn(&mut self, failure: &impl Display, what: &str) {
+        warn_once!(self.repeated, failure; "{what}");
     }
 
     pub(super) async fn wait(&mut self) {

@@ -85,7 +85,7 @@ impl Shared {
         let before = self.unmade().insert(place, failure.message.clone());
         if before.as_ref() != Some(&failure.message) {
             // Once for each reason.
-            tracing::warn!(%failure, what, contract = %contract.short(), "a guest's place cannot be made");
+            tracing::warn!(%failure, what, "a guest's place cannot be made");
         }
     }
 

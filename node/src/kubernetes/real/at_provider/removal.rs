@@ -17,7 +17,7 @@ pub(super) async fn remove(shared: &Shared, task: &LeaseTask) {
             Ok(true) => return,
             Ok(false) => tokio::time::sleep(limits::DRAIN_LOOK).await,
             Err(failure) => {
-                backoff.warn(&failure, "a guest namespace stays", &task.contract);
+                backoff.warn(&failure, "a guest namespace stays");
                 backoff.wait().await;
             }
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::node::ServiceAddress;
 use tokio::sync::watch;
@@ -16,16 +15,18 @@ use crate::limits;
 pub(super) async fn tell(
     mut addresses: watch::Receiver<BTreeSet<ServiceAddress>>,
     to: TellServices,
-    contract: ContractId,
 ) {
     let mut warned = false;
     while addresses.changed().await.is_ok() {
         let now = addresses.borrow_and_update().clone();
         if now.iter().nth(LEASE_SERVICES).is_some() && !std::mem::replace(&mut warned, true) {
             // Once for each start of the lease.
-            tracing::warn!(contract = %contract.short(), services = now.len(), most = LEASE_SERVICES,
+            tracing::warn!(
+                services = now.len(),
+                most = LEASE_SERVICES,
                 "guests have more Services than are opened to them: those that are closed do not \
-                 reach the others");
+                 reach the others"
+            );
         }
         to(now);
         sleep(limits::SERVICES_GATHER).await;
@@ -37,8 +38,6 @@ pub(super) async fn tell(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use mercato_protocol::id::NegotiationId;
-
     use super::*;
 
     #[tokio::test]
@@ -48,7 +47,7 @@ mod tests {
         let tells = told.clone();
         let to =
             Arc::new(move |now: BTreeSet<ServiceAddress>| tells.lock().unwrap().push(now.len()));
-        let _telling = Telling(tokio::spawn(tell(receiver, to, NegotiationId([5; 16]))));
+        let _telling = Telling(tokio::spawn(tell(receiver, to)));
         tokio::task::yield_now().await;
         assert!(told.lock().unwrap().is_empty(), "nothing is listed yet");
         for last in [1, 2, 3] {
