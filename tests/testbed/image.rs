@@ -26,6 +26,9 @@ pub const PAUSE: &str = "mercato.test/pause:1";
 /// The daemon's own program, as `mercato`, in an archive of its own.
 pub const MERCATO: &str = "mercato.test/mercato:1";
 
+/// The same program as of another build: a layer more, in the same archive.
+pub const MERCATO_NEXT: &str = "mercato.test/mercato:2";
+
 /// kubectl beside busybox, in an archive of its own.
 pub const KUBECTL: &str = "mercato.test/kubectl:1";
 
@@ -85,8 +88,8 @@ pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
     Ok(())
 }
 
-/// Makes the archive of [`MERCATO`] out of this program, beside it, unless one of the same program
-/// is there: without what debuggers read, and with the libraries that it is linked with; where it is.
+/// Makes the archive of [`MERCATO`] and [`MERCATO_NEXT`] out of this program, beside it, unless one of the same
+/// program is there: without what debuggers read, and with the libraries that it is linked with; where it is.
 ///
 /// # Errors
 /// When `strip` or `ldd` fails (packages binutils and libc-bin), or the disk is full.
@@ -112,12 +115,14 @@ pub fn of_program(program: &Path) -> Result<PathBuf> {
         files.push((library.trim_start_matches('/').to_owned(), bytes));
     }
     let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
-    let image = Image {
-        names: vec![MERCATO.into()],
-        layers: &[0],
+    let image = |name: &str, layers| Image {
+        names: vec![name.into()],
+        layers,
         config: json!({"Entrypoint": ["mercato"]}),
     };
-    write_archive(File::create(&partial)?, &[layer(&files, &[], &["tmp"])?], &[image])?;
+    let layers = [layer(&files, &[], &["tmp"])?, layer(&[("build", b"2\n")], &[], &[])?];
+    let images = [image(MERCATO, &[0]), image(MERCATO_NEXT, &[0, 1])];
+    write_archive(File::create(&partial)?, &layers, &images)?;
     fs::rename(&partial, &whole)?;
     fs::write(&stamp, recipe)?;
     Ok(whole)

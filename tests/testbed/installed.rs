@@ -16,6 +16,8 @@ const RELEASE: &str = "mercato";
 const NAMESPACE: &str = "mercato";
 /// The exit code of a command that has found nothing.
 const NOTHING: i32 = 3;
+/// Of the chart that is upgraded to.
+const NEXT_VERSION: &str = "0.1.1";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What Helm waits for its own objects.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "120s"];
@@ -28,13 +30,16 @@ pub struct Installed<'a> {
 }
 
 impl<'a> Installed<'a> {
-    /// Gives the cluster's first node the image of this program and a volume, installs the chart with
-    /// this configuration of the daemon, and waits until the daemon is ready.
+    /// Gives the cluster's nodes the images of this program, and the cluster a volume, installs the chart
+    /// with this configuration of the daemon and an approver, and waits until the daemon is ready.
     ///
     /// # Errors
     /// When Helm fails, or the daemon does not get ready within two minutes.
     pub async fn install(cluster: &'a Cluster, program: &Path, config: &Value) -> Result<Self> {
-        cluster.import(1, &image::of_program(program)?).await?;
+        let archive = image::of_program(program)?;
+        for number in 1..=cluster.spec().nodes {
+            cluster.import(number, &archive).await?;
+        }
         let this = Self { cluster };
         cluster.apply(&this.volume().to_string()).await?;
         this.helm(&["install", RELEASE, CHART, "--values", "-"], &WAIT, config).await?;
@@ -50,6 +55,47 @@ impl<'a> Installed<'a> {
         let on: Vec<_> = on.iter().map(|value| format!("--set={value}=true")).collect();
         let more: Vec<_> = on.iter().map(String::as_str).chain(WAIT).collect();
         self.helm(&["upgrade", RELEASE, CHART, "--values", "-"], &more, config).await
+    }
+
+    /// Goes on to a later version of the chart, with another image of the same program. Waits until the
+    /// daemon is ready with that.
+    ///
+    /// # Errors
+    /// As [`Installed::install`].
+    pub async fn upgrade_to_next(&self) -> Result<()> {
+        let (helm, place) = (self.cluster.program_path("helm"), tempfile::tempdir()?);
+        let to = place.path().to_string_lossy();
+        let version = ["--version", NEXT_VERSION, "--app-version", NEXT_VERSION];
+        let package = [&["package", CHART, "--destination", &to][..], &version].concat();
+        self.cluster.run(&helm, &package, "").await?.ok()?;
+        let (_, tag) = image::MERCATO_NEXT.rsplit_once(':').context("an image has a tag")?;
+        let (chart, tag) =
+            (format!("{to}/{RELEASE}-{NEXT_VERSION}.tgz"), format!("--set-string=image.tag={tag}"));
+        let upgrade = ["upgrade", RELEASE, &chart, "--reuse-values", &tag];
+        self.cluster.run(&helm, &[&upgrade[..], &WAIT].concat(), "").await?.ok().map(drop)
+    }
+
+    /// Goes back to what was before the last upgrade. Waits as that does.
+    ///
+    /// # Errors
+    /// As [`Installed::install`].
+    pub async fn roll_back(&self) -> Result<()> {
+        let helm = self.cluster.program_path("helm");
+        let back = [&["rollback", RELEASE][..], &WAIT].concat();
+        self.cluster.run(&helm, &back, "").await?.ok().map(drop)
+    }
+
+    /// The image and the version of the chart that the daemon runs with, such as `1 0.1.0`.
+    ///
+    /// # Errors
+    /// When there is no daemon.
+    pub async fn build(&self) -> Result<String> {
+        let deploy = ["-n", NAMESPACE, "get", "deploy/mercato", "-o"];
+        let both = "jsonpath={.spec.template.spec.containers[0].image} \
+                    {.metadata.labels.app\\.kubernetes\\.io/version}";
+        let said = self.cluster.kubectl(&[&deploy[..], &[both]].concat()).await?.ok()?;
+        let (_, tag) = said.rsplit_once(':').with_context(|| format!("no tag in {said}"))?;
+        Ok(tag.to_owned())
     }
 
     /// Runs the chart's own test, and waits for it.
@@ -140,6 +186,7 @@ impl<'a> Installed<'a> {
         let values = json!({
             "image": { "repository": repository, "tag": tag },
             "persistence": { "storageClass": "-" },
+            "approver": true,
             "config": config,
         });
         let helm = self.cluster.program_path("helm");

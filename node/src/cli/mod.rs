@@ -113,7 +113,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
-        Command::Manual(manual) => manual.perform(),
+        Command::Manual(manual) => manual.perform(args::command()),
         Command::Ask(asked) => {
             let api = global.api();
             on_threads(ask(&*api, screen, &global, asked))

@@ -5,6 +5,7 @@ pub(crate) mod identity;
 mod partners;
 pub(crate) mod portable;
 mod run;
+mod unopened;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,11 +29,12 @@ use crate::driver::{self, About, Domains, Driver, Handle, LeaseTunnels, Operator
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::{self, Defaults};
-use crate::store::{Disk, StoreError};
+use crate::store::Disk;
 use crate::telemetry::{self, Metrics};
 use crate::tunnel::{self, Before, GatewaySettings};
 use identity::Identity;
 use partners::Partners;
+use unopened::unopened;
 
 pub(crate) use run::{HEALTH_PORT, Options, PORT, run};
 
@@ -65,25 +67,6 @@ pub(crate) struct Plan {
     pub(crate) defaults: Defaults,
     /// Told when the daemon is to start again; none: nobody would do it.
     pub(crate) restart: Option<Arc<Notify>>,
-}
-
-/// What to do with what a later release has written.
-const LATER: &str = "run the release that wrote it, or a later one; to go back, import what was \
-    exported before: docs/versions.md";
-
-/// Why the records cannot be opened, and what to do.
-fn unopened(error: StoreError) -> anyhow::Error {
-    let what = format!("the records of this cluster cannot be opened: {error}");
-    let problem = Problem::failed(what).because(&error);
-    anyhow::Error::new(match error {
-        StoreError::InUse(_) => {
-            problem.todo("a second daemon needs a folder of its own: --data-dir DIR")
-        }
-        StoreError::Format { .. } => problem.todo(LATER),
-        StoreError::Unreadable { .. } | StoreError::Io { .. } => {
-            problem.todo("see whether the disk is full or broken; else import the last export")
-        }
-    })
 }
 
 /// Why the network does not start, and what to do.

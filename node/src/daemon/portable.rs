@@ -17,7 +17,7 @@ use mercato_protocol::id::Digest;
 use zeroize::Zeroizing;
 
 use super::identity::{DOCUMENT, IMPORTING, NEXT, ROTATIONS, SEED, STAMP};
-use super::{LATER, unopened};
+use super::unopened::{LATER, unopened};
 use crate::admin::Problem;
 use crate::driver::{clock, records};
 use crate::limits;

@@ -21,7 +21,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::portable::RECORDS;
-use super::{Daemon, Plan, identity::Identity, unopened};
+use super::unopened::unopened;
+use super::{Daemon, Plan, identity::Identity};
 use crate::admin::{
     self, Announced, Attention, AttentionKind, Class, Invitation, OperatorApi, Problem,
 };

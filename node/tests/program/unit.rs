@@ -46,7 +46,7 @@ fn the_unit_is_hardened_and_starts_what_the_program_understands() {
     let words: Vec<_> = start.split(' ').skip(1).collect();
     let folder = tempfile::tempdir().unwrap();
     let said = run(folder.path(), &words);
-    assert_eq!(said.status.code(), Some(2), "{}", stderr(&said));
+    assert_eq!(said.status.code(), Some(1), "{}", stderr(&said));
     assert!(stderr(&said).contains("/etc/mercato/mercato.yaml"), "{}", stderr(&said));
 }
 

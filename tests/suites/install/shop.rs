@@ -85,6 +85,49 @@ impl<'a> Shop<'a> {
         .await
     }
 
+    /// Its words are read through home's API server, which checks the certificates of its nodes: that of
+    /// the virtual node was approved by the chart's program.
+    pub(crate) async fn is_read(&self) -> Result<()> {
+        wait::until("web is read through its virtual node", PATIENCE, || async {
+            self.user.kubectl(&["logs", "deploy/web"]).await?;
+            let page = ["exec", "deploy/web", "--", "cat", "/usr/share/nginx/html/index.html"];
+            let page = self.user.kubectl(&page).await?;
+            ensure!(page.contains(PAGE), "its page is {page:?}");
+            Ok(true)
+        })
+        .await?;
+        let reasons =
+            "jsonpath={range .items[*]}{.spec.username} {.status.conditions[0].reason}\n{end}";
+        let requests = self.user.kubectl(&["get", "csr", "-o", reasons]).await?;
+        let ours = "system:serviceaccount:mercato:mercato MercatoVirtualNode";
+        let mut daemons = requests.lines().filter(|line| line.contains(":mercato:mercato"));
+        ensure!(daemons.clone().count() > 0 && daemons.all(|line| line == ours), "{requests}");
+        let port = "jsonpath={.status.daemonEndpoints.kubeletEndpoint.Port}";
+        let port = self.user.kubectl(&["get", "node", NODE, "-o", port]).await?;
+        ensure!(port == "10350", "the virtual node's port is {port}");
+        let service = "jsonpath={.webhooks[*].clientConfig.service.name}";
+        let webhook = ["get", "mutatingwebhookconfiguration/offload.mercato.dev", "-o", service];
+        let service = self.user.kubectl(&webhook).await?;
+        ensure!(service.starts_with("mercato-webhook "), "the webhook is reached by {service:?}");
+        Ok(())
+    }
+
+    /// The caller asks the pod over there, again and again, from now on.
+    pub(crate) async fn asks_on(&self) -> Result<Asking<'a>> {
+        let address = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"];
+        let address = self.user.kubectl(&address).await?;
+        let ask = format!(
+            "rm -f /tmp/end /tmp/ended /tmp/answered; (while [ ! -e /tmp/end ]; do \
+             printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 1 {address} 80 | grep -q nginx \
+             && cut -d ' ' -f 1 /proc/uptime >> /tmp/answered; sleep 0.1; done; \
+             touch /tmp/ended) </dev/null >/dev/null 2>&1 &"
+        );
+        self.user.kubectl(&["exec", "caller", "--", "sh", "-c", &ask]).await?;
+        let asking = Asking { user: self.user };
+        asking.answers(1).await?;
+        Ok(asking)
+    }
+
     /// What people made is theirs to remove.
     pub(crate) async fn close(&self) -> Result<()> {
         let all = ["delete", "deploy/web", "pod/caller", "--cascade=foreground", "--timeout=60s"];
@@ -100,5 +143,40 @@ impl<'a> Shop<'a> {
 
     async fn now(&self) -> Result<String> {
         self.user.kubectl(&["get", "pods", "-l", "app=web", "-o", POD]).await
+    }
+}
+
+/// The caller while it asks, each second at least.
+pub(crate) struct Asking<'a> {
+    user: User<'a>,
+}
+
+impl Asking<'_> {
+    /// Ends it once it is answered again; the longest time without an answer.
+    pub(crate) async fn end(self) -> Result<Duration> {
+        let before = self.answered().await?.len();
+        self.answers(before + 3).await?;
+        self.user.kubectl(&["exec", "caller", "--", "touch", "/tmp/end"]).await?;
+        wait::until("the caller has ended", PATIENCE, || async {
+            self.user.kubectl(&["exec", "caller", "--", "ls", "/tmp/ended"]).await.map(|_| true)
+        })
+        .await?;
+        let answered = self.answered().await?;
+        let silent = answered.windows(2).map(|two| two[1] - two[0]).fold(0.0, f64::max);
+        Ok(Duration::from_secs_f64(silent))
+    }
+
+    /// Waits for so many answers in all.
+    async fn answers(&self, count: usize) -> Result<()> {
+        wait::until(&format!("{count} answers"), PATIENCE, || async {
+            Ok(self.answered().await?.len() >= count)
+        })
+        .await
+    }
+
+    /// When each answer came, in seconds.
+    async fn answered(&self) -> Result<Vec<f64>> {
+        let times = self.user.kubectl(&["exec", "caller", "--", "cat", "/tmp/answered"]).await?;
+        Ok(times.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
     }
 }

@@ -141,7 +141,8 @@ fn daemons_addresses(cluster: &Cluster) -> Answer<BTreeSet<IpAddr>> {
             pods => pods?,
         };
         let of_daemon = |pod: &&Value| {
-            pod["spec"]["serviceAccountName"] == ACCOUNT && pod["spec"]["hostNetwork"] == true
+            pod["spec"]["serviceAccountName"] == SERVICE_ACCOUNT
+                && pod["spec"]["hostNetwork"] == true
         };
         let hosts = |pod: &Value| {
             let more = pod["status"]["hostIPs"].as_array().cloned().unwrap_or_default();
@@ -171,71 +172,7 @@ fn name(request: &Value) -> Option<String> {
 
 /// Of the daemon, as the chart and `config/deploy/rbac.yaml` have them.
 const NAMESPACE: &str = "mercato";
-const ACCOUNT: &str = "mercato";
+const SERVICE_ACCOUNT: &str = "mercato";
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-    use crate::testing::{scripted, status};
-
-    /// What a cluster with this request, this node and a daemon's pod is asked to approve, once it
-    /// was asked about the node `looks` times.
-    async fn approved(request: Value, node: Option<Value>, looks: usize) -> Vec<Value> {
-        let patches = Arc::new(Mutex::new((0, Vec::new())));
-        let told = patches.clone();
-        let cluster = scripted(move |method, path, body| {
-            let mut told = told.lock().unwrap();
-            let pod = json!({ "spec": { "serviceAccountName": "mercato", "hostNetwork": true },
-                "status": { "hostIP": "10.0.0.1" } });
-            match (method.as_str(), path.split('?').next().unwrap()) {
-                ("GET", path) if path.ends_with("/nodes/mercato-turin") => {
-                    told.0 += 1;
-                    node.clone().map_or_else(|| status(404, "no node"), |node| (200, node))
-                }
-                ("GET", path) if path.ends_with("/namespaces/mercato/pods") => {
-                    (200, json!({ "items": [pod], "metadata": {} }))
-                }
-                ("GET", path) if path.ends_with("/mercato-turin-1") => (200, request.clone()),
-                ("PATCH", path) if path.ends_with("/mercato-turin-1/approval") => {
-                    told.1.push(body);
-                    (200, request.clone())
-                }
-                other => panic!("{other:?}"),
-            }
-        });
-        let mut approver = Approver {
-            cluster,
-            addresses: BTreeSet::new(),
-            waiting: [("mercato-turin-1".to_owned(), Repeated::default())].into(),
-        };
-        for _ in 0..looks {
-            approver.look().await;
-        }
-        let told = patches.lock().unwrap();
-        assert!(told.0 <= looks);
-        assert_eq!(approver.waiting.is_empty(), !told.1.is_empty() || told.0 < looks);
-        told.1.clone()
-    }
-
-    #[tokio::test]
-    async fn what_was_looked_at_is_approved_once() {
-        let request = review::tests::request();
-        let patches = approved(request.clone(), Some(review::tests::node()), 3).await;
-        assert_eq!(patches, [approval(&request)]);
-        assert_eq!(patches[0]["metadata"]["uid"], "u1");
-        assert_eq!(patches[0]["metadata"]["resourceVersion"], "7");
-    }
-
-    #[tokio::test]
-    async fn a_request_waits_for_its_node_and_others_are_left_alone() {
-        assert!(approved(review::tests::request(), None, 3).await.is_empty());
-        let mut others = review::tests::request();
-        others["spec"]["username"] = json!("system:serviceaccount:shop:web");
-        assert!(approved(others, Some(review::tests::node()), 1).await.is_empty());
-        let mut denied = review::tests::request();
-        denied["status"]["conditions"] = json!([{ "type": "Denied", "status": "True" }]);
-        assert!(approved(denied, Some(review::tests::node()), 1).await.is_empty());
-    }
-}
+mod tests;

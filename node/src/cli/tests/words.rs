@@ -7,6 +7,7 @@ use mercato_protocol::id::PublicKey;
 use super::{ORDER, TURIN, fits};
 use crate::admin::{Class, Problem};
 use crate::cli::args::{self, Cli};
+use crate::cli::manual::Manual;
 
 #[test]
 fn every_command_is_well_formed_and_has_two_examples() {
@@ -141,4 +142,25 @@ fn a_wrong_argument_is_pointed_at() {
     assert!(said.contains(&format!("\n{:>29}^", "")), "{said}");
     let said = wrong("mercato_ordr");
     assert!(said.contains("'order'"), "{said}");
+}
+
+#[test]
+fn each_command_has_a_manual_page_of_its_own_name() {
+    fn page(path: &str) -> Result<String, Problem> {
+        Manual { path: path.split_whitespace().map(str::to_owned).collect() }
+            .perform(args::command())
+    }
+    fn all(command: &clap::Command, path: &str) {
+        let said = page(path).unwrap();
+        let name = format!("mercato {path}").trim().replace(' ', "-");
+        assert!(said.contains(&format!(".TH {name} 1")), "{path}: {said}");
+        assert!(said.contains("Examples:"), "{path}");
+        for command in command.get_subcommands() {
+            all(command, format!("{path} {}", command.get_name()).trim());
+        }
+    }
+    all(&args::command(), "");
+    let unknown = page("contracts extent").unwrap_err();
+    assert_eq!(unknown.class, Class::Usage);
+    assert!(unknown.what.contains("contracts extent"), "{}", unknown.what);
 }
