@@ -33,7 +33,7 @@ pub enum ReachError {
     /// The person may not do that: the right, as in a rule, and what the API server said.
     #[error("{message}")]
     NoRight {
-        /// Such as `create pods/portforward`.
+        /// The verb and the resource, such as `create pods/portforward`.
         right: &'static str,
         /// In the API server's words.
         message: String,
@@ -110,8 +110,8 @@ fn read(data: &Value) -> Result<Notice, ReachError> {
     };
     let port = port.parse().ok().filter(|port| *port != 0);
     let port = port.ok_or(ReachError::NotSaid("names no port"))?;
-    if certificate.len() > limits::ADMIN_CERTIFICATE {
-        return Err(ReachError::NotSaid("has a certificate that is too long"));
+    if !(1..=limits::ADMIN_CERTIFICATE).contains(&certificate.len()) {
+        return Err(ReachError::NotSaid("has no certificate of a daemon"));
     }
     Ok(Notice { port, certificate: certificate.to_owned() })
 }

@@ -45,7 +45,7 @@ pub(crate) fn was_not_sent(error: &(dyn Error + Send + Sync + 'static)) -> bool 
     error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled)
 }
 
-/// What was answered.
+/// What was answered, or why it was not done.
 pub(crate) fn read(status: StatusCode, body: &[u8]) -> Result<Answer, Problem> {
     if status.is_success() {
         return serde_json::from_slice(body).map_err(|error| unexpected(&error));

@@ -110,7 +110,7 @@ async fn answer(
     answer.map(Json).map_err(|problem| (status(problem.class), Json(problem)))
 }
 
-/// What HTTP calls it.
+/// What HTTP calls a problem of that class.
 pub(crate) fn status(class: Class) -> StatusCode {
     match class {
         Class::Failed | Class::Interrupted => StatusCode::INTERNAL_SERVER_ERROR,

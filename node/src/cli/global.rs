@@ -52,7 +52,7 @@ pub(crate) struct Global {
 pub(crate) enum Way {
     /// At its socket, on this machine.
     Socket(PathBuf),
-    /// In its pod.
+    /// In its pod, of that cluster.
     Cluster {
         place: Place,
         /// The socket that is not there, where nobody has named the cluster.

@@ -145,8 +145,7 @@ impl Daemon {
         let at = health.as_ref().map(|server| server.address().to_string());
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
         let started = Event::of(EventKind::DaemonStarted, started);
-        let restart = plan.restart;
-        let tunnels = seen;
+        let (restart, tunnels) = (plan.restart, seen);
         let about = About { name, data_dir, health: at, usual_port, listed, off, tunnels, restart };
         let ruling = Arc::new(watch::Sender::default());
         let domains = Domains::new(dns.unwrap_or_else(Dns::system));
@@ -159,9 +158,7 @@ impl Daemon {
         if let Some(cluster) = kubernetes {
             let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
             tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
-            if let Some(port) = plan.admin_port {
-                tasks.spawn(desk::serve(cluster.clone(), port, api.clone()));
-            }
+            tasks.spawn(desk::serve(cluster.clone(), plan.admin_port, api.clone()));
             tasks.spawn(resources::serve(cluster, driver, api, defaults, ruling));
         }
         let server = Server::start(&socket, api.clone())

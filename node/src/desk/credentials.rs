@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use tokio::runtime::Handle;
 use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
-use super::client::Place;
+use super::place::Place;
 use crate::admin::{Class, Problem};
 use crate::kubernetes::real;
 

@@ -8,11 +8,13 @@
 
 mod client;
 mod credentials;
+mod place;
 mod reach;
 mod rights;
 mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{Client, Place};
+pub(crate) use client::Client;
+pub(crate) use place::Place;
 pub(crate) use server::serve;

@@ -10,8 +10,8 @@ use hyper_util::rt::TokioIo;
 use mercato_kubelet::admin::{self, Forwarded, Notice, ReachError};
 use tokio_rustls::TlsConnector;
 
-use super::client::Place;
 use super::credentials::{Credentials, pinned};
+use super::place::Place;
 use crate::admin::{Class, Problem};
 use crate::nodes::pin;
 

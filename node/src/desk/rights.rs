@@ -176,11 +176,9 @@ mod tests {
 
     /// As it is called in JSON.
     fn name(request: &Request) -> String {
-        match serde_json::to_value(request).unwrap() {
-            Value::String(name) => name,
-            Value::Object(fields) => fields.keys().next().unwrap().clone(),
-            other => panic!("{other}"),
-        }
+        let value = serde_json::to_value(request).unwrap();
+        let fields = value.as_object().map(|fields| fields.keys().next().unwrap().clone());
+        fields.unwrap_or_else(|| value.as_str().unwrap().to_owned())
     }
 
     /// What each of our roles has, `VERB RESOURCE`, of our group.

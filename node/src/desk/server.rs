@@ -41,8 +41,13 @@ struct Served {
 }
 
 /// Serves the admin API to the people of this cluster, for ever: once the cluster answers, and once
-/// the port is free.
-pub(crate) async fn serve(kubernetes: Arc<dyn Kubernetes>, port: u16, api: Arc<dyn OperatorApi>) {
+/// the port is free. None: nobody is served.
+pub(crate) async fn serve(
+    kubernetes: Arc<dyn Kubernetes>,
+    port: Option<u16>,
+    api: Arc<dyn OperatorApi>,
+) {
+    let Some(port) = port else { return };
     // A simulated one has no people.
     let Some(cluster) = kubernetes.resources().await else { return };
     let mut repeated = Repeated::default();

@@ -52,7 +52,7 @@ pub struct Action {
     pub name: String,
 }
 
-/// Whom credentials are of.
+/// Whom the credentials of a request are of.
 #[derive(Debug)]
 pub enum Holder {
     /// A user. What is held counts as work for a stranger until it is dropped: until it is known
