@@ -66,6 +66,8 @@ pub struct NamespaceNames {
     pub home: String,
     /// The Services that it has there.
     pub services: Vec<ServiceNames>,
+    /// Whether it may have others: nobody may say then that there is no such name.
+    pub is_part: bool,
 }
 
 /// The names of one Service. It has addresses, or endpoints, or is another name.
@@ -261,7 +263,7 @@ wire_map!(LeaseNames {
 });
 wire_map!(OwnName { 1 => guest, 2 => home, 3 => hostname, 4 => subdomain });
 wire_map!(ApiNames { 1 => address, 2 => guests, 3 => others });
-wire_map!(NamespaceNames { 1 => home, 2 => services });
+wire_map!(NamespaceNames { 1 => home, 2 => services, 3 => is_part });
 wire_map!(ServiceNames { 1 => name, 2 => addresses, 3 => ports, 4 => slices, 5 => external });
 wire_map!(SliceNames { 1 => ports, 2 => endpoints });
 wire_map!(NamedPort { 1 => name, 2 => is_udp, 3 => port });

@@ -40,7 +40,7 @@ fn knowledge() -> Knowledge {
         domains: vec!["cluster.local".into()],
         is_part: false,
         forwards: true,
-        namespaces: vec![NamespaceNames { home: "shop".into(), services }],
+        namespaces: vec![NamespaceNames { home: "shop".into(), services, is_part: false }],
         api: None,
         own: vec![],
     };

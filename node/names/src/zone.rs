@@ -15,13 +15,19 @@ pub struct Zone {
     pub(crate) domains: Vec<String>,
     pub(crate) is_part: bool,
     pub(crate) forwards: bool,
-    /// Services by namespace and name.
-    namespaces: BTreeMap<String, BTreeMap<String, Service>>,
+    namespaces: BTreeMap<String, Namespace>,
     /// Of addresses, names before the domain.
     pointers: BTreeMap<IpAddr, Vec<String>>,
     api: Option<Api>,
     /// What guests call themselves, before the domain.
     own: BTreeMap<IpAddr, String>,
+}
+
+/// The Services of a namespace by their names, and whether there may be others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Namespace {
+    services: BTreeMap<String, Service>,
+    is_part: bool,
 }
 
 /// Home's API server, and who is told of it.
@@ -70,11 +76,11 @@ const HTTPS: u32 = 443;
 impl Zone {
     /// For look-ups of what was said of a lease.
     pub fn new(said: &LeaseNames) -> Self {
-        let mut namespaces: BTreeMap<String, BTreeMap<String, Service>> = BTreeMap::new();
+        let mut namespaces = BTreeMap::new();
         let mut pointers: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
         for namespace in &said.namespaces {
             let home = &namespace.home;
-            let of = namespaces.entry(home.clone()).or_default();
+            let mut services = BTreeMap::new();
             for names in &namespace.services {
                 let below = format!("{}.{home}.svc", names.name);
                 for address in &names.addresses {
@@ -89,8 +95,10 @@ impl Zone {
                     }
                     hosts.entry(host).or_default().push(endpoint.address);
                 }
-                of.insert(names.name.clone(), Service { names: names.clone(), hosts });
+                services.insert(names.name.clone(), Service { names: names.clone(), hosts });
             }
+            let is_part = said.is_part || namespace.is_part;
+            namespaces.insert(home.clone(), Namespace { services, is_part });
         }
         let domains = said.domains.clone();
         let api = said.api.as_ref().map(Api::new);
@@ -117,12 +125,12 @@ impl Zone {
                 false => Found::Nothing,
             },
             [before @ .., service, namespace, "svc"] => {
-                let Some(services) = self.namespaces.get(*namespace) else { return Found::Nothing };
-                match services.get(*service) {
+                let Some(of) = self.namespaces.get(*namespace) else { return Found::Nothing };
+                match of.services.get(*service) {
                     Some(service) => service.find(before, namespace),
                     // With more before it, it is hardly one of ours: a name of the Internet that
                     // was tried with each domain in turn.
-                    None if self.is_part && before.is_empty() => Found::Unknown,
+                    None if of.is_part && before.is_empty() => Found::Unknown,
                     None => Found::Nothing,
                 }
             }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
-use mercato_offload::forge::home_address;
+use mercato_offload::forge::{GuestContext, home_address};
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
+use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -34,7 +35,9 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
             seen.add(&shared, &mut streams, POD, None);
             loop {
                 let lives = living.borrow_and_update().clone();
-                seen.all.retain(|_, known| known.life.as_ref().is_none_or(|of| lives.contains(of)));
+                if let Some(whole) = seen.keep(&lives) {
+                    shared.tell(whole).await;
+                }
                 for life in &lives {
                     seen.add(&shared, &mut streams, CONFIG_MAP, Some(life));
                     seen.add(&shared, &mut streams, SECRET, Some(life));
@@ -133,12 +136,7 @@ impl Seen {
             Change::Synced(all) => {
                 let all = all.into_iter().flatten();
                 *known = Some(all.map(|one| (one.observed.item.clone(), one)).collect());
-                let whole: Option<Vec<_>> =
-                    self.all.values().map(|known| known.all.as_ref()).collect();
-                whole.map(|whole| {
-                    let whole = whole.into_iter().flat_map(BTreeMap::values);
-                    Input::Synced(whole.map(|one| one.observed.clone()).collect())
-                })
+                self.whole()
             }
             Change::Changed(one) => {
                 let one = one?;
@@ -161,6 +159,21 @@ impl Seen {
         input
     }
 
+    /// Forgets the namespaces that are gone. Where one of them was all that the others waited for, they
+    /// are the whole now.
+    fn keep(&mut self, lives: &[Life]) -> Option<Input> {
+        let before = self.all.len();
+        self.all.retain(|_, known| known.life.as_ref().is_none_or(|of| lives.contains(of)));
+        (self.all.len() < before).then(|| self.whole()).flatten()
+    }
+
+    /// None before every watch has had its first list.
+    fn whole(&self) -> Option<Input> {
+        let whole: Option<Vec<_>> = self.all.values().map(|known| known.all.as_ref()).collect();
+        let whole = whole?.into_iter().flat_map(BTreeMap::values);
+        Some(Input::Synced(whole.map(|one| one.observed.clone()).collect()))
+    }
+
     /// They are said in a moment, with what changes until then.
     fn names_changed(&mut self) {
         self.names_due.get_or_insert_with(|| Instant::now() + limits::NAMES_GATHER);
@@ -177,27 +190,40 @@ impl Seen {
         }
     }
 
-    /// Nothing is said before all are listed: what is missing from a part is not gone.
+    /// What is missing from a part is not gone. A namespace that cannot be listed, since it is about to
+    /// go or has no rights yet, holds up the names of no other.
     fn say_names(&mut self, shared: &Shared) {
         self.names_due = None;
-        let all: Option<Vec<_>> = self.all.values().map(|known| known.all.as_ref()).collect();
-        let Some(all) = all else { return };
-        let context = shared.context();
-        let named = all.into_iter().flatten().filter_map(|(item, one)| {
-            let home = match item {
-                Item::Pod(pod) => &pod.namespace,
-                Item::Object(key) => &key.namespace,
-            };
-            Some((home.as_str(), one.named.as_ref()?))
-        });
-        let forwards = context.gate.is_none();
-        let (lease, homes) = (context.contract, context.namespaces.keys());
-        let now = names(lease, forwards, &context.ranges, homes, named);
+        let Some(now) = self.names(&shared.context()) else { return };
         shared.names.send_if_modified(|before| {
             let is_new = before.as_deref() != Some(&now);
             *before = Some(Arc::new(now));
             is_new
         });
+    }
+
+    /// None before all pods are listed.
+    fn names(&self, context: &GuestContext) -> Option<LeaseNames> {
+        self.all.get(&(POD, None))?.all.as_ref()?;
+        let known = |guest: &String| {
+            let of = |kind| self.all.get(&(kind, Some(guest.clone())));
+            [SERVICE, ENDPOINT_SLICE].into_iter().all(|kind| of(kind).is_some_and(Known::is_listed))
+        };
+        let homes: Vec<_> =
+            context.namespaces.iter().map(|(home, guest)| (home, known(guest))).collect();
+        let unknown: BTreeSet<_> =
+            homes.iter().filter(|(_, is_known)| !is_known).map(|(home, _)| home.as_str()).collect();
+        let items = self.all.values().filter_map(|known| known.all.as_ref()).flatten();
+        let named = items.filter_map(|(item, one)| {
+            let home = match item {
+                Item::Pod(pod) => &pod.namespace,
+                Item::Object(key) if unknown.contains(key.namespace.as_str()) => return None,
+                Item::Object(key) => &key.namespace,
+            };
+            Some((home.as_str(), one.named.as_ref()?))
+        });
+        let forwards = context.gate.is_none();
+        Some(names(context.contract, forwards, &context.ranges, homes.iter().copied(), named))
     }
 
     /// Before the session hears of it: an address that is given up may be another's soon.
@@ -213,6 +239,12 @@ impl Seen {
     fn addresses(&self) -> BTreeSet<ServiceAddress> {
         let all = self.all.values().filter_map(|known| known.all.as_ref());
         all.flat_map(BTreeMap::values).flat_map(|one| &one.addresses).copied().collect()
+    }
+}
+
+impl Known {
+    fn is_listed(&self) -> bool {
+        self.all.is_some()
     }
 }
 
@@ -292,6 +324,35 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_that_is_not_listed_holds_up_no_other() {
+        let listed = |one: Option<Read>| {
+            let all = one.map(|one| (one.observed.item.clone(), one)).into_iter().collect();
+            Known { life: None, all: Some(all) }
+        };
+        let of = |kind, guest: &str| (kind, Some(guest.to_owned()));
+        let all = [
+            ((POD, None), listed(None)),
+            (of(SERVICE, "shop-rome"), listed(service("web", &["10.96.0.7"], false))),
+            (of(ENDPOINT_SLICE, "shop-rome"), listed(None)),
+            (of(SERVICE, "bank-rome"), listed(None)),
+            (of(ENDPOINT_SLICE, "bank-rome"), Known { life: None, all: None }),
+        ];
+        let mut seen = seen_of(all.into());
+        let mut context = crate::guest::tests::context();
+        context.namespaces =
+            ["bank", "new", "shop"].map(|home| (home.into(), format!("{home}-rome"))).into();
+        let said = seen.names(&context).unwrap();
+        let told: Vec<_> = said
+            .namespaces
+            .iter()
+            .map(|it| (it.home.as_str(), it.services.len(), it.is_part))
+            .collect();
+        assert_eq!(told, [("bank", 0, true), ("new", 0, true), ("shop", 1, false)]);
+        seen.all.insert((POD, None), Known { life: None, all: None });
+        assert_eq!(seen.names(&context), None, "home's domain is not known yet");
+    }
+
+    #[test]
     fn a_part_of_the_list_is_not_the_list() {
         let (pods, maps) = ((POD, None), (CONFIG_MAP, Some("shop-rome".to_owned())));
         let unlisted = || Known { life: None, all: None };
@@ -306,6 +367,13 @@ mod tests {
         // A further namespace: nothing is the whole again until it is listed.
         seen.all.insert((SECRET, Some("other".into())), unlisted());
         assert_eq!(seen.take(maps, Change::Synced(vec![])), None);
+        // It goes before it could be listed: the others are the whole without it.
+        let doomed = Life::lasting("doomed");
+        seen.all.insert((SERVICE, Some("doomed".into())), Known { life: Some(doomed), all: None });
+        seen.all.remove(&(SECRET, Some("other".into())));
+        assert_eq!(seen.take((CONFIG_MAP, Some("shop-rome".into())), Change::Synced(vec![])), None);
+        assert_eq!(seen.keep(&[]), Some(Input::Synced(vec![])));
+        assert_eq!(seen.keep(&[]), None, "it was said");
         // One that is left: nothing of it is the lease's any more.
         let left = (CONFIG_MAP, Some("left".into()));
         assert_eq!(seen.take(left, Change::Changed(Some(read("b")))), None);

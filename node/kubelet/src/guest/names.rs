@@ -166,19 +166,24 @@ fn ports(all: &Value) -> Vec<NamedPort> {
     all.as_array().into_iter().flatten().filter_map(port).collect()
 }
 
-/// All names of a lease, of what its guest objects say, each with its namespace at home; as many as a
+/// All names of a lease, of what its guest objects say, each with its namespace at home, of which it is
+/// said whether all of it is known; as many as a
 /// node takes. `forwards`: see there; guests of a lease that does not are closed, and call Services by
 /// the addresses of home. In these ranges guests know what is at home.
 pub(super) fn names<'a>(
     lease: ContractId,
     forwards: bool,
     ranges: &[MappedRange],
-    namespaces: impl Iterator<Item = &'a String>,
+    namespaces: impl Iterator<Item = (&'a String, bool)>,
     all: impl Iterator<Item = (&'a str, &'a Named)>,
 ) -> LeaseNames {
     let mut domains = BTreeSet::new();
-    let mut homes: BTreeMap<&str, BTreeMap<&str, (ServiceNames, bool)>> =
-        namespaces.map(|home| (home.as_str(), BTreeMap::new())).collect();
+    let mut homes: BTreeMap<&str, BTreeMap<&str, (ServiceNames, bool)>> = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    for (home, is_known) in namespaces {
+        homes.insert(home, BTreeMap::new());
+        unknown.extend((!is_known).then_some(home.as_str()));
+    }
     let mut slices: BTreeMap<(&str, &str), Vec<&SliceNames>> = BTreeMap::new();
     let (mut pods, mut own) = (Vec::new(), BTreeMap::new());
     for (home, named) in all {
@@ -217,7 +222,8 @@ pub(super) fn names<'a>(
                 is_part = true;
             }
         }
-        told.push(NamespaceNames { home: home.to_owned(), services: fit });
+        let is_part = unknown.contains(home);
+        told.push(NamespaceNames { home: home.to_owned(), services: fit, is_part });
     }
     is_part |= homes.next().is_some();
     let domains = domains.into_iter().take(NAMES_DOMAINS).cloned().collect();

@@ -62,7 +62,8 @@ pub(crate) fn rome() -> LeaseNames {
         service("nobody"),
     ];
     let api = ServiceNames { addresses: vec![at("10.96.0.8")], ..service("api") };
-    let namespace = |home: &str, services| NamespaceNames { home: home.into(), services };
+    let is_part = false;
+    let namespace = |home: &str, services| NamespaceNames { home: home.into(), services, is_part };
     LeaseNames {
         lease: LEASE,
         domains: vec!["rome.example".into()],
@@ -77,7 +78,8 @@ pub(crate) fn rome() -> LeaseNames {
 /// Another home, with the usual domain.
 pub(crate) fn turin() -> LeaseNames {
     let secret = ServiceNames { addresses: vec![at("10.96.0.9")], ..service("secret") };
-    let namespaces = vec![NamespaceNames { home: "vault".into(), services: vec![secret] }];
+    let (home, services) = ("vault".into(), vec![secret]);
+    let namespaces = vec![NamespaceNames { home, services, is_part: false }];
     LeaseNames { lease: OTHER, domains: vec!["cluster.local".into()], namespaces, ..rome() }
 }
 

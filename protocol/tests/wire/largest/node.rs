@@ -110,7 +110,8 @@ fn names() -> LeaseNames {
         };
         (nth * each..(nth + 1) * each).map(service).collect()
     };
-    let namespace = |n| NamespaceNames { home: format!("{n:063}"), services: services(n) };
+    let namespace =
+        |n| NamespaceNames { home: format!("{n:063}"), services: services(n), is_part: true };
     let mut namespaces: Vec<_> = (0..limits::NAMES_NAMESPACES).map(namespace).collect();
     let endpoint = |n| NamedEndpoint { address: address(n), hostname: format!("{n:063}") };
     let slice = SliceNames {

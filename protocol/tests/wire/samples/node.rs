@@ -101,6 +101,7 @@ pub(crate) fn lease_names() -> LeaseNames {
         namespaces: vec![NamespaceNames {
             home: "shop".into(),
             services: vec![web, members, outside],
+            is_part: true,
         }],
         api: Some(ApiNames {
             address: Some(address("10.203.9.4")),

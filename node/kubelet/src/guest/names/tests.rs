@@ -20,7 +20,13 @@ fn read(kind: ObjectKind, name: &str, object: Value) -> Option<Named> {
 
 fn said(all: &[Named]) -> LeaseNames {
     let homes = ["bank".to_owned(), "shop".to_owned()];
-    names(LEASE, true, &[], homes.iter(), all.iter().map(|named| ("shop", named)))
+    names(
+        LEASE,
+        true,
+        &[],
+        homes.iter().map(|home| (home, true)),
+        all.iter().map(|named| ("shop", named)),
+    )
 }
 
 fn endpoints(of: &str, endpoints: Value) -> Named {
@@ -81,7 +87,7 @@ fn closed_guests_call_services_by_their_addresses_at_home() {
     let told = |forwards: bool| {
         let homes = ["shop".to_owned()];
         let all = all.iter().map(|named| ("shop", named));
-        let said = names(LEASE, forwards, &[], homes.iter(), all);
+        let said = names(LEASE, forwards, &[], homes.iter().map(|home| (home, true)), all);
         let services = said.namespaces.into_iter().flat_map(|namespace| namespace.services);
         services.map(|service| service.addresses).collect::<Vec<_>>()
     };
@@ -135,7 +141,14 @@ fn who_is_told_of_homes_api_server_is_said_of_each_guest() {
     let mapped = [MappedRange { inner: net("10.207.255.253/32"), local: net("10.203.9.4/32") }];
     let said = |all: &[Named], ranges: &[MappedRange]| {
         let homes = ["shop".to_owned()];
-        names(LEASE, true, ranges, homes.iter(), all.iter().map(|named| ("shop", named))).api
+        names(
+            LEASE,
+            true,
+            ranges,
+            homes.iter().map(|home| (home, true)),
+            all.iter().map(|named| ("shop", named)),
+        )
+        .api
     };
     let api = Some("10.207.255.253");
     let [told, new] = [Some("10.42.0.7"), None].map(|at| of(api, at, "Running"));
