@@ -117,7 +117,10 @@ pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
     let prepared = Testbed::attach(bed).with_context(|| missing(bed)).and_then(|bed| {
         let toolchain = Toolchain::build(&mut say)?;
         let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
-        Ok(cluster.command(program)?.into_std())
+        let mut command = cluster.command(program)?;
+        // Clusters of a bed share this machine's files.
+        command.env("MERCATO_DATA_DIR", cluster.data().join("mercato"));
+        Ok(command.into_std())
     });
     let error = match prepared {
         // Replaces this process: the terminal, signals and exit code are the program's.

@@ -14,9 +14,9 @@ use crate::present::text::text;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where the daemon keeps identity and records [default: /var/lib/mercato as root,
-    /// otherwise $XDG_STATE_HOME/mercato]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Where the daemon keeps identity and records [default: $MERCATO_DATA_DIR, or else
+    /// /var/lib/mercato as root, otherwise $XDG_STATE_HOME/mercato]
+    #[arg(long, global = true, value_name = "DIR", env = "MERCATO_DATA_DIR", hide_env = true)]
     pub(crate) data_dir: Option<PathBuf>,
     /// The daemon's admin socket [default: admin.sock in the data folder]
     #[arg(long, global = true, value_name = "PATH")]

@@ -50,6 +50,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "QUANTITIES", value_parser = simulated)]
     #[arg(conflicts_with_all = ["kubeconfig", "no_kubernetes"])]
     simulated_cluster: Option<Resources>,
+    /// Let pods of both clusters call each other, by a tunnel (UDP port 7475); this needs root
+    #[arg(long)]
+    gateway: bool,
     /// Do not search the local network
     #[arg(long)]
     no_lan: bool,
@@ -124,6 +127,9 @@ impl Run {
             (share.cpu, share.memory) = (Some(amount), Some(amount));
         }
         settings.name = self.name.or(settings.name);
+        if self.gateway {
+            settings.gateway.enabled = Switch::On;
+        }
         if self.no_lan {
             settings.lan = Switch::Off;
         }

@@ -1,0 +1,68 @@
+//! The quick start, word for word: its commands are read out of docs/quickstart.md and typed into one
+//! shell, from the checkout. What comes before them has been done by whoever runs this: a clone, and
+//! `tests/run setup`.
+
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::suite::{self, Stage, Test};
+use tokio::process::Command;
+
+const LAB: &str = env!("CARGO_BIN_EXE_lab");
+const PAGE: &str = include_str!("../../../docs/quickstart.md");
+const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// What is left out, since it is done.
+const DONE: [&str; 2] = ["cd mercato", "tests/run setup"];
+/// As many as anybody types who wants to see it.
+const MOST: usize = 10;
+
+/// A person tries again what is not ready yet. Whatever ends the shell ends the bed.
+const PERSON: &str = r#"
+set -u
+trap 'cat /tmp/rome.log /tmp/turin.log >&2; lab down >&2' EXIT
+try() {
+  local until=$((SECONDS + 90))
+  until eval "$1"; do
+    [ "$SECONDS" -lt "$until" ] || { echo "this fails: $1" >&2; exit 1; }
+    sleep 1
+  done
+}
+"#;
+
+fn main() -> ExitCode {
+    let tests = vec![Test::ci("the_quick_start_works_as_it_stands", |s| Box::pin(typed(s)))];
+    // It starts a bed of its own.
+    suite::run_in_turn("quickstart", LAB, Vec::new(), tests)
+}
+
+async fn typed(_: &Stage) -> Result<()> {
+    let commands = commands(PAGE)?;
+    ensure!(commands.len() <= MOST, "{} commands are more than {MOST}", commands.len());
+    let (done, rest) = commands.split_at(DONE.len());
+    ensure!(done == DONE, "it begins with {done:?}");
+    let tries = rest.iter().map(|command| format!("try '{}'\n", command.replace('\'', r"'\''")));
+    let script = format!("{PERSON}{}", tries.collect::<String>());
+    let target = Path::new(LAB).ancestors().nth(2).context("the folder of what is built")?;
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(CHECKOUT)
+        .env("CARGO_TARGET_DIR", target)
+        .env("MERCATO_LAB", format!("quickstart-{}", std::process::id()))
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    let [said, complained] =
+        [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
+    ensure!(output.status.success(), "{}\n{said}\n{complained}", output.status);
+    ensure!(said.contains("nginx"), "the pod over there does not answer: {said}\n{complained}");
+    Ok(())
+}
+
+/// What a person types on one machine, in order.
+fn commands(page: &str) -> Result<Vec<&str>> {
+    let (_, section) = page.split_once("\n## On one machine\n").context("no such section")?;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let lines = section.lines().map(str::trim_start);
+    Ok(lines.filter_map(|line| line.strip_prefix("# ")).collect())
+}
