@@ -141,8 +141,8 @@ fn daemons_addresses(cluster: &Cluster) -> Answer<BTreeSet<IpAddr>> {
             pods => pods?,
         };
         let of_daemon = |pod: &&Value| {
-            pod["spec"]["serviceAccountName"] == SERVICE_ACCOUNT
-                && pod["spec"]["hostNetwork"] == true
+            let runs_as = &pod["spec"]["serviceAccountName"];
+            *runs_as == DAEMON && pod["spec"]["hostNetwork"] == true
         };
         let hosts = |pod: &Value| {
             let more = pod["status"]["hostIPs"].as_array().cloned().unwrap_or_default();
@@ -172,7 +172,7 @@ fn name(request: &Value) -> Option<String> {
 
 /// Of the daemon, as the chart and `config/deploy/rbac.yaml` have them.
 const NAMESPACE: &str = "mercato";
-const SERVICE_ACCOUNT: &str = "mercato";
+const DAEMON: &str = "mercato";
 
 #[cfg(test)]
 mod tests;

@@ -106,81 +106,79 @@ fn what_the_request_says_beside_its_text_is_exact() {
     }
 }
 
+type Change = fn(&mut CertificateParams);
+
 /// Each of these the signer would sign, or somebody might read in another way.
+const CHANGES: [(&str, Change, &str); 16] = [
+    (
+        "another node's name",
+        |p| p.distinguished_name.push(DnType::CommonName, "system:node:rome-1"),
+        "no virtual node",
+    ),
+    (
+        "a user's name",
+        |p| p.distinguished_name.push(DnType::CommonName, "admin"),
+        "no virtual node",
+    ),
+    (
+        "the name of no node",
+        |p| p.distinguished_name.push(DnType::CommonName, "system:node:"),
+        "no virtual node",
+    ),
+    (
+        "masters",
+        |p| p.distinguished_name.push(DnType::OrganizationName, "system:masters"),
+        "says more",
+    ),
+    ("a unit", |p| p.distinguished_name.push(DnType::OrganizationalUnitName, "x"), "says more"),
+    (
+        "a second name",
+        |p| p.subject_alt_names.push(SanType::DnsName("kubernetes".try_into().unwrap())),
+        "says more",
+    ),
+    (
+        "its name again",
+        |p| p.subject_alt_names.push(SanType::DnsName("mercato-turin".try_into().unwrap())),
+        "says more",
+    ),
+    (
+        "all names",
+        |p| p.subject_alt_names.push(SanType::DnsName("*.cluster.local".try_into().unwrap())),
+        "says more",
+    ),
+    (
+        "another name alone",
+        |p| p.subject_alt_names[0] = SanType::DnsName("rome-1".try_into().unwrap()),
+        "says more",
+    ),
+    (
+        "a URI",
+        |p| p.subject_alt_names.push(SanType::URI("spiffe://x".try_into().unwrap())),
+        "says more",
+    ),
+    (
+        "a mailbox",
+        |p| p.subject_alt_names.push(SanType::Rfc822Name("a@b.example".try_into().unwrap())),
+        "says more",
+    ),
+    ("no address", |p| p.subject_alt_names.truncate(1), "no address"),
+    ("no names", |p| p.subject_alt_names.clear(), "no address"),
+    (
+        "another use",
+        |p| p.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth),
+        "says more",
+    ),
+    ("the use of an authority", |p| p.key_usages.push(KeyUsagePurpose::KeyCertSign), "says more"),
+    (
+        "an extension",
+        |p| p.custom_extensions.push(CustomExtension::from_oid_content(&[1, 2, 3], vec![5, 0])),
+        "says more",
+    ),
+];
+
 #[test]
 fn a_text_that_says_anything_else_is_left_alone() {
-    type Change = fn(&mut CertificateParams);
-    let changes: [(&str, Change, &str); 16] = [
-        (
-            "another node's name",
-            |p| p.distinguished_name.push(DnType::CommonName, "system:node:rome-1"),
-            "no virtual node",
-        ),
-        (
-            "a user's name",
-            |p| p.distinguished_name.push(DnType::CommonName, "admin"),
-            "no virtual node",
-        ),
-        (
-            "the name of no node",
-            |p| p.distinguished_name.push(DnType::CommonName, "system:node:"),
-            "no virtual node",
-        ),
-        (
-            "masters",
-            |p| p.distinguished_name.push(DnType::OrganizationName, "system:masters"),
-            "says more",
-        ),
-        ("a unit", |p| p.distinguished_name.push(DnType::OrganizationalUnitName, "x"), "says more"),
-        (
-            "a second name",
-            |p| p.subject_alt_names.push(SanType::DnsName("kubernetes".try_into().unwrap())),
-            "says more",
-        ),
-        (
-            "its name again",
-            |p| p.subject_alt_names.push(SanType::DnsName("mercato-turin".try_into().unwrap())),
-            "says more",
-        ),
-        (
-            "all names",
-            |p| p.subject_alt_names.push(SanType::DnsName("*.cluster.local".try_into().unwrap())),
-            "says more",
-        ),
-        (
-            "another name alone",
-            |p| p.subject_alt_names[0] = SanType::DnsName("rome-1".try_into().unwrap()),
-            "says more",
-        ),
-        (
-            "a URI",
-            |p| p.subject_alt_names.push(SanType::URI("spiffe://x".try_into().unwrap())),
-            "says more",
-        ),
-        (
-            "a mailbox",
-            |p| p.subject_alt_names.push(SanType::Rfc822Name("a@b.example".try_into().unwrap())),
-            "says more",
-        ),
-        ("no address", |p| p.subject_alt_names.truncate(1), "no address"),
-        ("no names", |p| p.subject_alt_names.clear(), "no address"),
-        (
-            "another use",
-            |p| p.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth),
-            "says more",
-        ),
-        (
-            "the use of an authority",
-            |p| p.key_usages.push(KeyUsagePurpose::KeyCertSign),
-            "says more",
-        ),
-        (
-            "an extension",
-            |p| p.custom_extensions.push(CustomExtension::from_oid_content(&[1, 2, 3], vec![5, 0])),
-            "says more",
-        ),
-    ];
-    for (what, change, why) in changes {
+    for (what, change, why) in CHANGES {
         let mut params = certificate::params(&subject()).unwrap();
         change(&mut params);
         let said = Asked::read(&with(&pem(&params)));
