@@ -1,7 +1,7 @@
 //! Two real clusters, each with the chart of `config/deploy/chart` and nothing else: the daemons run
 //! in pods, find each other on the LAN and trade, and a pod of one runs on the other and answers. An
-//! upgrade of the chart leaves that pod alone. What is uninstalled leaves nothing, be the daemons there
-//! or not.
+//! upgrade of the chart leaves that pod alone. People ask a daemon from a desk, by their own rights.
+//! What is uninstalled leaves nothing, be the daemons there or not.
 #![allow(clippy::disallowed_methods, reason = "installations take time")]
 
 mod desk;
