@@ -45,7 +45,11 @@ impl Client {
 
     /// Over a connection that there was; none where that has ended, or what was shown on it has: by
     /// then nothing was asked.
-    async fn again(&self, mut open: Open, body: Bytes) -> Option<Result<Answer, Problem>> {
+    pub(super) async fn again(
+        &self,
+        mut open: Open,
+        body: Bytes,
+    ) -> Option<Result<Answer, Problem>> {
         open.sender.ready().await.ok()?;
         match exchange::post(&mut open.sender, open.authorization.clone(), body).await {
             Ok((StatusCode::UNAUTHORIZED, _)) => None,

@@ -1,6 +1,7 @@
 //! The daemon's end over real TLS, with a scripted API server: who is let in, and to what.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -17,6 +18,8 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
+use super::client::Client;
+use super::place::Place;
 use super::reach::{Open, greet};
 use super::server::Desk;
 use crate::admin::{Answer, Class, OperatorApi, Problem, Request, exchange};
@@ -208,4 +211,49 @@ async fn a_port_that_nobody_serves_says_why() {
     let refused = open(&notice, nobody(), Some("look")).await.err().unwrap();
     assert!(refused.to_string().contains("nobody listens"), "{refused}");
     hangs_up.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_until_what_was_shown_on_it_has_ended() {
+    let api = Arc::new(Asked::default());
+    let desk = desk(&api).await;
+    let client = Client::new(Place::default(), None, Duration::from_secs(30));
+    let body = || exchange::body(&Request::Status).unwrap();
+    let good = open(desk.notice(), nobody(), Some("look")).await.unwrap();
+    assert_eq!(client.again(good, body()).await, Some(Ok(Answer::Done)));
+    let ended = open(desk.notice(), nobody(), Some("ended")).await.unwrap();
+    assert_eq!(client.again(ended, body()).await, None);
+    // What is refused for another reason is not asked twice.
+    let order = exchange::body(&order()).unwrap();
+    let good = open(desk.notice(), nobody(), Some("look")).await.unwrap();
+    let denied = client.again(good, order).await.unwrap().unwrap_err();
+    assert_eq!(denied.class, Class::Refused);
+    let mut gone = open(desk.notice(), nobody(), Some("look")).await.unwrap();
+    drop(desk);
+    while gone.sender.ready().await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.again(gone, body()).await, None);
+    assert_eq!(*api.0.lock().unwrap(), [Request::Status]);
+}
+
+#[tokio::test]
+async fn who_meant_a_daemon_of_this_machine_is_told_where_it_was_sought() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    let nobody = r#"{ "clusters": [{ "name": "c", "cluster": { "server": "https://127.0.0.1:1" } }],
+        "users": [{ "name": "u", "user": { "token": "t" } }],
+        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        "current-context": "c" }"#;
+    std::fs::write(&file, nobody).unwrap();
+    let place = Place { kubeconfig: Some(file), context: None };
+    let timeout = Duration::from_secs(30);
+    let client = Client::new(place.clone(), Some("/s/admin.sock".into()), timeout);
+    let said = client.ask(Request::Status).await.unwrap_err();
+    assert_eq!(said.class, Class::Unreachable, "{said}");
+    assert!(said.to_string().contains("/s/admin.sock"), "{said}");
+    let said = Client::new(place, None, timeout).ask(Request::Status).await.unwrap_err();
+    assert_eq!(said.class, Class::Unreachable, "{said}");
+    assert!(!said.to_string().contains("mercato run"), "{said}");
 }

@@ -2,8 +2,8 @@
 //! in pods, find each other on the LAN and trade, and a pod of one runs on the other and answers. The
 //! certificate of its virtual node needs no person. An upgrade of the chart leaves that pod alone, and so
 //! do another build and the way back: no request waits for longer than the daemon takes to start anew.
-//! What is uninstalled leaves nothing, be the daemons there or not. Each cluster has two nodes at level
-//! full.
+//! People ask a daemon from a desk, by their own rights. What is uninstalled leaves nothing, be the
+//! daemons there or not. Each cluster has two nodes at level full.
 #![allow(clippy::disallowed_methods, reason = "installations take time")]
 
 mod desk;
