@@ -71,7 +71,7 @@ pub enum Input {
 #[derive(Clone, Debug)]
 pub enum BrokerInput {
     /// The owner wants something; answered by [`crate::Effect::Reply`] with the same number.
-    Command(u64, Command),
+    Command(u64, Box<Command>),
     /// A peer's word in a negotiation, opened by the key of the connection.
     Message(Box<Verified<negotiation::Message>>),
     /// Where this daemon can be dialled, now: multiaddresses.
@@ -159,7 +159,7 @@ pub enum LeaseNews {
 impl From<BrokerInput> for mercato_broker::Input {
     fn from(input: BrokerInput) -> Self {
         match input {
-            BrokerInput::Command(reply_to, command) => Self::Command(reply_to, command),
+            BrokerInput::Command(reply_to, command) => Self::Command(reply_to, *command),
             BrokerInput::Message(message) => Self::Message(message),
             BrokerInput::Addresses(addresses) => Self::Addresses(addresses),
             BrokerInput::Inventory(inventory) => Self::Inventory(inventory),

@@ -239,7 +239,7 @@ impl Driver {
             Message::Command(command, reply) => {
                 self.asked += 1;
                 self.replies.insert(self.asked, reply);
-                self.feed(Input::Broker(BrokerInput::Command(self.asked, command)));
+                self.feed(Input::Broker(BrokerInput::Command(self.asked, Box::new(command))));
             }
             Message::Ask(ask, reply) => {
                 self.asked += 1;
@@ -314,7 +314,7 @@ impl Driver {
     /// Takes the advertisement back and leaves the network. Leases run on.
     async fn stop(&mut self, done: oneshot::Sender<()>) {
         self.asked += 1;
-        self.feed(Input::Broker(BrokerInput::Command(self.asked, Command::Stop)));
+        self.feed(Input::Broker(BrokerInput::Command(self.asked, Box::new(Command::Stop))));
         self.settle().await;
         self.net.stop().await;
         // Whoever asked may have gone.

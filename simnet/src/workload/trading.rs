@@ -83,7 +83,7 @@ impl Trading<'_> {
         self.market.commands += 1;
         MarketAction::Tell(Box::new(Input::Broker(BrokerInput::Command(
             self.market.commands,
-            command,
+            Box::new(command),
         ))))
     }
 

@@ -158,7 +158,7 @@ fn a_fraud_is_kept_out_over_restarts_for_a_week() {
     let (mut one, other) = (Node::new(2), Node::new(3));
     one.feed(Input::Connected { peer: other.owner(), dialled: false });
     let trust = mercato_broker::Command::Peer(other.id(), Standing::Trusted);
-    one.feed(Input::Broker(BrokerInput::Command(1, trust)));
+    one.feed(Input::Broker(BrokerInput::Command(1, Box::new(trust))));
     assert_eq!(one.agent.broker().standing(&other.id()), Standing::Trusted);
     let word = |issued_ms| {
         let end = Withdraw { provider: other.id(), epoch: 1, seq: 1, issued_ms };

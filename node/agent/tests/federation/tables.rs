@@ -46,7 +46,7 @@ impl Node {
 
     pub(crate) fn trusts(&mut self, other: &Self) {
         let trust = Command::Peer(other.id(), Standing::Trusted);
-        self.feed(Input::Broker(BrokerInput::Command(1, trust)));
+        self.feed(Input::Broker(BrokerInput::Command(1, Box::new(trust))));
     }
 }
 

@@ -196,7 +196,7 @@ impl World {
         self.count += 1;
         let number = self.count;
         self.nodes[node].asked.insert(number, command.clone());
-        self.tell(node, Input::Broker(BrokerInput::Command(number, command)));
+        self.tell(node, Input::Broker(BrokerInput::Command(number, Box::new(command))));
     }
 
     /// Lets so much time pass.

@@ -76,7 +76,7 @@ impl Course {
         let look = Look { at_ms, at, site: &world.sites[at] };
         if let Some((number, command)) = world.workload.owners.next_command(look, &world.plan) {
             note!(world, at, "owner asks {number}: {command:?}");
-            world.tell(at, Input::Broker(BrokerInput::Command(number, command)))?;
+            world.tell(at, Input::Broker(BrokerInput::Command(number, Box::new(command))))?;
         }
         let look = Look { at_ms, at, site: &world.sites[at] };
         let Some(action) = world.workload.owners.next_action(look) else { return Ok(()) };

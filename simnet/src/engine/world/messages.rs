@@ -227,7 +227,7 @@ impl World {
         }
         let mut asks = wants.asks.into_iter();
         asks.try_for_each(|command| {
-            self.tell(at, Input::Broker(BrokerInput::Command(u64::MAX, command)))
+            self.tell(at, Input::Broker(BrokerInput::Command(u64::MAX, Box::new(command))))
         })
     }
 }
