@@ -14,6 +14,8 @@ use crate::limits;
 /// The layout that this release writes. The second keeps large records in parts, and the keys of
 /// a cluster after its first.
 pub(crate) const FORMAT: u64 = 2;
+/// How it is said that there is no file, or no folder for it.
+const NOWHERE: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
 /// Says the number, and which release wrote it.
 const FILE: &str = "format";
 
@@ -23,7 +25,7 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let failed = |source| StoreError::Io { path: path.to_owned(), source };
     let written = match fs::read_to_string(path.join(FILE)) {
         Ok(written) => written,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if NOWHERE.contains(&error.kind()) => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
     let (number, release) = written.trim_end().split_once(' ').unwrap_or((written.trim_end(), ""));
