@@ -12,6 +12,7 @@ use mercato_protocol::codec::Message;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Payload, Signed, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gate::{self, GuestUid};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
@@ -23,12 +24,11 @@ use mercato_protocol::negotiation;
 use mercato_protocol::node::{FromNode, ToNode};
 use mercato_protocol::price::Currency;
 use mercato_protocol::receipt::Receipt;
-use mercato_protocol::request::Request;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::{Line, Slug, is_plain, shown_lines};
 use mercato_protocol::time::Now;
 use mercato_protocol::tunnel::{self, Gateways};
-use mercato_protocol::{quantity, stream, workload};
+use mercato_protocol::{kubelet_stream, quantity, workload};
 
 #[path = "bodies.rs"]
 mod body;
@@ -48,14 +48,14 @@ pub(super) const PLAIN: [Decoder; 17] = [
     ("ad-body", read::<AdBody>),
     ("workload-open", read::<workload::Open>),
     ("workload", read::<workload::Message>),
-    ("stream-request", read::<stream::Ask>),
-    ("stream-reply", read::<stream::Reply>),
-    ("stream-usage", read::<stream::Usage>),
+    ("stream-request", read::<kubelet_stream::Ask>),
+    ("stream-reply", read::<kubelet_stream::Reply>),
+    ("stream-usage", read::<kubelet_stream::Usage>),
     ("succession", read::<Succession>),
     ("join-token", read::<JoinToken>),
     ("join-request", read::<JoinRequest>),
     ("join-reply", read::<JoinReply>),
-    ("request", read::<Request>),
+    ("request", read::<FirstFrame>),
     ("tunnel-ask", read::<tunnel::Ask>),
     ("tunnel-answer", read::<tunnel::Answer>),
     ("from-node", read::<FromNode>),

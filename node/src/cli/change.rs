@@ -15,7 +15,7 @@ use super::demand::{can_be_bought, cpu, memory, pods};
 use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
 use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
-use crate::present::change::cost;
+use crate::present::change::{cost, refused};
 use crate::present::deal::{peer, state};
 use crate::present::text::{money, text};
 
@@ -134,7 +134,7 @@ async fn ask(
             }
             State::Terminated => {
                 let why = change.reason.clone().unwrap_or_else(|| "without a reason".to_owned());
-                let what = format!("{peer} refused the change: {}", shown(&why));
+                let what = format!("{}: {}", refused(&peer), shown(&why));
                 return Err(Problem::new(Class::Refused, what));
             }
             State::Requested

@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_kubelet::guest::stream::{Opened, PeerStreams as _};
 use mercato_net::Listen;
+use mercato_protocol::kubelet_stream::{self, Ask, Logs, What};
 use mercato_protocol::negotiation::State;
-use mercato_protocol::stream::{self, Ask, Logs, What};
 use mercato_protocol::workload::Uid;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -99,7 +99,7 @@ impl Stage {
         let pod = self.clusters.pod().await?.context("the pod is gone")?;
         let contracts = self.rome.api.deals().await?;
         let contract = contracts.first().context("there is no contract")?.id;
-        let request = stream::Request {
+        let request = kubelet_stream::Request {
             contract,
             namespace: self.clusters.namespace().to_owned(),
             pod: POD.to_owned(),

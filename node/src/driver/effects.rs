@@ -17,11 +17,12 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use super::operator::news;
-use super::peers::{inbound, requests, span};
+use super::peers::{inbound, requests};
 use super::tunnels::LeaseTunnels;
 use super::workload::outbound::Outbound;
 use super::{Driver, Streams};
 use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling};
+use crate::telemetry::spans;
 use crate::telemetry::{Queue, Way};
 
 impl Driver {
@@ -89,7 +90,7 @@ impl Driver {
             Effect::Introduce => {
                 for peer in self.world.connected.keys() {
                     let introducing = inbound::introduce(self.handle.clone(), *peer);
-                    tokio::spawn(introducing.instrument(span::of_connection(peer)));
+                    tokio::spawn(introducing.instrument(spans::of_connection(peer)));
                 }
             }
             Effect::Notice(notice) => self.tell_people(&notice),

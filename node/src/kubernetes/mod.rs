@@ -23,9 +23,9 @@ use mercato_kubelet::{Bodies, Cluster};
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::kubelet_stream::{Request, Usage};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
-use mercato_protocol::stream::{Request, Usage};
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -35,6 +35,7 @@ use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 use crate::driver::workload::allowance::Allowance;
 use crate::limits;
+use crate::telemetry::spans;
 
 /// A Kubernetes cluster, real or simulated.
 pub(crate) trait Kubernetes: Send + Sync + 'static {
@@ -258,7 +259,7 @@ impl LeaseHandle {
             node: node.clone(),
         };
         // What its task logs, and what that begins, says whose it is.
-        let span = tracing::info_span!("lease", contract = %contract.short());
+        let span = spans::of_lease(&contract);
         let task = tokio::spawn(cluster.follow(task).instrument(span)).abort_handle();
         let allowance = Arc::new(Allowance::new(Instant::now()));
         Self { desire, tunnel, work, node, bodies, allowance, task }

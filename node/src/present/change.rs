@@ -35,6 +35,11 @@ pub(crate) fn cost(deal: &Deal, change: &Change) -> String {
     if after == before { after } else { format!("{after} instead of {before}") }
 }
 
+/// That the other side does not want it; whoever shows it says why.
+pub(crate) fn refused(peer: &str) -> String {
+    format!("{peer} refused the change")
+}
+
 /// What the change of a contract is, what it costs, and how far it is.
 pub(crate) fn line(deal: &Deal, change: &Change) -> String {
     let withdrawn = plain_reason(&name(TerminateReason::Withdrawn), "");

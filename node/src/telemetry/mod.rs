@@ -1,4 +1,4 @@
-//! What an operator watches: metrics, and whether the daemon is well.
+//! What an operator watches: metrics, whether the daemon is well, and whose a line of the log is.
 //!
 //! Counters and histograms are counted where things happen, by way of [`Metrics`]; gauges
 //! are looked up when they are asked for, in `scrape`. `health` decides what is well,
@@ -11,6 +11,7 @@ mod process;
 mod requests;
 mod scrape;
 mod server;
+pub(crate) mod spans;
 #[cfg(test)]
 mod tests;
 mod tunnels;

@@ -11,6 +11,7 @@ use mercato_net::{Event, Limits, Net, NetConfig};
 use mercato_protocol::codec::{CodecError, Message as _, Reader, Wire, Writer};
 use mercato_protocol::contract::{Contract, Party};
 use mercato_protocol::envelope::{KeyPair, Payload, Signed, Signers, Trust};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip::{Mark, Message as Gossip, Publication};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
@@ -18,7 +19,6 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::limits;
 use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::price::{Price, UnitPrice};
-use mercato_protocol::request::Request;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Platform;
 use tokio::runtime::Runtime;
@@ -120,7 +120,7 @@ impl Provider {
             time_ms: None,
         };
         let said = Bytes::from(hello.to_bytes().unwrap());
-        let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
+        let hello = Bytes::from(FirstFrame::Hello(hello).to_bytes().unwrap());
         let (header, body) = published(Config::new(key.clone(), identity.clone()));
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
         let opened = header.open(trust, now()).unwrap();
@@ -136,7 +136,8 @@ impl Provider {
             while let Some(event) = events.recv().await {
                 match event {
                     Event::Request { peer, request, responder, .. } => {
-                        let Ok(Request::Negotiation(signed)) = Request::from_bytes(&request) else {
+                        let Ok(FirstFrame::Negotiation(signed)) = FirstFrame::from_bytes(&request)
+                        else {
                             responder.respond(said.clone());
                             continue;
                         };
@@ -243,7 +244,7 @@ async fn answer(
         body: Body::Offer { contract },
     };
     let message = key.sign(lan, &message).unwrap();
-    let request = Request::Negotiation(message).to_bytes().unwrap();
+    let request = FirstFrame::Negotiation(message).to_bytes().unwrap();
     let said = net.request(peer, Bytes::from(request));
     // What is refused is not answered.
     let _ = tokio::time::timeout(Duration::from_secs(10), said).await;

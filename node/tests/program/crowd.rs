@@ -10,12 +10,12 @@ use mercato_discovery::Address;
 use mercato_net::{Event, Limits, Net, NetConfig, limits};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::KeyPair;
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip::{Message, Publication, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, Digest, FederationId};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::limits::PUSH_ITEMS;
-use mercato_protocol::request::Request;
 use tokio::runtime::Runtime;
 
 use crate::hostile::now;
@@ -61,7 +61,7 @@ async fn stranger(n: usize, address: Address, flood: Bytes, holding: Arc<AtomicU
         time_ms: None,
     };
     let said = Bytes::from(hello.to_bytes().unwrap());
-    let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
+    let hello = Bytes::from(FirstFrame::Hello(hello).to_bytes().unwrap());
     let answers = async {
         while let Some(event) = events.recv().await {
             if let Event::Request { responder, .. } = event {

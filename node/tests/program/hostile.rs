@@ -11,12 +11,12 @@ use mercato_net::{Event, Limits, Listen, Net, NetConfig};
 use mercato_protocol::ad::AdHeader;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip::{Mark, Message, Publication, Pull};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::price::Price;
-use mercato_protocol::request::Request;
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 use tokio::runtime::Runtime;
@@ -158,7 +158,7 @@ impl Liar {
             time_ms: None,
         };
         let said = Bytes::from(hello.to_bytes().unwrap());
-        let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
+        let hello = Bytes::from(FirstFrame::Hello(hello).to_bytes().unwrap());
         let (heard, speaker) = (stash.clone(), net.clone());
         runtime.spawn(async move {
             while let Some(event) = events.recv().await {

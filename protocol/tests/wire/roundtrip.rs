@@ -15,7 +15,7 @@ use mercato_protocol::text::Slug;
 use mercato_protocol::workload::{
     self, Frame, Item, ObjectKey, ObjectKind, PodId, Route, ToGuest, Uid,
 };
-use mercato_protocol::{limits, negotiation, stream};
+use mercato_protocol::{kubelet_stream, limits, negotiation};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
@@ -158,9 +158,9 @@ proptest! {
             refused_or_canonical::<negotiation::Message>(&damage(message.to_bytes().unwrap()));
         }
         for (_, request) in samples::stream_requests() {
-            refused_or_canonical::<stream::Ask>(&damage(request.to_bytes().unwrap()));
+            refused_or_canonical::<kubelet_stream::Ask>(&damage(request.to_bytes().unwrap()));
         }
-        refused_or_canonical::<stream::Usage>(&damage(samples::usage().to_bytes().unwrap()));
+        refused_or_canonical::<kubelet_stream::Usage>(&damage(samples::usage().to_bytes().unwrap()));
         refused_or_canonical::<AdBody>(&damage(samples::full_body().to_bytes().unwrap()));
         let header = damage(samples::signed_header().as_bytes().to_vec());
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };

@@ -13,6 +13,7 @@ use mercato_protocol::codec::{Message, Wire, Writer};
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::FederationId;
@@ -21,9 +22,8 @@ use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::node::{FromNode, ToNode};
 use mercato_protocol::receipt::Receipt;
-use mercato_protocol::request::Request;
 use mercato_protocol::tunnel::{self, Gateways};
-use mercato_protocol::{negotiation, stream, workload};
+use mercato_protocol::{kubelet_stream, negotiation, workload};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -68,14 +68,14 @@ struct Malformed {
 fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
     match kind {
         "hello" => plain::<Hello>(bytes),
-        "request" => plain::<Request>(bytes),
+        "request" => plain::<FirstFrame>(bytes),
         "ad-body" => plain::<AdBody>(bytes),
         "gossip" => plain::<gossip::Message>(bytes),
         "workload-open" => plain::<workload::Open>(bytes),
         "workload" => plain::<workload::Message>(bytes),
-        "stream-request" => plain::<stream::Ask>(bytes),
-        "stream-usage" => plain::<stream::Usage>(bytes),
-        "stream-reply" => plain::<stream::Reply>(bytes),
+        "stream-request" => plain::<kubelet_stream::Ask>(bytes),
+        "stream-usage" => plain::<kubelet_stream::Usage>(bytes),
+        "stream-reply" => plain::<kubelet_stream::Reply>(bytes),
         "join-token" => plain::<JoinToken>(bytes),
         "join-request" => plain::<JoinRequest>(bytes),
         "join-reply" => plain::<JoinReply>(bytes),
@@ -219,7 +219,7 @@ fn good() -> Vec<Good> {
     samples::from_node().iter().for_each(|(name, m)| plain("from-node", name, m.to_bytes()));
     samples::to_node().iter().for_each(|(name, m)| plain("to-node", name, m.to_bytes()));
     plain("stream-usage", "usage", samples::usage().to_bytes());
-    plain("stream-usage", "none", stream::Usage::default().to_bytes());
+    plain("stream-usage", "none", kubelet_stream::Usage::default().to_bytes());
     plain("workload-open", "extension passed over", Ok(malformed::extended(false)));
     all
 }

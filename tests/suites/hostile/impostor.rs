@@ -9,10 +9,10 @@ use bytes::Bytes;
 use mercato_net::{Event, KubeletAnswer, Limits, Net, NetConfig, WorkloadReceiver};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::Signed;
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
-use mercato_protocol::request::Request;
 use mercato_protocol::time::Now;
 use mercato_protocol::workload::{Message, Open};
 use mercato_tests::daemon::{Daemon, PART};
@@ -53,7 +53,7 @@ impl Impostor {
             time_ms: Some(now()?.wall_ms),
         };
         let said = Bytes::from(hello.to_bytes()?);
-        let hello = Bytes::from(Request::Hello(hello).to_bytes()?);
+        let hello = Bytes::from(FirstFrame::Hello(hello).to_bytes()?);
         let (net, events) = Net::start(NetConfig::new(seed, Vec::new(), Limits::default()))?;
         let opened = Opened::default();
         let (ask, asked) = mpsc::channel(WAITING);
@@ -109,7 +109,7 @@ async fn take(
     while let Some(event) = events.recv().await {
         match event {
             Event::Request { request, responder, .. } => {
-                let greeting = matches!(Request::from_bytes(&request), Ok(Request::Hello(_)));
+                let greeting = matches!(FirstFrame::from_bytes(&request), Ok(FirstFrame::Hello(_)));
                 responder.respond(if greeting { hello.clone() } else { Bytes::new() });
             }
             // Whoever does not look at it has no use for it.

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response, StatusCode,
 use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use mercato_protocol::stream::{
+use mercato_protocol::kubelet_stream::{
     Ask, Attach, Logs, RefusedReason, Request, Transport, Upgrade, What,
 };
 use serde_json::Value;
@@ -248,7 +248,7 @@ pub(crate) const SPDY_PROTOCOL: &str = "x-stream-protocol-version";
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::stream::Exec;
+    use mercato_protocol::kubelet_stream::Exec;
 
     use super::*;
 

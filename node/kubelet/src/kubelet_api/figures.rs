@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mercato_protocol::codec::Message;
+use mercato_protocol::kubelet_stream::{Ask, ContainerUsage, PodUsage, RefusedReason, Usage};
 use mercato_protocol::limits::{CLOCK_SKEW_MS, USAGE_BYTES};
-use mercato_protocol::stream::{Ask, ContainerUsage, PodUsage, RefusedReason, Usage};
 use mercato_protocol::workload::Uid;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use mercato_protocol::stream::ContainerUsage as Used;
+use mercato_protocol::kubelet_stream::ContainerUsage as Used;
 use serde_json::{Value, json};
 
 use super::figures::{Container, Pod, Snapshot};

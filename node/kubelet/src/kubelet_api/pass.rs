@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use mercato_protocol::stream::{Ask, RefusedReason, Request as Asked, Transport, What};
+use mercato_protocol::kubelet_stream::{Ask, RefusedReason, Request as Asked, Transport, What};
 use tokio::io::{AsyncRead, copy_bidirectional_with_sizes};
 use tokio_util::io::ReaderStream;
 use tokio_util::sync::CancellationToken;

@@ -3,8 +3,8 @@
 //! else of the HTTP request crosses.
 
 use axum::http::{HeaderMap, header};
+use mercato_protocol::kubelet_stream::{Attach, Exec, Logs, Transport, Upgrade, What};
 use mercato_protocol::limits::{COMMAND_WORDS, LABEL_BYTES};
-use mercato_protocol::stream::{Attach, Exec, Logs, Transport, Upgrade, What};
 use mercato_protocol::text::Blob;
 
 use crate::format::query::Query;
@@ -106,7 +106,7 @@ pub(super) fn upgrade(headers: &HeaderMap) -> Option<Upgrade> {
 mod tests {
     use mercato_protocol::codec::Message;
     use mercato_protocol::id::NegotiationId;
-    use mercato_protocol::stream::{Ask, Request};
+    use mercato_protocol::kubelet_stream::{Ask, Request};
     use mercato_protocol::workload::Uid;
 
     use super::*;

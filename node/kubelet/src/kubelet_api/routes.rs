@@ -89,8 +89,14 @@ async fn answer(
             };
             let (contract, uid) = (node.contract, Uid(known));
             let upgrade = upgrade(request.headers());
-            let asked =
-                mercato_protocol::stream::Request { contract, namespace, pod, uid, what, upgrade };
+            let asked = mercato_protocol::kubelet_stream::Request {
+                contract,
+                namespace,
+                pod,
+                uid,
+                what,
+                upgrade,
+            };
             if runs {
                 return run::run(node.peer.as_ref(), asked).await;
             }

@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures::{SinkExt, StreamExt};
-use mercato_protocol::stream::{Ask, RefusedReason, Request, Transport, Upgrade};
+use mercato_protocol::kubelet_stream::{Ask, RefusedReason, Request, Transport, Upgrade};
 use serde_json::Value;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;

@@ -14,6 +14,7 @@ use crate::admin::{Attention, AttentionKind as Kind, EventPeer};
 use crate::driver::Driver;
 use crate::kubernetes::LeaseHandle;
 use crate::limits;
+use crate::present::change::refused;
 use crate::present::text::{called, money, name, plain_reason, span};
 
 /// All of it, the most pressing first.
@@ -180,7 +181,7 @@ impl About<'_> {
             && reason != TerminateReason::Withdrawn
             && self.is_recent(at_ms)
         {
-            let what = format!("{short}: {peer} refused the change");
+            let what = format!("{short}: {}", refused(&peer));
             let refused = self.ended(Kind::ChangeRefused, &what, &reason, text, at_ms);
             return Some((at_ms, self.of_contract(refused)));
         }

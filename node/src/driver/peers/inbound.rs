@@ -11,24 +11,25 @@ use mercato_net::{Event, Responder, Session};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip;
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
-use mercato_protocol::request::Request;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::requests::{ask, kind};
-use super::{span, streams};
+use super::streams;
 use crate::driver::clock;
 use crate::driver::peers::question::{Question, hang_up};
 use crate::driver::peers::rate::{Inbound, Limits};
 use crate::driver::tunnels::LeaseTunnels;
 use crate::driver::{Driver, Handle, workload};
 use crate::limits;
+use crate::telemetry::spans;
 use crate::telemetry::{Queue, Way};
 
 /// Takes the network's events for as long as it lives.
@@ -44,7 +45,7 @@ pub(crate) async fn listen(
             Event::Connected { peer, session, dialled, .. } => {
                 handle.meet(peer, session).await;
                 let greeting = greet(handle, peer, session, dialled);
-                tokio::spawn(greeting.instrument(span::of_connection(&peer)));
+                tokio::spawn(greeting.instrument(spans::of_connection(&peer)));
             }
             Event::Disconnected { peer } => {
                 handle.note_clock(peer, None);
@@ -61,7 +62,7 @@ pub(crate) async fn listen(
                         Err(too_much) => hang_up(&handle, peer, too_much).await,
                     }
                 });
-                tokio::spawn(heard.instrument(span::of_message(&peer)));
+                tokio::spawn(heard.instrument(spans::of_message(&peer)));
             }
             Event::Request { peer, request, held, responder } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
@@ -72,23 +73,23 @@ pub(crate) async fn listen(
                         Err(too_much) => hang_up(&handle, peer, too_much).await,
                     }
                 });
-                tokio::spawn(answered.instrument(span::of_message(&peer)));
+                tokio::spawn(answered.instrument(spans::of_message(&peer)));
             }
             Event::Workload { peer, header, held, frames } => {
                 let connection = held.connection();
                 let received = workload::receive_all(handle, peer, header, held, frames);
-                tokio::spawn(connection.during(received).instrument(span::of_connection(&peer)));
+                tokio::spawn(connection.during(received).instrument(spans::of_connection(&peer)));
             }
             Event::Kubelet { peer, request, held, answer } => {
                 let connection = held.connection();
                 let served = streams::serve(handle, peer, request, held, answer);
-                tokio::spawn(connection.during(served).instrument(span::of_connection(&peer)));
+                tokio::spawn(connection.during(served).instrument(spans::of_connection(&peer)));
             }
             Event::Tunnel { peer, ask, held, responder } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
                 let asked = Question { peer, ask, responder, held };
                 let passed_on = asked.pass_on(handle, limits, tunnels.clone());
-                tokio::spawn(passed_on.instrument(span::of_message(&peer)));
+                tokio::spawn(passed_on.instrument(spans::of_message(&peer)));
             }
             Event::Listening { address } => {
                 tracing::info!(%address, "listening");
@@ -151,7 +152,7 @@ async fn hello(
     handle: &Handle,
     peer: PublicKey,
 ) -> Option<(ClusterIdentity, Vec<Signed<Certificate>>)> {
-    let answer = ask(handle, peer, &Request::Hello(handle.hello().await)).await?;
+    let answer = ask(handle, peer, &FirstFrame::Hello(handle.hello().await)).await?;
     owner(handle, peer, &answer)
 }
 
@@ -221,7 +222,7 @@ async fn on_request(
     responder: Responder,
     limits: &Limits,
 ) {
-    let request = match Request::from_bytes(bytes) {
+    let request = match FirstFrame::from_bytes(bytes) {
         Ok(request) => request,
         Err(error) => {
             tracing::debug!(%error, "a request that is none");
@@ -230,13 +231,13 @@ async fn on_request(
     };
     handle.metrics().message(Way::In, kind(&request), bytes.len());
     match request {
-        Request::Hello(hello) => on_hello(handle, peer, hello, responder).await,
-        Request::Join(request) => {
+        FirstFrame::Hello(hello) => on_hello(handle, peer, hello, responder).await,
+        FirstFrame::Join(request) => {
             if introduced(handle, peer, limits).await.is_some() {
                 on_join(handle, peer, request, responder).await;
             }
         }
-        Request::Negotiation(message) => {
+        FirstFrame::Negotiation(message) => {
             if let Some(speaker) = introduced(handle, peer, limits).await {
                 on_word(handle, speaker, message, responder, limits).await;
             }

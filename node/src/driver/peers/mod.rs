@@ -5,5 +5,4 @@ pub(crate) mod inbound;
 pub(in crate::driver) mod question;
 pub(in crate::driver) mod rate;
 pub(in crate::driver) mod requests;
-pub(in crate::driver) mod span;
 pub(in crate::driver) mod streams;

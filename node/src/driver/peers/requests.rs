@@ -7,16 +7,16 @@ use mercato_discovery::Address;
 use mercato_net::Session;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::Signed;
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::id::{FederationId, PublicKey};
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
-use mercato_protocol::request::Request;
 use tracing::Instrument as _;
 
-use super::span;
 use crate::driver::{Driver, Handle};
 use crate::limits;
 use crate::telemetry::Way;
+use crate::telemetry::spans;
 
 /// Asks a registrar to let us in.
 pub(in crate::driver) fn join(
@@ -32,7 +32,7 @@ pub(in crate::driver) fn join(
             .tell(Input::Federation(FederationInput::Joined(federation, reply.map(Box::new))))
             .await;
     };
-    tokio::spawn(joining.instrument(span::of_connection(&registrar)));
+    tokio::spawn(joining.instrument(spans::of_connection(&registrar)));
 }
 
 async fn ask_registrar(
@@ -46,7 +46,7 @@ async fn ask_registrar(
         known.find(|known| known.peer == Some(registrar)).map(|known| known.addresses)
     };
     addresses.extend(handle.look(known).await.ok()?.unwrap_or_default());
-    let request = Request::Join(request);
+    let request = FirstFrame::Join(request);
     let failed = |reason: &str| {
         tracing::info!(reason, "the registrar does not answer");
     };
@@ -76,7 +76,7 @@ pub(in crate::driver) fn say(
     once: bool,
 ) {
     let saying = async move {
-        let request = Request::Negotiation(message.clone());
+        let request = FirstFrame::Negotiation(message.clone());
         let mut pause = limits::SAY_AGAIN;
         for _ in 0..limits::SAYINGS {
             if ask(&handle, peer, &request).await.is_some() {
@@ -92,11 +92,11 @@ pub(in crate::driver) fn say(
             }
         }
     };
-    tokio::spawn(saying.instrument(span::of_message(&peer)));
+    tokio::spawn(saying.instrument(spans::of_message(&peer)));
 }
 
 /// What a peer answers to a request; none if it cannot be reached, or does not.
-pub(super) async fn ask(handle: &Handle, peer: PublicKey, request: &Request) -> Option<Bytes> {
+pub(super) async fn ask(handle: &Handle, peer: PublicKey, request: &FirstFrame) -> Option<Bytes> {
     let bytes = match request.to_bytes() {
         Ok(bytes) => bytes,
         // The bounds leave none that cannot be said.
@@ -115,10 +115,10 @@ pub(super) async fn ask(handle: &Handle, peer: PublicKey, request: &Request) -> 
 }
 
 /// What it is called in metrics and logs.
-pub(super) fn kind(request: &Request) -> &'static str {
+pub(super) fn kind(request: &FirstFrame) -> &'static str {
     match request {
-        Request::Hello(_) => "hello",
-        Request::Join(_) => "join",
-        Request::Negotiation(_) => "negotiation",
+        FirstFrame::Hello(_) => "hello",
+        FirstFrame::Join(_) => "join",
+        FirstFrame::Negotiation(_) => "negotiation",
     }
 }

@@ -12,8 +12,8 @@ use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 use mercato_net::{Held, KubeletAnswer};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::PublicKey;
+use mercato_protocol::kubelet_stream::{Ask, RefusedReason, Reply};
 use mercato_protocol::limits::TEXT_BYTES;
-use mercato_protocol::stream::{Ask, RefusedReason, Reply};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use crate::driver::Handle;

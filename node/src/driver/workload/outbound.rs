@@ -17,8 +17,8 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use crate::driver::peers::span;
 use crate::limits;
+use crate::telemetry::spans;
 use crate::telemetry::{Metrics, Queue, Way};
 
 /// As the metrics call them.
@@ -53,7 +53,7 @@ impl Outbound {
         };
         let start = |acks| {
             let (frames, queue) = mpsc::channel(limits::FRAMES);
-            let sending = sender(acks).send_all(queue).instrument(span::of_connection(&peer));
+            let sending = sender(acks).send_all(queue).instrument(spans::of_connection(&peer));
             (frames, tokio::spawn(sending).abort_handle())
         };
         let ((frames, one), (acks, other)) = (start(false), start(true));

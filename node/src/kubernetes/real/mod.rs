@@ -32,7 +32,7 @@ use mercato_kubelet::{Cluster, Failure, Grant, inventory};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::stream::{RefusedReason, Request, Usage};
+use mercato_protocol::kubelet_stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 

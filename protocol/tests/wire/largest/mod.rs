@@ -16,6 +16,7 @@ use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::codec::{CodecError, Message};
 use mercato_protocol::federation::{Root, Succession};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip::{self, Fingerprint, Mark, Pull, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::FederationId;
@@ -26,7 +27,6 @@ use mercato_protocol::limits;
 use mercato_protocol::negotiation::{
     self, Answer, Body, CloseReason, DisputeReason, State, TerminateReason,
 };
-use mercato_protocol::request::Request;
 use mercato_protocol::workload;
 
 use crate::corpus::sources;
@@ -189,12 +189,12 @@ fn join_reply() -> JoinReply {
     }
 }
 
-fn requests() -> Vec<Request> {
-    let mut all = vec![Request::Hello(hello())];
+fn requests() -> Vec<FirstFrame> {
+    let mut all = vec![FirstFrame::Hello(hello())];
     while let Some(next) = all.last().and_then(|request| match request {
-        Request::Hello(_) => Some(Request::Join(join_request())),
-        Request::Join(_) => Some(Request::Negotiation(opaque())),
-        Request::Negotiation(_) => None,
+        FirstFrame::Hello(_) => Some(FirstFrame::Join(join_request())),
+        FirstFrame::Join(_) => Some(FirstFrame::Negotiation(opaque())),
+        FirstFrame::Negotiation(_) => None,
     }) {
         all.push(next);
     }

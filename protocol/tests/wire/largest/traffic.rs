@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use mercato_protocol::kubelet_stream::{
+    self, Attach, Exec, Logs, RefusedReason, Transport, Upgrade, What,
+};
 use mercato_protocol::limits;
-use mercato_protocol::stream::{self, Attach, Exec, Logs, RefusedReason, Transport, Upgrade, What};
 use mercato_protocol::text::Blob;
 use mercato_protocol::workload::{
     self, BodyHead, EventKind, Frame, Item, ObjectKey, ObjectKind, Outcome, PodEvent, PodId,
@@ -104,7 +106,7 @@ fn after_to_home(statement: &ToHome) -> Option<ToHome> {
 }
 
 /// A request of each kind, by whoever wants to use most of it.
-pub(super) fn asks() -> Vec<stream::Ask> {
+pub(super) fn asks() -> Vec<kubelet_stream::Ask> {
     let logs = Logs {
         container: wire_text(),
         follow: true,
@@ -129,7 +131,7 @@ pub(super) fn asks() -> Vec<stream::Ask> {
         })
     });
     let open = |what| {
-        stream::Ask::Open(stream::Request {
+        kubelet_stream::Ask::Open(kubelet_stream::Request {
             contract: ID,
             namespace: wire_text(),
             pod: wire_text(),
@@ -141,13 +143,13 @@ pub(super) fn asks() -> Vec<stream::Ask> {
             }),
         })
     };
-    let usage = stream::Ask::Usage { contract: ID, after: Some(Uid(wire_text())) };
+    let usage = kubelet_stream::Ask::Usage { contract: ID, after: Some(Uid(wire_text())) };
     streams.map(open).chain([usage]).collect()
 }
 
-pub(super) fn replies() -> [stream::Reply; 2] {
+pub(super) fn replies() -> [kubelet_stream::Reply; 2] {
     [
-        stream::Reply::Accepted { protocol: Some(wire_text()) },
-        stream::Reply::Refused { reason: RefusedReason::NotServed, text: wire_text() },
+        kubelet_stream::Reply::Accepted { protocol: Some(wire_text()) },
+        kubelet_stream::Reply::Refused { reason: RefusedReason::NotServed, text: wire_text() },
     ]
 }

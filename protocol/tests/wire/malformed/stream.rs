@@ -1,6 +1,6 @@
 //! What reads well on a kubelet stream and breaks a rule of its type.
 
-use mercato_protocol::stream::{Ask, Request, Usage, What};
+use mercato_protocol::kubelet_stream::{Ask, Request, Usage, What};
 
 use super::{Case, unchecked};
 use crate::samples;

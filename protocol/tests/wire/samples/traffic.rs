@@ -2,16 +2,16 @@
 
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::equivocation::{Equivocation, Word};
+use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gossip::{Fingerprint, Mark, Message as Gossip, Publication, Pull, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{Digest, FederationId};
-use mercato_protocol::request::Request;
 use mercato_protocol::text::Blob;
 use mercato_protocol::workload::{
     BodyHead, EventKind, Frame, Item, Message as Workload, ObjectKey, ObjectKind, Open, Outcome,
     PodEvent, PodId, Refusal, Report, Route, Stage, ToGuest, ToHome, Uid,
 };
-use mercato_protocol::{limits, stream};
+use mercato_protocol::{kubelet_stream, limits};
 
 use super::{
     consumer, consumer_identity, negotiation_id, provider, signed_header, small_body, withdraw,
@@ -30,13 +30,13 @@ pub(crate) fn hello() -> Hello {
 }
 
 /// What opens a request stream, of each kind.
-pub(crate) fn requests() -> Vec<(&'static str, Request)> {
+pub(crate) fn requests() -> Vec<(&'static str, FirstFrame)> {
     let (_, word) = super::negotiation().swap_remove(0);
     let word = consumer().sign(FederationId::lan(), &word).unwrap();
     vec![
-        ("hello", Request::Hello(hello())),
-        ("join", Request::Join(super::join_request())),
-        ("negotiation", Request::Negotiation(word)),
+        ("hello", FirstFrame::Hello(hello())),
+        ("join", FirstFrame::Join(super::join_request())),
+        ("negotiation", FirstFrame::Negotiation(word)),
     ]
 }
 
@@ -196,14 +196,14 @@ pub(crate) fn open() -> Open {
     Open { contract: negotiation_id(), acks: false }
 }
 
-pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Ask)> {
+pub(crate) fn stream_requests() -> Vec<(&'static str, kubelet_stream::Ask)> {
     let container = String::from("web");
-    let spdy = stream::Upgrade {
-        transport: stream::Transport::Spdy,
+    let spdy = kubelet_stream::Upgrade {
+        transport: kubelet_stream::Transport::Spdy,
         protocols: vec!["v5.channel.k8s.io".into(), "v4.channel.k8s.io".into()],
     };
     let request = |what, upgrade| {
-        stream::Ask::Open(stream::Request {
+        kubelet_stream::Ask::Open(kubelet_stream::Request {
             contract: negotiation_id(),
             namespace: "shop".into(),
             pod: "web-0".into(),
@@ -212,45 +212,56 @@ pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Ask)> {
             upgrade,
         })
     };
-    let logs = stream::Logs {
+    let logs = kubelet_stream::Logs {
         container: container.clone(),
         follow: true,
         tail_lines: Some(100),
         ..Default::default()
     };
-    let attach = stream::Attach { container, stdin: true, stdout: true, stderr: false, tty: true };
-    let exec = stream::Exec { command: vec!["sh".into(), "-c".into(), "exit 3".into()], attach };
+    let attach =
+        kubelet_stream::Attach { container, stdin: true, stdout: true, stderr: false, tty: true };
+    let exec =
+        kubelet_stream::Exec { command: vec!["sh".into(), "-c".into(), "exit 3".into()], attach };
     vec![
-        ("logs", request(stream::What::Logs(logs), None)),
-        ("attach", request(stream::What::Attach(exec.attach.clone()), Some(spdy.clone()))),
-        ("exec", request(stream::What::Exec(exec), Some(spdy.clone()))),
-        ("port-forward", request(stream::What::PortForward { ports: vec![8080] }, Some(spdy))),
-        ("usage", stream::Ask::Usage { contract: negotiation_id(), after: None }),
-        ("further usage", stream::Ask::Usage { contract: negotiation_id(), after: Some(uid()) }),
+        ("logs", request(kubelet_stream::What::Logs(logs), None)),
+        ("attach", request(kubelet_stream::What::Attach(exec.attach.clone()), Some(spdy.clone()))),
+        ("exec", request(kubelet_stream::What::Exec(exec), Some(spdy.clone()))),
+        (
+            "port-forward",
+            request(kubelet_stream::What::PortForward { ports: vec![8080] }, Some(spdy)),
+        ),
+        ("usage", kubelet_stream::Ask::Usage { contract: negotiation_id(), after: None }),
+        (
+            "further usage",
+            kubelet_stream::Ask::Usage { contract: negotiation_id(), after: Some(uid()) },
+        ),
     ]
 }
 
-pub(crate) fn usage() -> stream::Usage {
-    let container = |name: &str, cpu_nanos| stream::ContainerUsage {
+pub(crate) fn usage() -> kubelet_stream::Usage {
+    let container = |name: &str, cpu_nanos| kubelet_stream::ContainerUsage {
         name: name.into(),
         cpu_nanos,
         cpu_nano_cores: 250_000_000,
         memory_bytes: 48 << 20,
     };
-    let pod = |uid, containers| stream::PodUsage { uid, at_ms: 1_799_999_995_000, containers };
+    let pod =
+        |uid, containers| kubelet_stream::PodUsage { uid, at_ms: 1_799_999_995_000, containers };
     let pods = vec![
         pod(uid(), vec![container("web", 93_000_000_000), container("proxy", 1_000_000)]),
         pod(Uid("f0".into()), vec![]),
     ];
-    stream::Usage { pods, more: true }
+    kubelet_stream::Usage { pods, more: true }
 }
 
-pub(crate) fn stream_replies() -> Vec<(&'static str, stream::Reply)> {
-    let accepted = stream::Reply::Accepted { protocol: Some("v4.channel.k8s.io".into()) };
-    let plain = stream::Reply::Accepted { protocol: None };
-    let reason = stream::RefusedReason::NotFound;
-    let refused = stream::Reply::Refused { reason, text: "no such pod under this contract".into() };
-    let reason = stream::RefusedReason::NotServed;
-    let unknown = stream::Reply::Refused { reason, text: "no metrics API over there".into() };
+pub(crate) fn stream_replies() -> Vec<(&'static str, kubelet_stream::Reply)> {
+    let accepted = kubelet_stream::Reply::Accepted { protocol: Some("v4.channel.k8s.io".into()) };
+    let plain = kubelet_stream::Reply::Accepted { protocol: None };
+    let reason = kubelet_stream::RefusedReason::NotFound;
+    let refused =
+        kubelet_stream::Reply::Refused { reason, text: "no such pod under this contract".into() };
+    let reason = kubelet_stream::RefusedReason::NotServed;
+    let unknown =
+        kubelet_stream::Reply::Refused { reason, text: "no metrics API over there".into() };
     vec![("accepted", accepted), ("plain", plain), ("refused", refused), ("not served", unknown)]
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use mercato_protocol::codec::{Message as _, Wire as _, Writer};
 use mercato_protocol::id::{ContractId, PublicKey};
-use mercato_protocol::stream::{
+use mercato_protocol::kubelet_stream::{
     Ask, Attach, Exec, Logs, RefusedReason, Reply, Request, Transport, Upgrade, What,
 };
 use mercato_protocol::text::Blob;

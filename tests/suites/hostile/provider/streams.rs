@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use mercato_net::KubeletAnswer;
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::stream::{RefusedReason, Reply};
+use mercato_protocol::kubelet_stream::{RefusedReason, Reply};
 use mercato_tests::cluster::Cluster;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

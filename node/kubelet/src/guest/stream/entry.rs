@@ -2,7 +2,7 @@
 //! that is asked for.
 
 use mercato_offload::forge::{Passage, gate, passage};
-use mercato_protocol::stream::{RefusedReason, What};
+use mercato_protocol::kubelet_stream::{RefusedReason, What};
 use serde_json::Value;
 
 /// That home may have this of the guest: nothing of its gate, ever; and before that has let the guest
@@ -31,7 +31,7 @@ const NOT_CONFIRMED: &str = "the guest is not confirmed yet: its provider has st
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::stream::{Attach, Exec, Logs};
+    use mercato_protocol::kubelet_stream::{Attach, Exec, Logs};
     use serde_json::json;
 
     use super::*;

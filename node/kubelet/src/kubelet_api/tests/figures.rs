@@ -1,7 +1,7 @@
 //! Figures, as a metrics server and a person ask for them.
 
 use mercato_protocol::codec::Message;
-use mercato_protocol::stream::{ContainerUsage, PodUsage, Usage};
+use mercato_protocol::kubelet_stream::{ContainerUsage, PodUsage, Usage};
 use mercato_protocol::workload::Uid;
 
 use super::*;

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mercato_protocol::id::NegotiationId;
-use mercato_protocol::stream::{Ask, RefusedReason, What};
+use mercato_protocol::kubelet_stream::{Ask, RefusedReason, What};
 use rcgen::{CertifiedIssuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,7 +1,7 @@
 //! A command by `/run`, with a provider's API server at the other end of a WebSocket.
 
 use futures::{SinkExt, StreamExt};
-use mercato_protocol::stream::Exec;
+use mercato_protocol::kubelet_stream::Exec;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;

@@ -14,7 +14,7 @@ use crate::{limits, negotiation};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::large_enum_variant, reason = "one at a time, and moved once")]
-pub enum Request {
+pub enum FirstFrame {
     /// "This is who I am." Answered by the other's [`Hello`].
     Hello(Hello),
     /// "Let me into the federation", or "renew my membership". Answered by a
@@ -24,7 +24,7 @@ pub enum Request {
     Negotiation(Signed<negotiation::Message>),
 }
 
-impl Message for Request {
+impl Message for FirstFrame {
     const MAX_BYTES: usize = limits::REQUEST_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
@@ -36,4 +36,4 @@ impl Message for Request {
     }
 }
 
-wire_union!(Request { 0 => Hello(hello), 1 => Join(request), 2 => Negotiation(message) });
+wire_union!(FirstFrame { 0 => Hello(hello), 1 => Join(request), 2 => Negotiation(message) });
