@@ -1,6 +1,7 @@
 //! How much of what peers say is dealt with, each peer for itself: one that says too much is
-//! slowed down, and waits alone; one that goes on all the same is hung up on. Signatures of strangers are checked by other permits than those
-//! of peers who are known. Nobody waits for a permit but the task of that one message.
+//! slowed down, and waits alone; one that goes on all the same is hung up on. Signatures of
+//! strangers are checked by other permits than those of peers who are known. Nobody waits for a
+//! permit but the task of that one message.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -188,6 +189,7 @@ mod tests {
         let other = inbound.of(key(2), Rank::Stranger);
         assert!(other.request().now_or_never().is_some());
     }
+
     #[tokio::test]
     async fn who_does_not_wait_is_hung_up_on() {
         let mut inbound = Inbound::new();
