@@ -245,6 +245,13 @@ pub(crate) const ADMIN_REQUEST_BYTES: usize = 256 << 10;
 pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
 /// Requests of the admin API that are answered at once.
 pub(crate) const ADMIN_REQUESTS: usize = 32;
+/// Those of one user from a desk: one for each of a few windows.
+pub(crate) const ADMIN_OF_USER: usize = 8;
+/// How long a request from a desk may take to arrive, and an answer to be taken.
+pub(crate) const ADMIN_ARRIVES: Duration = Duration::from_secs(5);
+pub(crate) const ADMIN_TAKEN: Duration = Duration::from_secs(30);
+/// How much of an answer is handed on before it is asked for more.
+pub(crate) const ADMIN_CHUNK: usize = 16 << 10;
 /// Between two tries to open the admin socket where nothing can be written.
 pub(crate) const ADMIN_RETRY: Duration = Duration::from_secs(2);
 /// Between two tries to tell people how the admin API is known.

@@ -9,6 +9,7 @@
 mod client;
 mod credentials;
 mod place;
+mod places;
 mod reach;
 mod rights;
 mod server;

@@ -42,6 +42,7 @@ impl Right {
         match (self.verb, self.resource) {
             ("get" | "list", _) => "mercato-viewer",
             ("create", "orders") | ("update", "contracts") => "mercato-trader",
+            ("update", "namespaceoffloads") => "mercato-offloader",
             _ => "mercato-owner",
         }
     }
@@ -110,6 +111,8 @@ mod tests {
     const PAGE: &str = include_str!("../../../docs/desk.md");
     const PEOPLE: &str = include_str!("../../../config/deploy/people.yaml");
     const ROLES: [&str; 3] = ["mercato-viewer", "mercato-trader", "mercato-owner"];
+    /// What the people of a namespace need, of which the owner has all.
+    const OFFLOADER: &str = "mercato-offloader";
 
     /// How many requests there are, as the source has them.
     fn count() -> usize {
@@ -212,15 +215,15 @@ mod tests {
         let names: BTreeSet<_> = requests.iter().map(name).collect();
         assert_eq!((names.len(), requests.len()), (count(), count()), "one of each");
         let granted = granted();
-        assert!(granted.keys().map(String::as_str).eq({
-            let mut roles = ROLES;
-            roles.sort_unstable();
-            roles
-        }));
+        let all: BTreeSet<_> = ROLES.into_iter().chain([OFFLOADER]).collect();
+        assert!(granted.keys().map(String::as_str).eq(all));
         for request in &requests {
             let right = needed(request);
             let line = format!("{} {}", right.verb, right.resource);
-            let least = ROLES.iter().position(|role| *role == right.role()).unwrap();
+            let is_offloaders = right.role() == OFFLOADER;
+            assert_eq!(granted[OFFLOADER].contains(&line), is_offloaders, "{line}");
+            let least = if is_offloaders { "mercato-owner" } else { right.role() };
+            let least = ROLES.iter().position(|role| *role == least).unwrap();
             for (at, role) in ROLES.iter().enumerate() {
                 assert_eq!(granted[*role].contains(&line), at >= least, "{role}: {line}");
             }
@@ -244,7 +247,8 @@ mod tests {
             let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
             let [right, names, role] = cells[..] else { panic!("{line}") };
             let names = names.split(", ").map(str::to_owned).collect();
-            let role = *ROLES.iter().find(|one| **one == role.trim_matches('`')).unwrap();
+            let mut roles = ROLES.iter().chain([&OFFLOADER]);
+            let role = *roles.find(|one| **one == role.trim_matches('`')).unwrap();
             there.insert(right.trim_matches('`').to_owned(), (names, role));
         }
         assert_eq!(there, rows);

@@ -10,14 +10,17 @@ use axum::extract::{DefaultBodyLimit, Request as Asked, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Extension, Json, Router};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use mercato_kubelet::admin::{Notice, tell};
 use mercato_kubelet::kubelet_api::{Tls, User, certified_key, follow_client_ca};
 use mercato_kubelet::{Caller, Cluster, Holder, Listener, Repeated, Reviews, warn_once};
+use mercato_protocol::names::is_label;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
+use super::places::{Entered, Places, taken};
 use super::rights::{self, Right};
 use crate::admin::{Answer, Class, OperatorApi, PATH, Problem, Request, status};
 use crate::kubernetes::Kubernetes;
@@ -34,8 +37,9 @@ pub(super) struct Desk {
 struct Served {
     api: Arc<dyn OperatorApi>,
     reviews: Reviews,
-    /// How many more may ask.
-    room: Semaphore,
+    places: Places,
+    /// One looks at all that there is at a time: it takes many requests of the API server.
+    doctor: Semaphore,
     /// Why the API server did not judge.
     failing: Mutex<Repeated>,
 }
@@ -77,7 +81,8 @@ impl Desk {
         let served = Served {
             api,
             reviews: Reviews::new(cluster, mercato_kubelet::limits::ADMIN_REVIEW_TTL),
-            room: Semaphore::new(limits::ADMIN_REQUESTS),
+            places: Places::new(),
+            doctor: Semaphore::new(1),
             failing: Mutex::default(),
         };
         let routes = Router::new()
@@ -130,7 +135,16 @@ async fn answer(
     asked: Asked,
 ) -> Response {
     match served.answer(certified, &caller, asked).await {
-        Ok(answer) => Json(answer).into_response(),
+        Ok((answer, place)) => match serde_json::to_vec(&answer) {
+            Ok(answer) => {
+                let kind = [(CONTENT_TYPE, "application/json")];
+                (kind, taken(answer.into(), place, limits::ADMIN_TAKEN)).into_response()
+            }
+            Err(error) => {
+                let problem = Problem::failed(format!("the answer cannot be written: {error}"));
+                (StatusCode::INTERNAL_SERVER_ERROR, Json(problem)).into_response()
+            }
+        },
         Err((code, problem)) => (code, Json(problem)).into_response(),
     }
 }
@@ -141,40 +155,50 @@ impl Served {
         certified: Option<User>,
         caller: &Caller,
         asked: Asked,
-    ) -> Result<Answer, (StatusCode, Problem)> {
+    ) -> Result<(Answer, Entered), (StatusCode, Problem)> {
         let token = bearer(asked.headers()).map(str::to_owned);
         let holder = self.reviews.holder(certified, token.as_deref(), caller).await;
-        let (user, leave) = match self.judged(holder)? {
-            Holder::Known(user, leave) => (user, leave),
+        let user = match self.judged(holder)? {
+            // Leave was for what it costs to know that.
+            Holder::Known(user, _) => user,
             Holder::Unknown => return Err((StatusCode::UNAUTHORIZED, unknown())),
             Holder::Busy => return Err((StatusCode::TOO_MANY_REQUESTS, busy())),
         };
-        let body = Limited::new(asked.into_body(), limits::ADMIN_REQUEST_BYTES).collect().await;
+        let Some(place) = self.places.enter(&user.name) else {
+            return Err((StatusCode::TOO_MANY_REQUESTS, busy()));
+        };
+        let body = Limited::new(asked.into_body(), limits::ADMIN_REQUEST_BYTES).collect();
+        let body = timeout(limits::ADMIN_ARRIVES, body).await;
         let unread = |what: &str| {
             let problem = Problem::new(Class::Usage, format!("the request {what}"));
             (StatusCode::BAD_REQUEST, problem.todo("run the daemon's own release of mercato"))
         };
+        let late = unread("took too long to arrive");
+        let body = body.map_err(|_| late)?;
         let body = body.map_err(|_| unread("is too long, or broke off"))?.to_bytes();
         let request: Request =
             serde_json::from_slice(&body).map_err(|_| unread("is none that this daemon knows"))?;
         let right = rights::needed(&request);
+        if right.namespace.as_ref().is_some_and(|name| !name.is_empty() && !is_label(name)) {
+            let problem = Problem::new(Class::Usage, "that is no name of a namespace");
+            return Err((StatusCode::BAD_REQUEST, problem));
+        }
         let allowed = self.reviews.may(&user, &right.action()).await;
         if !self.judged(allowed)? {
             return Err((StatusCode::FORBIDDEN, denied(&user.name, &right)));
         }
-        drop(leave);
         if !caller.is_allowed(&user.name) {
             return Err((StatusCode::TOO_MANY_REQUESTS, busy()));
         }
-        let Ok(_permit) = self.room.try_acquire() else {
-            return Err((StatusCode::TOO_MANY_REQUESTS, busy()));
-        };
+        let looks = matches!(request, Request::Doctor);
+        let _turn = if looks { self.doctor.acquire().await.ok() } else { None };
         if !right.only_looks() {
             let Right { verb, resource, .. } = right;
             tracing::info!(user = user.name, verb, resource, "asked from a desk");
         }
         let answer = self.api.ask(request).await;
-        answer.map_err(|problem| (status(problem.class), problem))
+        let answer = answer.map_err(|problem| (status(problem.class), problem))?;
+        Ok((answer, place))
     }
 
     /// What the API server has said. A failure is its own: nobody is let in.
@@ -281,7 +305,7 @@ mod tests {
         let right = rights::needed(&Request::Unoffload("shop".to_owned()));
         let said = denied("system:serviceaccount:shop:ci", &right).to_string();
         assert!(said.contains("in the namespace \"shop\""), "{said}");
-        let command = "kubectl -n shop create rolebinding NAME --clusterrole mercato-owner \
+        let command = "kubectl -n shop create rolebinding NAME --clusterrole mercato-offloader \
             --serviceaccount shop:ci";
         assert!(said.contains(command), "{said}");
         for odd in ["", "-n", "a b", "a;rm", "Shop"] {

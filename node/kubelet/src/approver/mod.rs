@@ -142,7 +142,10 @@ fn daemons_addresses(cluster: &Cluster) -> Answer<BTreeSet<IpAddr>> {
         };
         let of_daemon = |pod: &&Value| {
             let runs_as = &pod["spec"]["serviceAccountName"];
-            *runs_as == DAEMON && pod["spec"]["hostNetwork"] == true
+            // On a virtual node the daemon itself says where a pod is; one that is over is anywhere.
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or(VIRTUAL);
+            let runs = pod["status"]["phase"] == "Running" && !node.starts_with(VIRTUAL);
+            runs && *runs_as == DAEMON && pod["spec"]["hostNetwork"] == true
         };
         let hosts = |pod: &Value| {
             let more = pod["status"]["hostIPs"].as_array().cloned().unwrap_or_default();
@@ -173,6 +176,8 @@ fn name(request: &Value) -> Option<String> {
 /// Of the daemon, as the chart and `config/deploy/rbac.yaml` have them.
 const NAMESPACE: &str = "mercato";
 const DAEMON: &str = "mercato";
+/// With what names of virtual nodes begin.
+const VIRTUAL: &str = "mercato-";
 
 #[cfg(test)]
 mod tests;

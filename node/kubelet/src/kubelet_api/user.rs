@@ -27,7 +27,12 @@ impl User {
     pub fn from_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let subject = certificate.subject();
-        let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+        let mut names = subject.iter_common_name();
+        let name = names.next()?.as_str().ok()?.to_owned();
+        // Of several the API server takes another one than others do.
+        if names.next().is_some() {
+            return None;
+        }
         let organisations = subject.iter_organization().filter_map(|o| o.as_str().ok());
         let mut groups: Vec<_> = organisations.map(str::to_owned).collect();
         groups.push("system:authenticated".into());

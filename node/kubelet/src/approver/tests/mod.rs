@@ -10,19 +10,32 @@ use crate::testing::{scripted, status};
 /// What a cluster with this request, this node and a daemon's pod is asked to approve, once it
 /// was asked about the node `looks` times.
 async fn approved(request: Value, node: Option<Value>, looks: usize) -> Vec<Value> {
+    approved_beside(daemons_pod("turin-1", "Running"), request, node, looks).await
+}
+
+/// The daemon's pod, as it is on that node.
+fn daemons_pod(node: &str, phase: &str) -> Value {
+    let spec = json!({ "serviceAccountName": "mercato", "hostNetwork": true, "nodeName": node });
+    json!({ "spec": spec, "status": { "phase": phase, "hostIP": "10.0.0.1" } })
+}
+
+async fn approved_beside(
+    pod: Value,
+    request: Value,
+    node: Option<Value>,
+    looks: usize,
+) -> Vec<Value> {
     let patches = Arc::new(Mutex::new((0, Vec::new())));
     let told = patches.clone();
     let cluster = scripted(move |method, path, body| {
         let mut told = told.lock().unwrap();
-        let pod = json!({ "spec": { "serviceAccountName": "mercato", "hostNetwork": true },
-            "status": { "hostIP": "10.0.0.1" } });
         match (method.as_str(), path.split('?').next().unwrap()) {
             ("GET", path) if path.ends_with("/nodes/mercato-turin") => {
                 told.0 += 1;
                 node.clone().map_or_else(|| status(404, "no node"), |node| (200, node))
             }
             ("GET", path) if path.ends_with("/namespaces/mercato/pods") => {
-                (200, json!({ "items": [pod], "metadata": {} }))
+                (200, json!({ "items": [pod.clone()], "metadata": {} }))
             }
             ("GET", path) if path.ends_with("/mercato-turin-1") => (200, request.clone()),
             ("PATCH", path) if path.ends_with("/mercato-turin-1/approval") => {
@@ -53,6 +66,24 @@ async fn what_was_looked_at_is_approved_once() {
     assert_eq!(patches, [approval(&request)]);
     assert_eq!(patches[0]["metadata"]["uid"], "u1");
     assert_eq!(patches[0]["metadata"]["resourceVersion"], "7");
+}
+
+/// Of a pod that is over its address is somebody else's by now; of one on a virtual node the daemon
+/// itself writes the status.
+#[tokio::test]
+async fn a_pod_that_does_not_run_on_a_node_says_no_address() {
+    let mut nowhere = daemons_pod("turin-1", "Running");
+    nowhere["spec"].as_object_mut().unwrap().remove("nodeName");
+    for pod in [
+        daemons_pod("turin-1", "Failed"),
+        daemons_pod("turin-1", "Succeeded"),
+        daemons_pod("mercato-rome", "Running"),
+        nowhere,
+    ] {
+        let patches =
+            approved_beside(pod.clone(), review::request(), Some(review::node()), 3).await;
+        assert_eq!(patches, [] as [Value; 0], "{pod}");
+    }
 }
 
 #[tokio::test]
