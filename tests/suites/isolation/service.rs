@@ -1,4 +1,4 @@
-//! A Service of home that guests call by its address over there, and one that is none of theirs.
+//! A Service of home that guests call by its address at home, and one that is none of theirs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,12 +25,16 @@ const SOON: Duration = Duration::from_secs(30);
 /// Guests that are made, at most, until there is one on each node.
 const CALLERS: usize = 8;
 
-/// A Service in front of home's pod, by its address over there.
+/// A Service in front of home's pod.
 pub(crate) struct Service<'a> {
     home: &'a Cluster,
     provider: &'a Cluster,
+    /// By its address at home, by which guests call it.
     own: Targets,
     own_address: IpAddr,
+    /// By that over there, which they do not know.
+    there: Targets,
+    address_there: IpAddr,
     /// One of the provider's own, in front of a pod that its neighbours reach.
     other: Targets,
     /// A guest on each node, in the order of these.
@@ -53,11 +57,12 @@ impl<'a> Service<'a> {
             Ok(slices["items"][0]["endpoints"][0]["conditions"]["ready"] == true)
         })
         .await?;
-        let own_address = address(provider, GUESTS, NEAR).await?;
-        let own = targets.only(own_address);
+        let own_address = address(home, NAMESPACE, NEAR).await?;
+        let address_there = address(provider, GUESTS, NEAR).await?;
+        let [own, there] = [own_address, address_there].map(|address| targets.only(address));
         let other = targets.only(address(provider, LOCAL, OTHER).await?);
         let callers = callers(home, provider).await?;
-        let this = Self { home, provider, own, own_address, other, callers };
+        let this = Self { home, provider, own, own_address, there, address_there, other, callers };
         this.is_called_there(&this.other).await?;
         Ok(this)
     }
@@ -88,7 +93,7 @@ impl<'a> Service<'a> {
         names::outlive(provider, far, self.own_address).await.context("without the daemon")
     }
 
-    /// With the Service its address goes: another one of turin's that gets it is not called.
+    /// With the Service its addresses go: another one of turin's that gets it is not called by either.
     pub(crate) async fn closes(&self) -> Result<()> {
         self.is_called_alone().await.context("after all have started again")?;
         User::new(self.home, NAMESPACE).kubectl(&["delete", "service", NEAR]).await?;
@@ -97,8 +102,8 @@ impl<'a> Service<'a> {
             Ok(!self.provider.kubectl(&there).await?.ok()?.contains(NEAR))
         })
         .await?;
-        make(self.provider, LOCAL, OTHER, Some(self.own_address)).await?;
-        self.is_called_there(&self.own).await?;
+        make(self.provider, LOCAL, OTHER, Some(self.address_there)).await?;
+        self.is_called_there(&self.there).await?;
         self.calls_no_heir().await?;
         // Until then the node's rules have been enough; from then on the guests' own are.
         for number in [1, 2] {
@@ -110,8 +115,10 @@ impl<'a> Service<'a> {
     async fn calls_no_heir(&self) -> Result<()> {
         let user = User::new(self.home, NAMESPACE);
         for guest in &self.callers {
-            let found = Found::again(&user, guest, &self.own).await?;
-            ensure!(found == Found::default(), "{guest} calls whoever has got it: {found:?}");
+            for address in [&self.own, &self.there] {
+                let found = Found::again(&user, guest, address).await?;
+                ensure!(found == Found::default(), "{guest} calls whoever has got it: {found:?}");
+            }
         }
         Ok(())
     }
