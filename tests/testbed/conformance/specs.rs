@@ -24,7 +24,8 @@ pub struct Group {
     pub expected: &'static str,
 }
 
-/// Runs every group, one after the other; of them those alone that [`CHOSEN`] matches, if it is set.
+/// Runs every group, one after the other; of them those alone that the
+/// variable `MERCATO_SPECS` matches, if it is set.
 ///
 /// # Errors
 /// With what came out otherwise than expected, or when the suite does not run.
