@@ -71,11 +71,16 @@ pub(super) fn taken(answer: Bytes, place: Entered, within: Duration) -> Body {
         drop(lock(&late).take());
     });
     let next = async |(held, timer): (Arc<Mutex<Option<(Bytes, Entered)>>>, JoinSet<()>)| {
-        let chunk = match lock(&held).as_mut() {
-            Some((rest, _)) if rest.is_empty() => return None,
+        let mut left = lock(&held);
+        let chunk = match left.as_mut() {
+            Some((rest, _)) if rest.is_empty() => {
+                *left = None;
+                return None;
+            }
             Some((rest, _)) => Ok(rest.split_to(rest.len().min(limits::ADMIN_CHUNK))),
             None => Err(io::Error::from(io::ErrorKind::TimedOut)),
         };
+        drop(left);
         Some((chunk, (held, timer)))
     };
     Body::from_stream(stream::unfold((held, timer), next))
