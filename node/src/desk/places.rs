@@ -61,16 +61,19 @@ impl Drop for Entered {
     }
 }
 
+/// What is left of an answer, with its place.
+type Held = Arc<Mutex<Option<(Bytes, Entered)>>>;
+
 /// An answer that keeps its place until it was taken, a little at a time. Of one that is not, the rest
 /// is given up, and the connection breaks off.
 pub(super) fn taken(answer: Bytes, place: Entered, within: Duration) -> Body {
-    let held = Arc::new(Mutex::new(Some((answer, place))));
+    let held: Held = Arc::new(Mutex::new(Some((answer, place))));
     let (late, mut timer) = (held.clone(), JoinSet::new());
     timer.spawn(async move {
         tokio::time::sleep(within).await;
         drop(lock(&late).take());
     });
-    let next = async |(held, timer): (Arc<Mutex<Option<(Bytes, Entered)>>>, JoinSet<()>)| {
+    let next = async |(held, timer): (Held, JoinSet<()>)| {
         let mut left = lock(&held);
         let chunk = match left.as_mut() {
             Some((rest, _)) if rest.is_empty() => {
