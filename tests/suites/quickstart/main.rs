@@ -20,7 +20,7 @@ const MOST: usize = 10;
 /// A person tries again what is not ready yet. Whatever ends the shell ends the bed.
 const PERSON: &str = r#"
 set -u
-trap 'cat /tmp/rome.log /tmp/turin.log >&2; lab down >&2' EXIT
+trap 'cat /tmp/rome.log /tmp/turin.log >&2; kill $(jobs -p); lab down >&2' EXIT
 try() {
   local until=$((SECONDS + 90))
   until eval "$1"; do
