@@ -13,7 +13,8 @@ use mercato_tests::supervisor::{init, reaper};
 ///
 /// Each cluster is real etcd, API server, controllers and scheduler, with real
 /// nodes (kubelet, containerd, kube-proxy, CoreDNS) or simulated ones, on a LAN in
-/// a network namespace of its own. `lab down` leaves nothing behind.
+/// a network namespace of its own. `lab down` leaves nothing behind but
+/// what `lab in` still runs: end that first.
 #[derive(Parser)]
 #[command(name = "lab", after_help = EXAMPLES)]
 struct Cli {
@@ -57,7 +58,7 @@ enum Command {
         /// The folder
         to: PathBuf,
     },
-    /// End the bed with everything on it
+    /// End the bed with its clusters; what `lab in` still runs is yours to end
     Down,
     #[command(hide = true)]
     Reaper { dir: PathBuf },

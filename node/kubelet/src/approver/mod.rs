@@ -143,8 +143,8 @@ fn daemons_addresses(cluster: &Cluster) -> Answer<BTreeSet<IpAddr>> {
         let of_daemon = |pod: &&Value| {
             let runs_as = &pod["spec"]["serviceAccountName"];
             // On a virtual node the daemon itself says where a pod is; one that is over is anywhere.
-            let node = pod["spec"]["nodeName"].as_str().unwrap_or(VIRTUAL);
-            let runs = pod["status"]["phase"] == "Running" && !node.starts_with(VIRTUAL);
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or(review::NODES);
+            let runs = pod["status"]["phase"] == "Running" && !node.starts_with(review::NODES);
             runs && *runs_as == DAEMON && pod["spec"]["hostNetwork"] == true
         };
         let hosts = |pod: &Value| {
@@ -176,8 +176,6 @@ fn name(request: &Value) -> Option<String> {
 /// Of the daemon, as the chart and `config/deploy/rbac.yaml` have them.
 const NAMESPACE: &str = "mercato";
 const DAEMON: &str = "mercato";
-/// With what names of virtual nodes begin.
-const VIRTUAL: &str = "mercato-";
 
 #[cfg(test)]
 mod tests;

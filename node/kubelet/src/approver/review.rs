@@ -23,7 +23,7 @@ pub(super) const SIGNER: &str = "kubernetes.io/kubelet-serving";
 /// The daemon's account, in config/deploy/rbac.yaml and the admission policies.
 pub(super) const ACCOUNT: &str = "system:serviceaccount:mercato:mercato";
 /// What the names of virtual nodes begin with, by the admission policies.
-const NODES: &str = "mercato-";
+pub(super) const NODES: &str = "mercato-";
 /// How the one PEM block begins.
 pub(super) const BEGIN: &str = "-----BEGIN CERTIFICATE REQUEST-----\n";
 /// How the one PEM block ends.
