@@ -1,4 +1,5 @@
-//! A Deployment of rome's whose pod runs in turin, and a pod that stays in rome and calls it.
+//! A Deployment of rome's whose pod runs in turin, its Service, and a pod that stays in rome and calls
+//! that Service by its name.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ const NODE: &str = "mercato-turin";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The page of the image.
 const PAGE: &str = "Welcome to nginx!";
+const ASK: &str = "printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc";
 const MANIFEST: &str = "
 apiVersion: apps/v1
 kind: Deployment
@@ -27,6 +29,13 @@ spec:
       - name: web
         image: mercato.test/nginx:1
         resources: {requests: {cpu: 50m, memory: 16Mi}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {app: web}
+  ports: [{port: 80}]
 ---
 apiVersion: v1
 kind: Pod
@@ -70,14 +79,10 @@ impl<'a> Shop<'a> {
         Ok(this)
     }
 
-    /// The pod over there answers the one at home, by its address at home.
+    /// The pod over there answers the one at home, which calls its Service.
     pub(crate) async fn answers(&self) -> Result<()> {
         wait::until("web answers at home", PATIENCE, || async {
-            let address =
-                ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"];
-            let address = self.user.kubectl(&address).await?;
-            ensure!(!address.is_empty(), "it has no address");
-            let ask = format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {address} 80");
+            let ask = format!("{ASK} -w 5 web 80");
             let said = self.user.kubectl(&["exec", "caller", "--", "sh", "-c", &ask]).await?;
             ensure!(said.contains(PAGE), "it says {said:?}");
             Ok(true)
@@ -112,15 +117,13 @@ impl<'a> Shop<'a> {
         Ok(())
     }
 
-    /// The caller asks the pod over there, again and again, from now on.
+    /// The caller asks the pod over there ten times a second from now on, without waiting for answers:
+    /// one that is lost adds nothing to the silence.
     pub(crate) async fn asks_on(&self) -> Result<Asking<'a>> {
-        let address = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"];
-        let address = self.user.kubectl(&address).await?;
         let ask = format!(
             "rm -f /tmp/end /tmp/ended /tmp/answered; (while [ ! -e /tmp/end ]; do \
-             printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 1 {address} 80 | grep -q nginx \
-             && cut -d ' ' -f 1 /proc/uptime >> /tmp/answered; sleep 0.1; done; \
-             touch /tmp/ended) </dev/null >/dev/null 2>&1 &"
+             ({ASK} -w 1 web 80 | grep -q nginx && cut -d ' ' -f 1 /proc/uptime >> /tmp/answered) & \
+             sleep 0.1; done; wait; touch /tmp/ended) </dev/null >/dev/null 2>&1 &"
         );
         self.user.kubectl(&["exec", "caller", "--", "sh", "-c", &ask]).await?;
         let asking = Asking { user: self.user };
@@ -130,7 +133,14 @@ impl<'a> Shop<'a> {
 
     /// What people made is theirs to remove.
     pub(crate) async fn close(&self) -> Result<()> {
-        let all = ["delete", "deploy/web", "pod/caller", "--cascade=foreground", "--timeout=60s"];
+        let all = [
+            "delete",
+            "deploy/web",
+            "service/web",
+            "pod/caller",
+            "--cascade=foreground",
+            "--timeout=60s",
+        ];
         self.user.kubectl(&all).await.map(drop)
     }
 
@@ -146,7 +156,7 @@ impl<'a> Shop<'a> {
     }
 }
 
-/// The caller while it asks, each second at least.
+/// The caller while it asks.
 pub(crate) struct Asking<'a> {
     user: User<'a>,
 }
