@@ -169,7 +169,13 @@ pub(crate) fn dump(bed: &str, to: &Path) -> Result<()> {
 pub(crate) fn down(bed: &str) -> Result<()> {
     ensure!(nix::unistd::geteuid().is_root(), "beds belong to root: run it as root");
     match Testbed::attach(bed) {
-        Ok(bed) => bed.end()?,
+        Ok(bed) => {
+            let ended = mercato_tests::visitors::end(&bed)?;
+            if ended > 0 {
+                say(&format!("ended {ended} program(s) that ran in it"));
+            }
+            bed.end()?;
+        }
         Err(_) => say(&format!("no bed {bed} is up")),
     }
     let swept = mercato_tests::leftovers::sweep()?;

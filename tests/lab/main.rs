@@ -13,8 +13,8 @@ use mercato_tests::supervisor::{init, reaper};
 ///
 /// Each cluster is real etcd, API server, controllers and scheduler, with real
 /// nodes (kubelet, containerd, kube-proxy, CoreDNS) or simulated ones, on a LAN in
-/// a network namespace of its own. `lab down` leaves nothing behind but
-/// what `lab in` still runs: end that first.
+/// a network namespace of its own. `lab down` leaves nothing behind: what `lab in` still
+/// runs is ended first.
 #[derive(Parser)]
 #[command(name = "lab", after_help = EXAMPLES)]
 struct Cli {

@@ -34,6 +34,7 @@ pub mod toolchain;
 pub mod trend;
 pub mod tunnel;
 pub mod user;
+pub mod visitors;
 pub mod wait;
 
 use std::process::Command;

@@ -17,10 +17,17 @@ const DONE: [&str; 2] = ["cd mercato", "tests/run setup"];
 /// As many as anybody types who wants to see it.
 const MOST: usize = 10;
 
-/// A person tries again what is not ready yet. Whatever ends the shell ends the bed.
+/// A person tries again what is not ready yet. Whatever ends the shell ends the bed, and that the daemons.
 const PERSON: &str = r#"
 set -u
-trap 'cat /tmp/rome.log /tmp/turin.log >&2; kill $(jobs -p); lab down >&2' EXIT
+over() {
+  local code=$?
+  cat /tmp/rome.log /tmp/turin.log >&2
+  lab down >&2
+  [ -z "$(jobs -rp)" ] || { echo "lab down has left: $(jobs -r)" >&2; kill $(jobs -rp); code=1; }
+  exit "$code"
+}
+trap over EXIT
 try() {
   local until=$((SECONDS + 90))
   until eval "$1"; do
