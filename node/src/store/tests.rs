@@ -33,6 +33,17 @@ fn records_are_written_replaced_and_deleted() {
     assert_eq!(store.commit(&Batch::new()).unwrap(), 4);
 }
 
+/// The database below a store that was closed, whose lock is held for a moment longer.
+fn database(path: &Path) -> sled::Db {
+    for _ in 0..crate::limits::STORE_LOCK_LOOKS {
+        if let Ok(database) = sled::open(path) {
+            return database;
+        }
+        std::thread::sleep(crate::limits::STORE_LOCK_LOOK);
+    }
+    sled::open(path).unwrap()
+}
+
 /// The bytes of a record of that size, unlike at each place.
 fn bytes(size: usize, salt: u8) -> Vec<u8> {
     (0..size).map(|at| (at % 251) as u8 ^ salt).collect()
@@ -63,7 +74,7 @@ fn large_records_are_kept_in_parts_which_come_and_go_with_them() {
     store.commit(&Batch::from([put("a", &bytes(9 * part, 1)), (b"b".to_vec(), None)])).unwrap();
     store.commit(&Batch::from([(b"a".to_vec(), None)])).unwrap();
     drop(store);
-    let db = sled::open(dir.path()).unwrap();
+    let db = database(dir.path());
     assert_eq!(db.open_tree("records").unwrap().len(), 1, "\"ab\" alone");
     assert_eq!(db.open_tree("rest").unwrap().len(), 0, "no part is left");
 }
@@ -73,7 +84,7 @@ fn a_record_of_which_a_part_is_missing_cannot_be_read() {
     let dir = TempDir::new().unwrap();
     let large = bytes(2 * crate::limits::PART_BYTES, 0);
     Disk::open(dir.path()).unwrap().commit(&Batch::from([put("a", &large)])).unwrap();
-    let db = sled::open(dir.path()).unwrap();
+    let db = database(dir.path());
     db.open_tree("rest").unwrap().clear().unwrap();
     db.flush().unwrap();
     drop(db);
@@ -114,7 +125,7 @@ fn two_daemons_do_not_share_a_directory() {
 fn a_later_format_is_left_alone() {
     let dir = TempDir::new().unwrap();
     drop(Disk::open(dir.path()).unwrap());
-    let db = sled::open(dir.path()).unwrap();
+    let db = database(dir.path());
     db.open_tree("meta").unwrap().insert("format", &9u64.to_be_bytes()).unwrap();
     db.flush().unwrap();
     drop(db);
