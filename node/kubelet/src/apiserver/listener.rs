@@ -23,13 +23,14 @@ use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use time::OffsetDateTime;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::apiserver::callers::{Active, Caller, Callers};
-use crate::kubelet_api::{Tls, User};
+use crate::kubelet_api::{Certified, Tls};
 use crate::limits;
 use crate::repeated::Repeated;
 use crate::warn_once;
@@ -42,9 +43,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds `address` (port 0: any free one) and serves `router` there. Each
-    /// request carries an `Extension<Option<User>>`, the client certificate's, and an
-    /// `Extension<Caller>`, which is told once it is allowed something. A connection that is allowed nothing within `strangers_time` is closed.
+    /// Binds `address` (port 0: any free one) and serves `router` there. Each request carries an
+    /// `Extension<Option<User>>`, the client certificate's for as long as that lasts, and an
+    /// `Extension<Caller>`, which is told once it is allowed something. A connection that is
+    /// allowed nothing within `strangers_time` is closed.
     pub fn bind(
         address: SocketAddr,
         tls: Arc<Tls>,
@@ -147,14 +149,20 @@ async fn serve(
     let session = stream.get_ref().1;
     let http2 = session.alpn_protocol() == Some(b"h2");
     let certificates = session.peer_certificates();
-    let user = certificates.and_then(|c| c.first()).and_then(|c| User::from_certificate(c));
-    if user.is_some() {
+    let certified = certificates.and_then(|c| c.first()).and_then(|c| Certified::read(c));
+    if certified.is_some() {
         caller.is_certified();
     }
-    let router = router.layer(Extension(user)).layer(Extension(Stop(stop)));
+    let certified = Arc::new(certified);
+    let router = router.layer(Extension(Stop(stop)));
     let router = router.layer(Extension(caller.clone())).layer(from_fn({
         let caller = caller.clone();
-        move |request: Request, next: Next| under_way(caller.begins(), request, next)
+        move |mut request: Request, next: Next| {
+            let now = OffsetDateTime::now_utc();
+            let user = certified.as_ref().as_ref().and_then(|certified| certified.user(now));
+            request.extensions_mut().insert(user);
+            under_way(caller.begins(), request, next)
+        }
     }));
     let server = auto::Builder::new(TokioExecutor::new());
     let mut server = if http2 { server.http2_only() } else { server.http1_only() };

@@ -21,6 +21,7 @@ mod virtual_kubelet;
 pub use access::Access;
 pub use routes::router;
 pub use tls::{Tls, TlsError, certified_key, follow_client_ca};
+pub(crate) use user::Certified;
 pub use user::User;
 pub use virtual_kubelet::{NodePods, VirtualKubelet};
 
