@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::admin::{
     Attention, AttentionKind, Event, EventKind, NoTunnels, OperatorApi, Problem, Server, Tunnels,
 };
-use crate::desk;
+use crate::desk::{self, Standing};
 use crate::driver::{self, About, Domains, Driver, Handle, LeaseTunnels, OperatorService, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -108,8 +108,7 @@ impl Daemon {
         (net.public, net.hidden) = (plan.public, plan.gateway.as_ref().map(|it| it.pool));
         net.names = dns.iter().flatten().next().cloned().map_or(net.names, names_at);
         let (net, events) = Net::start(net).map_err(unstarted)?;
-        let name = identity.name().to_owned();
-        let key = config.key.public();
+        let (name, key) = (identity.name().to_owned(), config.key.public());
         let (tunnels, before) =
             tunnels(plan.gateway, kubernetes.is_some(), &config, &data_dir, &mut off);
         let parts = Parts {
@@ -143,10 +142,11 @@ impl Daemon {
         let health = health(plan.health, &driver, &kubernetes, &seen).await?;
         let socket = data_dir.join("admin.sock");
         let at = health.as_ref().map(|server| server.address().to_string());
-        let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
-        let started = Event::of(EventKind::DaemonStarted, started);
-        let (restart, tunnels) = (plan.restart, seen);
-        let about = About { name, data_dir, health: at, usual_port, listed, off, tunnels, restart };
+        let started = started(&name);
+        let (restart, tunnels, desk) = (plan.restart, seen, Standing::default());
+        let standing = desk.clone();
+        let about =
+            About { name, data_dir, health: at, usual_port, listed, off, tunnels, desk, restart };
         let ruling = Arc::new(watch::Sender::default());
         let domains = Domains::new(dns.unwrap_or_else(Dns::system));
         domains.follow(&driver).await?;
@@ -158,7 +158,7 @@ impl Daemon {
         if let Some(cluster) = kubernetes {
             let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
             tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
-            tasks.spawn(desk::serve(cluster.clone(), plan.admin_port, api.clone()));
+            tasks.spawn(desk::serve(cluster.clone(), plan.admin_port, api.clone(), standing));
             tasks.spawn(resources::serve(cluster, driver, api, defaults, ruling));
         }
         let server = Server::start(&socket, api.clone())
@@ -174,6 +174,11 @@ impl Daemon {
         self.driver.stop().await;
         self.tasks.abort_all();
     }
+}
+
+fn started(name: &str) -> Event {
+    let text = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
+    Event::of(EventKind::DaemonStarted, text)
 }
 
 async fn health(

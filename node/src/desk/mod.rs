@@ -13,9 +13,11 @@ mod places;
 mod reach;
 mod rights;
 mod server;
+mod standing;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use client::Client;
 pub(crate) use place::Place;
 pub(crate) use server::serve;
+pub(crate) use standing::Standing;

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::places::{Entered, Places, taken};
 use super::rights::{self, Right};
+use super::standing::Standing;
 use crate::admin::{Answer, Class, OperatorApi, PATH, Problem, Request, status};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -50,6 +51,7 @@ pub(crate) async fn serve(
     kubernetes: Arc<dyn Kubernetes>,
     port: Option<u16>,
     api: Arc<dyn OperatorApi>,
+    standing: Standing,
 ) {
     let Some(port) = port else { return };
     // A simulated one has no people.
@@ -60,12 +62,16 @@ pub(crate) async fn serve(
             Ok(desk) => break desk,
             Err(error) => {
                 let why = format!("{error:#}");
+                standing.unheard(&why);
                 warn_once!(repeated, why; "nobody is answered from a desk for now");
             }
         }
         tokio::time::sleep(limits::ADMIN_RETRY).await;
     };
-    tokio::join!(follow_client_ca(&cluster, desk.tls.clone()), desk.keep_telling(&cluster));
+    tokio::join!(
+        follow_client_ca(&cluster, desk.tls.clone()),
+        desk.keep_telling(&cluster, &standing)
+    );
 }
 
 impl Desk {
@@ -98,15 +104,17 @@ impl Desk {
     }
 
     /// Says how it is known, and again: whoever takes that away is made good for.
-    async fn keep_telling(&self, cluster: &Cluster) {
+    async fn keep_telling(&self, cluster: &Cluster, standing: &Standing) {
         let mut repeated = Repeated::default();
         loop {
             let wait = match tell(cluster, &self.notice).await {
                 Ok(()) => {
                     repeated.is_over();
+                    standing.served(self.notice.port);
                     limits::NODE_TELL
                 }
                 Err(failure) => {
+                    standing.untold(self.notice.port, &failure.to_string());
                     warn_once!(repeated, failure; "nobody is told how the daemon is reached from a desk");
                     limits::ADMIN_TELL_AGAIN
                 }

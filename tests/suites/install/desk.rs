@@ -158,6 +158,11 @@ impl<'a> Desk<'a> {
         ensure!(offers.iter().any(|offer| offer["name"] == "turin"), "{market}");
         let events = self.mercato(person, &["events", "-w", "--timeout", "3s"]).await?.ok()?;
         ensure!(events.contains("has started"), "{events}");
+        // Another check may fail, which is the exit code.
+        let found = self.mercato(person, &["doctor", "-o", "json"]).await?;
+        let found: Value = serde_json::from_str(&found.stdout)?;
+        let is_desk = |finding: &&Value| finding["check"] == "desk" && finding["verdict"] == "ok";
+        ensure!(found.as_array().is_some_and(|all| all.iter().any(|one| is_desk(&one))), "{found}");
         self.is_refused(person, &["share", "stop", "--yes"], "mercato-owner").await?;
         self.is_refused(person, &["export", "/nowhere/state"], "create exports").await
     }

@@ -27,7 +27,7 @@ use shop::Shop;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long a tunnel may be silent while one of its daemons is exchanged: far above what it takes,
 /// which is printed: one to two seconds, of which Kubernetes takes most for another pod.
-const SILENT: Duration = Duration::from_secs(10);
+const SILENT: Duration = Duration::from_secs(20);
 const SHARE: [&str; 8] = ["share", "set", "--cpu", "80%", "--memory", "80%", "--price", "free"];
 const ORDER: [&str; 9] =
     ["order", "--cpu", "500m", "--memory", "1Gi", "--pods", "8", "--for", "1h"];

@@ -32,6 +32,7 @@ use crate::admin::{
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
+use crate::desk::Standing;
 use crate::doctor::{Finding, gateway, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -55,6 +56,8 @@ pub(crate) struct About {
     pub(crate) off: Vec<Attention>,
     /// Whoever runs the tunnels of the daemon.
     pub(crate) tunnels: Arc<dyn Tunnels>,
+    /// How people of the cluster are served.
+    pub(crate) desk: Standing,
     /// Starts the daemon again; none: whoever started it has to.
     pub(crate) restart: Option<Arc<Notify>>,
 }
@@ -302,6 +305,7 @@ impl OperatorService {
                     .todo("start with one: mercato run --kubeconfig FILE"),
             ),
         }
+        findings.extend(self.about.desk.finding());
         Ok(Answer::Findings(findings))
     }
 
