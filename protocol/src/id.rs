@@ -118,12 +118,25 @@ id! {
     GatewayKey, 32
 }
 id! {
-    /// A negotiation, and the contract that comes of it: random bytes of the buyer's.
+    /// A negotiation: random bytes of the buyer's.
     NegotiationId, 16
 }
+id! {
+    /// A contract, and the lease under it: the bytes of the negotiation that it came of.
+    ContractId, 16
+}
 
-/// A contract has the id of the negotiation that it came of.
-pub type ContractId = NegotiationId;
+impl From<NegotiationId> for ContractId {
+    fn from(negotiation: NegotiationId) -> Self {
+        Self(negotiation.0)
+    }
+}
+
+impl From<ContractId> for NegotiationId {
+    fn from(contract: ContractId) -> Self {
+        Self(contract.0)
+    }
+}
 
 impl Digest {
     /// The SHA-256 digest of these bytes.
@@ -197,6 +210,9 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"{id}\""));
         assert_eq!(serde_json::from_str::<NegotiationId>(&format!("\"{id}\"")).unwrap(), id);
+        let contract = ContractId::from(id);
+        assert_eq!(contract.to_string(), id.to_string());
+        assert_eq!(NegotiationId::from(contract), id);
     }
 
     #[test]

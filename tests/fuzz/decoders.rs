@@ -16,7 +16,9 @@ use mercato_protocol::first_frame::FirstFrame;
 use mercato_protocol::gate::{self, GuestUid};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
-use mercato_protocol::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
+use mercato_protocol::id::{
+    ClusterId, ContractId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey,
+};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
@@ -138,7 +140,7 @@ pub(super) fn text(bytes: &[u8]) {
 type Reader = (&'static str, fn(&str));
 
 /// The types of which text is read, as their own modules call them.
-pub(super) const TEXTS: [Reader; 12] = [
+pub(super) const TEXTS: [Reader; 13] = [
     ("JoinToken", shown::<JoinToken>),
     ("Slug", shown::<Slug>),
     ("Line", line),
@@ -148,6 +150,7 @@ pub(super) const TEXTS: [Reader; 12] = [
     ("PublicKey", shown::<PublicKey>),
     ("FederationId", shown::<FederationId>),
     ("NegotiationId", shown::<NegotiationId>),
+    ("ContractId", shown::<ContractId>),
     ("Digest", shown::<Digest>),
     ("GatewayKey", shown::<GatewayKey>),
     ("GuestUid", asked),

@@ -135,14 +135,14 @@ impl Broker {
             Input::Connected(peer) => self.deals.on_connected(now, peer),
             Input::Message(message) => self.on_message(now, &message, effects),
             Input::Usable(id) => {
-                self.deals.edit_as(now, id, Side::Consumer, effects, Phase::on_usable);
+                self.deals.edit_as(now, id.into(), Side::Consumer, effects, Phase::on_usable);
             }
             Input::Unprovidable(id, text) => {
-                self.deals.edit_as(now, id, Side::Provider, effects, |phase, exchange| {
+                self.deals.edit_as(now, id.into(), Side::Provider, effects, |phase, exchange| {
                     phase.close(exchange, CloseReason::ProvisioningFailed, &text)
                 });
             }
-            Input::CleanedUp(id) => self.deals.on_cleaned_up(now, id, effects),
+            Input::CleanedUp(id) => self.deals.on_cleaned_up(now, id.into(), effects),
             Input::Command(number, command) => {
                 let result = self.command(now, command, effects);
                 effects.push(Effect::Reply(number, result));

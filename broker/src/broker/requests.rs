@@ -176,7 +176,7 @@ impl Broker {
         if lease.ends_ms() <= until_ms {
             return Err(Refusal::Invalid("it ends before that".to_owned()));
         }
-        let reclaimed = self.deals.edit_lease(now, contract, effects, |lease, exchange| {
+        let reclaimed = self.deals.edit_lease(now, contract.into(), effects, |lease, exchange| {
             lease.reclaim(exchange, until_ms, text)
         });
         Ok(reclaimed?)
@@ -195,7 +195,7 @@ impl Broker {
             return Err(Refusal::Degraded);
         }
         let terms = amended(self.deals.bought(contract)?, contract, quantity, term_s)?;
-        let asked = self.deals.edit_lease(now, contract, effects, |lease, exchange| {
+        let asked = self.deals.edit_lease(now, contract.into(), effects, |lease, exchange| {
             lease.ask_amendment(exchange, terms)
         });
         Ok(asked?)
@@ -215,7 +215,7 @@ impl Broker {
         let open = self.deals.bought(contract)?.amendments().open();
         let waits = |state| matches!(state, State::Requested | State::Review);
         open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;
-        Ok(self.deals.edit_lease(now, contract, effects, Lease::withdraw_amendment)?)
+        Ok(self.deals.edit_lease(now, contract.into(), effects, Lease::withdraw_amendment)?)
     }
 }
 

@@ -91,7 +91,7 @@ impl Broker {
 
     /// What a contract has cost so far, by what both have signed.
     pub fn statement(&self, id: &ContractId) -> Option<Result<Statement, PriceError>> {
-        let deal = self.deal(id)?;
+        let deal = self.deal(&NegotiationId::from(*id))?;
         Some(Statement::of(&deal.agreement()?.contract, deal.lease()))
     }
 }

@@ -207,7 +207,7 @@ impl Meter {
         let last = self.last();
         let usage = last.map_or(Ok(window.clone()), |last| last.usage.checked_add(&window)).ok()?;
         Some(Receipt {
-            contract: exchange.id(),
+            contract: exchange.id().into(),
             provider: exchange.us(),
             consumer: exchange.peer(),
             index: last.map_or(0, |last| last.index + 1),
@@ -273,7 +273,7 @@ impl Meter {
         let latest_ms = exchange.now_ms().saturating_add(CLOCK_SKEW_MS);
         exchange.side() == Side::Consumer
             && starts_right
-            && report.contract == exchange.id()
+            && report.contract == exchange.id().into()
             && (report.provider, report.consumer) == (exchange.peer(), exchange.us())
             && report.to_ms <= latest_ms.min(agreements.contract().not_after_ms)
             && self.is_continued_by(agreements, report)

@@ -109,7 +109,7 @@ impl Negotiation {
         let now_ms = exchange.now_ms();
         let party = |cluster, key| Party { cluster, key, certificate: None };
         let contract = Contract {
-            id: exchange.id(),
+            id: exchange.id().into(),
             provider: party(exchange.us(), exchange.our_key()),
             consumer: party(exchange.peer(), exchange.peer_key()),
             ad: exchange.order().request.ad,
@@ -142,7 +142,7 @@ impl Negotiation {
         let hold_ms = if offered { limits::REVIEW_MS } else { limits::COMMIT_MS };
         let provider = (contract.provider.cluster, contract.provider.key);
         let consumer = (contract.consumer.cluster, contract.consumer.key);
-        contract.id == exchange.id()
+        contract.id == exchange.id().into()
             && provider == (exchange.peer(), exchange.peer_key())
             && consumer == (exchange.us(), exchange.our_key())
             && contract.ad == request.ad

@@ -2,7 +2,7 @@
 //! with a lease lies in records of its own.
 
 use mercato_broker::{Approve, Command, Record, RecordKey, Reply, Side, limits};
-use mercato_protocol::id::{Digest, FederationId, NegotiationId};
+use mercato_protocol::id::{ContractId, Digest, FederationId, NegotiationId};
 use mercato_protocol::negotiation::{Body, DisputeReason, Message, State};
 
 use crate::world::{BUYER, SELLER, World, demand, resources};
@@ -59,12 +59,19 @@ fn closed_leases_take_no_room_for_new_ones() {
     for node in [SELLER, BUYER] {
         let broker = &world.nodes[node].broker;
         assert_eq!(broker.deal(&more).unwrap().state(), State::Closed);
-        assert!(broker.statement(&more).unwrap().unwrap().total.is_some());
+        assert!(broker.statement(&more.into()).unwrap().unwrap().total.is_some());
         // All but the latest are archived, and all have their statements.
         assert_eq!(broker.current_deals().count(), limits::CLOSED);
         assert_eq!(broker.deals().count(), limits::DEALS + 3);
         let ids: Vec<NegotiationId> = broker.deals().map(|deal| deal.id()).collect();
-        assert!(ids.iter().all(|id| broker.statement(id).unwrap().unwrap().total.is_some()));
+        assert!(
+            ids.iter().all(|id| broker
+                .statement(&ContractId::from(*id))
+                .unwrap()
+                .unwrap()
+                .total
+                .is_some())
+        );
         let archived = NegotiationId(0u128.to_be_bytes());
         assert!(broker.current_deals().all(|deal| deal.id() != archived));
     }
@@ -116,7 +123,7 @@ fn change(
         0 => (None, Some(3_600 + n * 600)),
         _ => (Some(resources(1_000 + 1_000 * (n % 3))), None),
     };
-    let done = world.command(BUYER, Command::Amend { contract, quantity, term_s });
+    let done = world.command(BUYER, Command::Amend { contract: contract.into(), quantity, term_s });
     world.settle();
     done
 }

@@ -88,18 +88,20 @@ fn take(world: &mut World, step: Step) {
         }
         Step::Withdraw => {
             if let Some(contract) = in_state(world, BUYER, State::Active) {
-                let _ = world.command(BUYER, Command::Withdraw(contract));
+                let _ = world.command(BUYER, Command::Withdraw(contract.into()));
             }
         }
         Step::Amend(cpu_millis, term_s) => {
             if let Some(contract) = in_state(world, BUYER, State::Active) {
                 let quantity = cpu_millis.map(|millis| demand(millis).quantity);
-                let _ = world.command(BUYER, Command::Amend { contract, quantity, term_s });
+                let _ = world
+                    .command(BUYER, Command::Amend { contract: contract.into(), quantity, term_s });
             }
         }
         Step::Reclaim(notice_s) => {
             if let Some(contract) = in_state(world, SELLER, State::Active) {
-                let reclaim = Command::Reclaim { contract, notice_s, text: String::new() };
+                let reclaim =
+                    Command::Reclaim { contract: contract.into(), notice_s, text: String::new() };
                 let _ = world.command(SELLER, reclaim);
             }
         }

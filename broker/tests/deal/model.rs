@@ -177,10 +177,10 @@ fn take(world: &mut World, model: &mut Model, step: Step) {
         Step::Resize(n, millis) => amend(world, model, n, Some(millis)),
         Step::Extend(n) => amend(world, model, n, None),
         Step::Reclaim(n) => {
-            let Some(contract) = model.pick(n, |row| row.state == State::Active) else { return };
-            let reclaim = Command::Reclaim { contract, notice_s: Some(600), text: text() };
-            assert!(done(world, SELLER, reclaim));
-            model.rows.get_mut(&contract).unwrap().state = State::Reclaiming;
+            let Some(id) = model.pick(n, |row| row.state == State::Active) else { return };
+            let (contract, notice_s) = (id.into(), Some(600));
+            assert!(done(world, SELLER, Command::Reclaim { contract, notice_s, text: text() }));
+            model.rows.get_mut(&id).unwrap().state = State::Reclaiming;
         }
         Step::Cancel(node, n) => {
             let live = |row: &Row| !matches!(row.state, State::Closed | State::Terminated);
@@ -198,7 +198,8 @@ fn amend(world: &mut World, model: &mut Model, n: usize, millis: Option<u64>) {
     let wanted = (millis.unwrap_or(row.millis), row.term_s + 60 * u64::from(millis.is_none()));
     let quantity = millis.map(|millis| demand(millis).quantity);
     let term_s = Some(wanted.1).filter(|_| millis.is_none());
-    let asked = world.command(BUYER, Command::Amend { contract, quantity, term_s });
+    let asked =
+        world.command(BUYER, Command::Amend { contract: contract.into(), quantity, term_s });
     assert_eq!(asked == Ok(Reply::Done), wanted != (row.millis, row.term_s));
     let fits = wanted.0.saturating_sub(row.millis) <= model.free();
     if asked.is_err() || !fits {

@@ -50,7 +50,8 @@ fn change(world: &mut World, quantity: Option<u64>, term_s: Option<u64>) {
     let runs = |deal: &Deal| deal.is_active();
     let quantity = quantity.map(|millis| demand(millis).quantity);
     if let Some(contract) = find(world, BUYER, runs) {
-        let _ = world.command(BUYER, Command::Amend { contract, quantity, term_s });
+        let _ =
+            world.command(BUYER, Command::Amend { contract: contract.into(), quantity, term_s });
     }
 }
 
@@ -154,7 +155,7 @@ fn grow_and_withdraw(world: &mut World) {
     order(world);
     let waits = |deal: &Deal| deal.amendment().is_some_and(|it| it.state() == State::Review);
     match find(world, BUYER, waits) {
-        Some(contract) => drop(world.command(BUYER, Command::Withdraw(contract))),
+        Some(contract) => drop(world.command(BUYER, Command::Withdraw(contract.into()))),
         None if find(world, BUYER, |deal| deal.amendment().is_some()).is_none() => {
             change(world, Some(3_000), None);
         }
@@ -180,7 +181,8 @@ fn withdrawn(world: &World) -> bool {
 fn reclaim(world: &mut World) {
     if let Some(contract) = find(world, SELLER, |deal| deal.is_active()) {
         let (notice_s, text) = (Some(20), String::new());
-        let _ = world.command(SELLER, Command::Reclaim { contract, notice_s, text });
+        let _ =
+            world.command(SELLER, Command::Reclaim { contract: contract.into(), notice_s, text });
     }
 }
 

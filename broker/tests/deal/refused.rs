@@ -121,7 +121,7 @@ fn a_size_that_pods_cannot_use_is_not_asked_for() {
     world.settle();
     for quantity in sizes() {
         let quantity = Some(quantity);
-        let amend = Command::Amend { contract: request, quantity, term_s: None };
+        let amend = Command::Amend { contract: request.into(), quantity, term_s: None };
         let refused = world.command(BUYER, amend);
         assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
         assert_eq!(world.nodes[BUYER].broker.deal(&request).unwrap().amendment(), None);
@@ -147,7 +147,7 @@ fn a_size_that_pods_cannot_use_is_refused_by_whoever_receives_it() {
         let contract = order(&mut world, demand(1_000)).unwrap();
         world.settle();
         let larger = Some(resources(2_000));
-        let amend = Command::Amend { contract, quantity: larger, term_s: None };
+        let amend = Command::Amend { contract: contract.into(), quantity: larger, term_s: None };
         world.command(BUYER, amend).unwrap();
         forge(&mut world, |message| {
             let Body::Amend { terms, .. } = &mut message.body else { panic!("no change") };

@@ -47,7 +47,7 @@ fn a_purchase_from_order_to_statement() {
         let (EndReason::Closed(reason), text) = (end.reason, end.text) else { panic!("{node}") };
         assert_eq!((reason, text), (CloseReason::Cancelled, "enough"));
         assert_eq!(world.nodes[node].leases[&id], Desired::Gone);
-        let statement = world.nodes[node].broker.statement(&id).unwrap().unwrap();
+        let statement = world.nodes[node].broker.statement(&id.into()).unwrap().unwrap();
         assert_eq!(statement.lines[&Resource::Cpu].counter, 2_000 * 100_000);
         assert_eq!(statement.total.unwrap().micros, 2 * 20_000 * 100 / 3_600);
     }
@@ -156,7 +156,7 @@ fn what_is_never_ready_is_never_billed() {
     }
     let EndReason::Closed(reason) = why(&world, SELLER, id) else { panic!() };
     assert_eq!(reason, CloseReason::ProvisioningFailed);
-    let statement = world.nodes[SELLER].broker.statement(&id).unwrap().unwrap();
+    let statement = world.nodes[SELLER].broker.statement(&id.into()).unwrap().unwrap();
     assert_eq!((statement.from_ms, statement.total), (None, None));
 }
 

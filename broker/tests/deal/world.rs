@@ -217,7 +217,7 @@ impl World {
             Effect::Withdraw(_) => us.published.clear(),
             Effect::Lease(lease) => {
                 let id = lease.contract.id;
-                us.leases.insert(id, lease.desired);
+                us.leases.insert(id.into(), lease.desired);
                 match (lease.side, lease.desired) {
                     (Side::Consumer, Desired::Open { .. }) => us.local.push_back(Input::Usable(id)),
                     (_, Desired::Drained) => us.local.push_back(Input::CleanedUp(id)),

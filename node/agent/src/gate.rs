@@ -115,23 +115,23 @@ impl Gate {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
     use crate::record::Record;
 
     fn persist(n: u8) -> Effect {
-        Effect::Persist(Change::Put(Record::Namespaces(NegotiationId([n; 16]), BTreeMap::new())))
+        Effect::Persist(Change::Put(Record::Namespaces(ContractId([n; 16]), BTreeMap::new())))
     }
 
     fn effect(n: u8) -> Effect {
-        Effect::Forget(NegotiationId([n; 16]))
+        Effect::Forget(ContractId([n; 16]))
     }
 
     /// Namespaces beyond all bounds.
     fn large(n: u8) -> Effect {
         let names = (0..8_000).map(|at| (format!("{at:063}"), String::new())).collect();
-        Effect::Persist(Change::Put(Record::Namespaces(NegotiationId([n; 16]), names)))
+        Effect::Persist(Change::Put(Record::Namespaces(ContractId([n; 16]), names)))
     }
 
     fn released(gate: &mut Gate) -> Vec<Effect> {

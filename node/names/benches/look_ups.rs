@@ -12,10 +12,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RecordType};
 use mercato_names::{Asker, Bounds, Knowledge, NameServer, Zone, answer};
-use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{LeaseNames, NamedPort, NamespaceNames, ServiceNames};
 
-const LEASE: ContractId = NegotiationId([1; 16]);
+const LEASE: ContractId = ContractId([1; 16]);
 /// A guest that asks as any does, and one that does without an end.
 const ASKS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const FLOODS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);

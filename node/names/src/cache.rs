@@ -94,12 +94,12 @@ fn seconds(said: &Said) -> Option<u32> {
 mod tests {
     use hickory_proto::rr::rdata::A;
     use hickory_proto::rr::{Name, Record};
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
-    const LEASE: ContractId = NegotiationId([1; 16]);
-    const OTHER: ContractId = NegotiationId([2; 16]);
+    const LEASE: ContractId = ContractId([1; 16]);
+    const OTHER: ContractId = ContractId([2; 16]);
 
     fn said(ttl: u32) -> Said {
         let name = Name::from_ascii("example.org.").unwrap();

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use mercato_broker::Side;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::price::Money;
 use mercato_protocol::resources::Resources;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub(crate) struct Attention {
     pub(crate) order: Option<NegotiationId>,
     /// The contract, once both have signed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) contract: Option<NegotiationId>,
+    pub(crate) contract: Option<ContractId>,
     /// How much capacity it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quantity: Option<Resources>,

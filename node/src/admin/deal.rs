@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mercato_broker::Side;
 use mercato_protocol::contract::Terms;
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::Resources;
@@ -54,6 +54,13 @@ pub(crate) struct Deal {
     pub(crate) node: Option<String>,
     /// Provider: guest namespaces by home namespace.
     pub(crate) namespaces: BTreeMap<String, String>,
+}
+
+impl Deal {
+    /// The contract that comes of the negotiation, or has come.
+    pub(crate) fn contract(&self) -> ContractId {
+        self.id.into()
+    }
 }
 
 /// A change of a running contract that is not done.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
     Carrier, Change, Config, Control, DataPath, Entry, Ignored, KeyPair, Link, Order, Outbox,
@@ -90,7 +90,7 @@ impl Remote {
         handle.send(peer)?;
         let mut lease = [0; 16];
         lease[..8].copy_from_slice(&number.to_le_bytes());
-        let lease = NegotiationId(lease);
+        let lease = ContractId(lease);
         let address = |second: u8| {
             Ipv4Addr::from_bits(u32::from_be_bytes([10, second, 0, 1]) + number as u32 * 2)
         };

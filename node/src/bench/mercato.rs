@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
     Change, Entry, KeyPair, PublicKey, Role, SharedSecret, Start, Suite, Suites,
 };
@@ -83,7 +83,7 @@ pub(super) fn begun_now() -> Start {
 
 /// The contract of a lease.
 pub(super) fn contract(lease: u8) -> ContractId {
-    NegotiationId([lease + 1; 16])
+    ContractId([lease + 1; 16])
 }
 
 impl Tunnel {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::Side;
 use mercato_config::{Gpus, Seconds, Show as _};
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::shown;
@@ -77,7 +77,7 @@ pub(crate) async fn withdraw(
     id: &str,
 ) -> Result<String, Problem> {
     let deal = changeable(api, id).await?;
-    api.tell(Request::Withdraw(deal.id)).await?;
+    api.tell(Request::Withdraw(deal.contract())).await?;
     let short = deal.id.short();
     Ok(screen.done(format!("{short}: the change is withdrawn; the contract stays as it is")))
 }
@@ -112,7 +112,7 @@ async fn ask(
     quantity: Option<Resources>,
     term_s: Option<u64>,
 ) -> Result<String, Problem> {
-    api.tell(Request::Amend { contract: deal.id, quantity, term_s }).await?;
+    api.tell(Request::Amend { contract: deal.contract(), quantity, term_s }).await?;
     let (short, peer) = (deal.id.short(), peer(deal));
     let mut polls = tokio::time::interval(POLL);
     loop {
@@ -150,7 +150,7 @@ async fn ask(
     }
 }
 
-async fn find(api: &dyn OperatorApi, id: ContractId) -> Result<Deal, Problem> {
+async fn find(api: &dyn OperatorApi, id: NegotiationId) -> Result<Deal, Problem> {
     let found = api.deals().await?.into_iter().find(|deal| deal.id == id);
     found.ok_or_else(|| mercato_broker::Refusal::Unknown(id).into())
 }

@@ -132,7 +132,7 @@ impl Contracts {
             ContractsWhat::Cancel { id, reason } => cancel(api, screen, &id, reason).await,
             ContractsWhat::Statement { id } => {
                 let deal = lookup::deal(api, CONTRACT, &id, |_| true).await?;
-                let statement = api.statement(deal.id).await?;
+                let statement = api.statement(deal.id.into()).await?;
                 let us = api.status().await?.name;
                 let rows = focus::rows(&statement, &deal, &us);
                 if screen.format == Format::Csv {

@@ -261,7 +261,7 @@ mod tests {
             (resource.parse().unwrap(), Line { counter, amount })
         });
         let statement = Statement {
-            contract: deal.id,
+            contract: deal.id.into(),
             provider: deal.peer,
             consumer: deal.peer,
             from_ms: Some(0),

@@ -59,7 +59,8 @@ impl Reclaim {
         let said = format!("{short}: {peer}'s pods here are ended in {}{missing}", given.show());
         screen.confirm(&said, "take it back?")?;
         let notice_s = notice.map(|Seconds(seconds)| seconds);
-        api.tell(Request::Reclaim { contract: deal.id, notice_s, text: reason }).await?;
+        let contract = deal.contract();
+        api.tell(Request::Reclaim { contract, notice_s, text: reason }).await?;
         Ok(screen.done(format!("{short} ends in {}; {peer} is told", given.show())))
     }
 }

@@ -260,7 +260,7 @@ async fn logs(stage: &Stage) -> Told<()> {
 
 async fn bill(stage: &Stage, order: NegotiationId) -> Told<()> {
     let statement = until("a receipt is signed", async || {
-        let statement = stage.rome.api.statement(order).await?;
+        let statement = stage.rome.api.statement(order.into()).await?;
         Ok(statement.total.is_some().then_some(statement))
     });
     let statement = statement.await?;

@@ -98,7 +98,7 @@ impl Stage {
     pub(super) async fn logs(&self) -> anyhow::Result<Vec<String>> {
         let pod = self.clusters.pod().await?.context("the pod is gone")?;
         let contracts = self.rome.api.deals().await?;
-        let contract = contracts.first().context("there is no contract")?.id;
+        let contract = contracts.first().context("there is no contract")?.contract();
         let request = kubelet_stream::Request {
             contract,
             namespace: self.clusters.namespace().to_owned(),

@@ -9,7 +9,7 @@ use mercato_broker::Approve;
 use mercato_config::Share;
 use mercato_net::{Limits, Net, NetConfig};
 use mercato_protocol::envelope::KeyPair;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::workload::{self as message, ToHome};
 
 use super::*;
@@ -69,7 +69,7 @@ async fn what_is_said_of_a_lease_that_is_over_keeps_no_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::open(&dir.path().join("records")).unwrap();
     let mut driver = driver_over(dir.path(), Box::new(disk));
-    let (peer, contract) = (KeyPair::from_seed(&[7; 32]).public(), NegotiationId([1; 16]));
+    let (peer, contract) = (KeyPair::from_seed(&[7; 32]).public(), ContractId([1; 16]));
     let says = |driver: &mut Driver| {
         let frame = Frame::ToHome(message::Frame {
             from: 1,

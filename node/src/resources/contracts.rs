@@ -175,7 +175,7 @@ pub(super) fn answer(object: &Contract, deal: &Deal) -> Result<Option<Request>, 
         Some(Desired::Withdrawn) => {
             let waits = |change: &Change| change.state != State::Terminated;
             let waits = deal.side == Side::Consumer && deal.change.as_ref().is_some_and(waits);
-            waits.then_some(Request::Withdraw(deal.id))
+            waits.then_some(Request::Withdraw(deal.contract()))
         }
         None => change_of(object, deal)?,
     })
@@ -198,7 +198,7 @@ fn change_of(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
     if known.is_some() && (!refused || is_observed(object)) {
         return Ok(None);
     }
-    Ok(Some(Request::Amend { contract: deal.id, quantity, term_s }))
+    Ok(Some(Request::Amend { contract: deal.contract(), quantity, term_s }))
 }
 
 /// Whether what is said of it is said of its spec as it is now.

@@ -186,7 +186,7 @@ fn the_buyer_asks_once_for_each_change_of_the_wish() {
     let answered = |object: &Contract, deal: &Deal| answer(object, deal).unwrap();
     assert_eq!(answered(&wish(json!({ "for": "2h", "cpu": 1, "pods": 20 })), &deal), None);
     let longer = wish(json!({ "for": "3h" }));
-    let asks = Request::Amend { contract: id, quantity: None, term_s: Some(10_800) };
+    let asks = Request::Amend { contract: id.into(), quantity: None, term_s: Some(10_800) };
     assert_eq!(answered(&longer, &deal), Some(asks.clone()));
     let mut larger = wish(json!({ "cpu": "1500m", "gpu": "h100=1" }));
     let Some(Request::Amend { quantity: Some(quantity), term_s: None, .. }) =
@@ -208,7 +208,7 @@ fn the_buyer_asks_once_for_each_change_of_the_wish() {
         ended_ms: None,
     });
     let withdrawn = wish(json!({ "for": "3h", "desired": "Withdrawn" }));
-    assert_eq!(answered(&withdrawn, &deal), Some(Request::Withdraw(deal.id)));
+    assert_eq!(answered(&withdrawn, &deal), Some(Request::Withdraw(deal.id.into())));
     assert_eq!(answered(&longer, &deal), None, "it is asked already");
     assert!(answered(&larger, &deal).is_some(), "that is another one");
     deal.change.as_mut().unwrap().state = State::Terminated;

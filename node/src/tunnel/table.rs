@@ -191,11 +191,11 @@ fn differing<A: Copy + Ord, B: Copy + PartialEq>(
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
-    const LEASE: ContractId = NegotiationId([1; 16]);
+    const LEASE: ContractId = ContractId([1; 16]);
     const ROME: ClusterId = ClusterId([1; 32]);
     const KEY: PublicKey = PublicKey::new([9; 32]);
 

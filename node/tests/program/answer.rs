@@ -223,7 +223,7 @@ async fn answer(
     let party = |cluster, key| Party { cluster, key, certificate: None };
     let not_before_ms = now().wall_ms;
     let contract = Contract {
-        id: question.negotiation,
+        id: question.negotiation.into(),
         provider: party(us, key.public()),
         consumer: party(question.from, peer),
         ad: request.ad,

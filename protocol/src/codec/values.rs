@@ -7,7 +7,9 @@ use super::writer::Writer;
 use crate::envelope::Signed;
 use crate::gate::GuestUid;
 use crate::gossip::Fingerprint;
-use crate::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
+use crate::id::{
+    ClusterId, ContractId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey,
+};
 use crate::limits;
 use crate::price::Currency;
 use crate::resources::Resource;
@@ -111,7 +113,7 @@ macro_rules! wire_id {
     )+};
 }
 
-wire_id!(ClusterId, PublicKey, Digest, FederationId, NegotiationId, GatewayKey);
+wire_id!(ClusterId, ContractId, PublicKey, Digest, FederationId, NegotiationId, GatewayKey);
 
 impl Wire for Uid {
     fn encode(&self, to: &mut Writer) {

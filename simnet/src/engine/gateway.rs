@@ -141,11 +141,11 @@ impl Gateway {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
-    const LEASE: ContractId = NegotiationId([1; 16]);
+    const LEASE: ContractId = ContractId([1; 16]);
 
     fn guest(uid: &str, address: u8) -> GuestAddress {
         let pod = PodId { namespace: "shop".into(), name: uid.into(), uid: Uid(uid.into()) };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
     AddressTable, Carrier, Change, Checksum, Config, DataPath, DropReason, Entry, Ignored, KeyPair,
@@ -63,7 +63,7 @@ pub(super) fn home(number: usize) -> SocketAddr {
 
 /// The contract of a lease.
 pub(super) fn contract(lease: usize) -> ContractId {
-    NegotiationId([lease as u8 + 1; 16])
+    ContractId([lease as u8 + 1; 16])
 }
 
 /// A lease's pod, of the first gateway's cluster or of the other one, as `of` knows it: clusters

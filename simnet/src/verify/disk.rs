@@ -19,7 +19,7 @@ pub(crate) struct Disk {
     receipts: BTreeMap<(usize, ContractId), Receipt>,
     /// By contract and index, with who had it first.
     signed: BTreeMap<(ContractId, u64), Digest>,
-    ended: BTreeMap<(usize, NegotiationId), String>,
+    ended: BTreeMap<(usize, ContractId), String>,
 }
 
 impl Disk {
@@ -51,7 +51,7 @@ impl Disk {
 
     fn check_receipt(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
         let last = deal.meter().and_then(Meter::signed).map(|signed| &signed.receipt);
-        let place = (at, deal.id());
+        let place = (at, ContractId::from(deal.id()));
         let Some(before) = self.receipts.get(&place) else {
             if let Some(last) = last {
                 self.receipts.insert(place, last.clone());
@@ -80,7 +80,7 @@ impl Disk {
     }
 
     fn check_end(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
-        let place = (at, deal.id());
+        let place = (at, ContractId::from(deal.id()));
         let over = deal.end().is_some();
         let before = self.ended.get(&place);
         if !over && before.is_none() {

@@ -184,7 +184,7 @@ impl View<'_> {
                     | Record::Namespaces(of, _)
                     | Record::Range(RangeOwner::Guests(of, _), _) => of,
                 };
-                disk::deal(site.gate.records(), *of).is_none()
+                disk::deal(site.gate.records(), (*of).into()).is_none()
             });
             ensure(orphan.is_none(), || format!("{orphan:?} is left at {}", site.name))?;
         }

@@ -98,7 +98,7 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use mercato_offload::key::PodId;
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use serde_json::json;
 
     use super::*;
@@ -109,14 +109,14 @@ mod tests {
 
     fn put(uid: &str, address: u8) -> Change {
         let address = [10, 200, 0, address].into();
-        Change::Put(Record::Home(NegotiationId([1; 16]), home::Record::Address(pod(uid), address)))
+        Change::Put(Record::Home(ContractId([1; 16]), home::Record::Address(pod(uid), address)))
     }
 
     #[test]
     fn an_address_is_one_pods_until_it_is_given_back() {
         let mut reach = Reach::default();
         let key = home::RecordKey::Address(Uid("a".into()));
-        let erase = Change::Erase(RecordKey::Home(NegotiationId([1; 16]), key));
+        let erase = Change::Erase(RecordKey::Home(ContractId([1; 16]), key));
         assert_eq!(reach.on_written(0, &[put("a", 1), put("b", 2)]), Ok(()));
         assert_eq!(reach.on_written(1, &[put("c", 1)]), Ok(()), "another cluster");
         assert_eq!(reach.on_written(0, &[put("c", 1), erase]), Ok(()));

@@ -113,7 +113,7 @@ impl Wire {
             | Effect::Unmap(contract, _) => self.is_signed(at, site, *contract),
             Effect::Lease(desire) => {
                 self.is_signed(at, site, desire.contract.id)?;
-                let deal = disk::deal(site.gate.records(), desire.contract.id);
+                let deal = disk::deal(site.gate.records(), desire.contract.id.into());
                 let agreed = deal.and_then(|deal| deal.agreement()).map(|it| &it.contract);
                 // What takes its place may have been written with what this waited for: then it
                 // is said right after.
@@ -188,7 +188,7 @@ impl Wire {
             format!("message {} of {id:.8} is said with two contents", message.seq)
         })?;
         if let Some((change, contract)) = signed_by_provider(&message.body) {
-            let before = *self.agreements.entry((id, change)).or_insert(contract);
+            let before = *self.agreements.entry((id.into(), change)).or_insert(contract);
             ensure(before == contract, || format!("{id:.8} is signed a second time"))?;
         }
         let next = disk::next_seq(site.gate.records(), id);
@@ -227,7 +227,7 @@ impl Wire {
         if self.signed.contains(&(at, id)) {
             return Ok(());
         }
-        let deal = disk::deal(site.gate.records(), id);
+        let deal = disk::deal(site.gate.records(), id.into());
         let agreement = deal.and_then(|deal| deal.agreement());
         let unsigned = || Violation(format!("{id:.8} is acted on without both signatures"));
         let agreement = agreement.ok_or_else(unsigned)?;

@@ -182,7 +182,7 @@ impl Owner {
                     let taken = deal.side() == Side::Provider && deal.id().0[2].is_multiple_of(5);
                     taken && deal.state() == State::Active
                 };
-                let contract = agent.broker().deals().find(sold).map(Deal::id)?;
+                let contract = agent.broker().deals().find(sold)?.id().into();
                 let (notice_s, text) = (Some(NOTICE_S), String::new());
                 Some(Command::Reclaim { contract, notice_s, text })
             }
@@ -209,7 +209,8 @@ impl Owner {
                 && deal.filter(first).is_some_and(|d| d.state() == State::Active)
             {
                 let quantity = Some(Resources { memory_bytes: 10 * GI, ..wanted() });
-                return Some(Command::Amend { contract: id, quantity, term_s: Some(9_000) });
+                let contract = id.into();
+                return Some(Command::Amend { contract, quantity, term_s: Some(9_000) });
             }
             return None;
         }

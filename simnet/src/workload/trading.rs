@@ -186,8 +186,9 @@ impl Trading<'_> {
         self.measures.trades.extend(trade);
         let at_ms = self.at_ms;
         let Some(job) = self.job(number) else { return Vec::new() };
-        job.state = State::Away(id);
-        let (ordered_ms, pods) = (job.ordered_ms.unwrap_or(at_ms), job.objects(Some(id)));
+        let contract = id.into();
+        job.state = State::Away(contract);
+        let (ordered_ms, pods) = (job.ordered_ms.unwrap_or(at_ms), job.objects(Some(contract)));
         let active_ms = self.measures.active_ms.remove(&id).unwrap_or(at_ms);
         self.measures.contract_ms.push(active_ms - ordered_ms);
         vec![MarketAction::Create(pods)]
@@ -249,7 +250,7 @@ impl Trading<'_> {
     /// Whether the lease has ended under its pods.
     fn is_lost(&self, contract: Option<ContractId>) -> bool {
         let (Some(id), Some(agent)) = (contract, &self.sites[self.at].agent) else { return false };
-        agent.broker().deal(&id).is_none_or(|deal| !deal.is_leased())
+        agent.broker().deal(&id.into()).is_none_or(|deal| !deal.is_leased())
     }
 
     fn finish(&mut self, number: u64, contract: Option<ContractId>) -> Vec<MarketAction> {
@@ -257,7 +258,10 @@ impl Trading<'_> {
         let market_agent = &mut self.market.agents[self.at];
         let Some(job) = market_agent.jobs.remove(&number) else { return vec![removed] };
         let told = match contract {
-            Some(deal) => self.instruct(Command::Cancel { deal, text: String::new() }),
+            Some(contract) => {
+                let deal = contract.into();
+                self.instruct(Command::Cancel { deal, text: String::new() })
+            }
             None => {
                 market_agent.at_home = market_agent.at_home.saturating_sub(&job.total());
                 self.tell_inventory()

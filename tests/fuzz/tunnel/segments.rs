@@ -1,7 +1,7 @@
 //! Large packets of a device: cut, and put together again. What is sound comes back as it was;
 //! of what is not, no packet is lost and nothing panics.
 
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_session::{
     Checksum, Coalescer, Cut, OFFLOAD_HEADER_BYTES, OffloadHeader, Outbox, Room, Route,
     SegmentKind, Segments, complete_checksum, take_partial_mark,
@@ -49,7 +49,7 @@ fn raw(input: &mut Input<'_>) {
 /// The same on a data path with a session: all pieces leave, or the packet is dropped.
 fn send(header: &OffloadHeader, packet: &[u8]) {
     let (mut path, peer) = sealed::data_path();
-    let (route, mut outbox) = (Route { lease: NegotiationId([1; 16]), peer }, Outbox::default());
+    let (route, mut outbox) = (Route { lease: ContractId([1; 16]), peer }, Outbox::default());
     path.send(NOW.mono_ms, route, header, packet, &mut outbox);
     let room = path.shard().room(peer);
     let pieces = Cut::new(header, packet, room).map(|cut| pieces(cut, room.datagram()).len());

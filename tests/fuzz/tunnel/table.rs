@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
     AddressTable, Change, Checksum, Entry, Outbound, PeerIndex, Role, clamp_segment_size, too_big,
 };
@@ -79,7 +79,7 @@ impl Side {
 }
 
 fn lease(pod: u8) -> ContractId {
-    NegotiationId([pod + 1; 16])
+    ContractId([pod + 1; 16])
 }
 
 fn peer() -> PeerIndex {

@@ -121,19 +121,19 @@ impl Deals {
 
     /// A running lease that this cluster bought.
     pub(crate) fn bought(&self, contract: ContractId) -> Result<&Lease, Refusal> {
-        let deal = self.get(&contract).filter(|deal| deal.state() == State::Active);
+        let deal = self.get(&contract.into()).filter(|deal| deal.state() == State::Active);
         let lease = deal.and_then(|deal| Some((deal, deal.lease()?)));
-        let (deal, lease) = lease.ok_or(Refusal::Unknown(contract))?;
+        let (deal, lease) = lease.ok_or(Refusal::Unknown(contract.into()))?;
         if deal.side() == Side::Consumer { Ok(lease) } else { Err(Refusal::NotConsumer(contract)) }
     }
 
     /// A running lease that this cluster sold, and has not taken back.
     pub(crate) fn reclaimable(&self, contract: ContractId) -> Result<&Lease, Refusal> {
-        let deal = self.get(&contract).filter(|deal| deal.side() == Side::Provider);
+        let deal = self.get(&contract.into()).filter(|deal| deal.side() == Side::Provider);
         let runs = |deal: &&Deal| matches!(deal.state(), State::Active | State::Suspended);
         let lease = deal.filter(runs).and_then(Deal::lease);
         let lease = lease.filter(|lease| lease.settlement().reclaim().is_none());
-        lease.ok_or(Refusal::Unknown(contract))
+        lease.ok_or(Refusal::Unknown(contract.into()))
     }
 
     /// The others of a round of firm offers that this cluster asked for.

@@ -227,7 +227,7 @@ fn the_name_of_a_lease_that_is_over_is_free_again() {
     shop.create("one", None);
     shop.until_it_runs("one");
     let text = "done".to_owned();
-    shop.world.command(BUYER, Command::Cancel { deal: shop.id, text });
+    shop.world.command(BUYER, Command::Cancel { deal: shop.id.into(), text });
     shop.until("a lease that is over", is_over);
     for node in [BUYER, SELLER] {
         shop.world.nodes[node].cluster.unfollow();
@@ -241,7 +241,7 @@ fn the_name_of_a_lease_that_is_over_is_free_again() {
     let request = request(&shop.world).unwrap();
     shop.world.command(SELLER, Command::Accept(request));
     shop.until("another lease", |world| active(world).is_some());
-    shop.id = request;
+    shop.id = request.into();
     shop.create("two", None);
     shop.until_it_runs("two");
     assert_eq!(shop.name(), "shop-turin");

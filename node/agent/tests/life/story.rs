@@ -96,7 +96,7 @@ impl People {
             2 if !self.cancelled && there.runs("two") && home.shows("two") => {
                 if world.nodes[BUYER].asked.is_empty() {
                     let text = "done".to_owned();
-                    world.command(BUYER, Command::Cancel { deal: id, text });
+                    world.command(BUYER, Command::Cancel { deal: id.into(), text });
                 }
                 vec![]
             }
@@ -158,7 +158,7 @@ impl People {
 pub(crate) fn active(world: &World) -> Option<ContractId> {
     let id = |node: usize| {
         let mut deals = world.nodes[node].agent.broker().deals();
-        deals.find(|deal| deal.state() == State::Active).map(Deal::id)
+        deals.find(|deal| deal.state() == State::Active).map(|deal| deal.id().into())
     };
     id(BUYER).filter(|deal| id(SELLER) == Some(*deal))
 }

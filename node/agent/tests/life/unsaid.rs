@@ -52,9 +52,9 @@ fn an_answer_that_was_not_taken_is_said_when_the_peer_is_back() {
 #[test]
 fn what_wants_an_answer_is_said_at_the_connection_by_itself() {
     let (mut world, id) = leased();
-    world.command(BUYER, Command::Cancel { deal: id, text: String::new() });
+    world.command(BUYER, Command::Cancel { deal: id.into(), text: String::new() });
     let is_closed = |world: &World| {
-        let deal = world.nodes[BUYER].agent.broker().deal(&id);
+        let deal = world.nodes[BUYER].agent.broker().deal(&id.into());
         deal.is_some_and(|deal| deal.state() == State::Closed)
     };
     while !is_closed(&world) {

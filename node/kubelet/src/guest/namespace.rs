@@ -197,7 +197,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use mercato_protocol::resources::Resources;
     use mercato_protocol::terms::PodSecurity;
 
@@ -208,7 +208,7 @@ mod tests {
         GuestNamespace {
             name: "shop-rome".into(),
             home: "shop".into(),
-            contract: NegotiationId([5; 16]),
+            contract: ContractId([5; 16]),
             quantity: Resources::default(),
             pod_security: PodSecurity::Baseline,
             ranges: Vec::new(),
@@ -249,7 +249,7 @@ mod tests {
         });
         let contract = wanted().contract;
         assert_eq!(remove(&cluster, "shop-rome", &contract, Some("other")).await, Ok(true));
-        let another = NegotiationId([6; 16]);
+        let another = ContractId([6; 16]);
         assert_eq!(remove(&cluster, "shop-rome", &another, Some("shop")).await, Ok(true));
         assert!(!deleted.load(Ordering::Relaxed));
         assert_eq!(remove(&cluster, "shop-rome", &contract, Some("shop")).await, Ok(false));

@@ -299,7 +299,7 @@ mod tests {
 
     fn logs_of(contract: u8, uid: &str) -> Request {
         Request {
-            contract: mercato_protocol::id::NegotiationId([contract; 16]),
+            contract: mercato_protocol::id::ContractId([contract; 16]),
             namespace: "shop".into(),
             pod: "web".into(),
             uid: mercato_protocol::workload::Uid(uid.into()),

@@ -12,7 +12,7 @@ use mercato_offload::forge::{self, GuestContext};
 use mercato_offload::guest::{Failure, Input};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{Outcome, Route};
-use mercato_protocol::id::{ClusterId, Digest, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ use crate::bodies::Bodies;
 use crate::names::{CONTRACT, HOME_UID};
 use crate::testing::{scripted, status};
 
-const CONTRACT_ID: NegotiationId = NegotiationId([5; 16]);
+const CONTRACT_ID: ContractId = ContractId([5; 16]);
 
 pub(super) fn context() -> GuestContext {
     GuestContext {

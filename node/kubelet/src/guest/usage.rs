@@ -188,14 +188,14 @@ const FIRST_TOTAL: u64 = 1_000_000;
 #[cfg(test)]
 mod tests {
     use mercato_protocol::codec::Message;
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
     use crate::testing::{scripted, status};
 
-    const LEASE: NegotiationId = NegotiationId([5; 16]);
+    const LEASE: ContractId = ContractId([5; 16]);
 
     fn measured(contract: &str, uid: &str, second: u64, cpu: &str) -> Value {
         json!({ "metadata": { "name": "web", "labels": { CONTRACT: contract, HOME_UID: uid } },

@@ -105,7 +105,7 @@ pub(super) fn upgrade(headers: &HeaderMap) -> Option<Upgrade> {
 #[cfg(test)]
 mod tests {
     use mercato_protocol::codec::Message;
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use mercato_protocol::kubelet_stream::{Ask, Request};
     use mercato_protocol::workload::Uid;
 
@@ -130,7 +130,7 @@ mod tests {
         let what = exec(20_000).unwrap();
         let uid = "7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into();
         let ask = Ask::Open(Request {
-            contract: NegotiationId([5; 16]),
+            contract: ContractId([5; 16]),
             namespace: "n".repeat(253),
             pod: "p".repeat(253),
             uid: Uid(uid),

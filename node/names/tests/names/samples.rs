@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mercato_names::{Knowledge, Zone};
-use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, ServiceNames, SliceNames,
 };
 
-pub(crate) const LEASE: ContractId = NegotiationId([1; 16]);
-pub(crate) const OTHER: ContractId = NegotiationId([2; 16]);
-pub(crate) const CLOSED: ContractId = NegotiationId([3; 16]);
+pub(crate) const LEASE: ContractId = ContractId([1; 16]);
+pub(crate) const OTHER: ContractId = ContractId([2; 16]);
+pub(crate) const CLOSED: ContractId = ContractId([3; 16]);
 /// Of this one nothing was said yet.
-pub(crate) const UNKNOWN: ContractId = NegotiationId([4; 16]);
+pub(crate) const UNKNOWN: ContractId = ContractId([4; 16]);
 
 pub(crate) fn at(text: &str) -> IpAddr {
     text.parse().unwrap()

@@ -100,7 +100,7 @@ pub fn gpus(quantity: &Resources) -> Option<u64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use mercato_protocol::terms::PodSecurity;
 
     use super::*;
@@ -108,7 +108,7 @@ pub(super) mod tests {
     /// What a test's provider imposes.
     pub(crate) fn context() -> GuestContext {
         GuestContext {
-            contract: NegotiationId([5; 16]),
+            contract: ContractId([5; 16]),
             namespaces: BTreeMap::from([("shop".into(), "shop-rome".into())]),
             pod_security: PodSecurity::default(),
             priority_class: None,

@@ -73,15 +73,15 @@ pub fn deletion_grace_s(asked_s: Option<u32>, own_s: Option<u64>, longest_s: u64
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use serde_json::json;
 
     use super::*;
     use crate::forge::labels::{CONTRACT, HOME_UID};
     use crate::key::{ObjectKind, PodId, Uid, key};
 
-    const LEASE: ContractId = NegotiationId([5; 16]);
-    const OTHER: ContractId = NegotiationId([6; 16]);
+    const LEASE: ContractId = ContractId([5; 16]);
+    const OTHER: ContractId = ContractId([6; 16]);
 
     fn pod() -> Item {
         Item::Pod(PodId { uid: Uid("u1".into()), namespace: "shop".into(), name: "web".into() })

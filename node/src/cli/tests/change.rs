@@ -95,11 +95,11 @@ fn only_the_consumer_changes_a_contract_and_can_think_better_of_it() {
     let page = mercato(&bought, "contracts show 3f").unwrap();
     assert!(page.contains("mercato contracts withdraw 3f3f3f3f"), "{page}");
     mercato(&bought, "contracts withdraw 3f").unwrap();
-    assert_eq!(told(&bought), Some(Request::Withdraw(ORDER)));
+    assert_eq!(told(&bought), Some(Request::Withdraw(ORDER.into())));
     let nothing = mercato(&bought, "contracts resize 3f --cpu 0").unwrap_err();
     assert_eq!(nothing.class, Class::Usage);
     assert!(nothing.what.contains("at least 10m of cpu"), "{nothing}");
-    assert_eq!(told(&bought), Some(Request::Withdraw(ORDER)), "nothing more was sent");
+    assert_eq!(told(&bought), Some(Request::Withdraw(ORDER.into())), "nothing more was sent");
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl About<'_> {
     }
 
     fn of_contract(&self, attention: Attention) -> Attention {
-        Attention { contract: Some(self.deal.id()), ..attention }
+        Attention { contract: Some(self.deal.id().into()), ..attention }
     }
 
     fn until(&self, kind: Kind, text: String, until_ms: u64) -> Attention {
@@ -265,7 +265,7 @@ fn unreached(lease: &LeaseHandle, names: &BTreeMap<ClusterId, String>) -> Option
     Some(Attention {
         peer: Some(EventPeer { id, name }),
         side: Some(desire.side),
-        order: Some(contract),
+        order: Some(contract.into()),
         contract: Some(contract),
         ..Attention::of(Kind::PeerUnreachable, text)
     })

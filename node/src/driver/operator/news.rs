@@ -77,13 +77,13 @@ pub(in crate::driver) fn event(notice: &Notice, names: &impl Names) -> Option<Ev
             let stands = [Kind::ContractSigned, Kind::ContractActive, Kind::ContractSuspended];
             let ended = [Kind::ContractReclaiming, Kind::ContractClosed];
             let contract = stands.contains(&kind) || ended.contains(&kind);
-            Event { contract: contract.then_some(*id), ..dealt(event, *id, *side, facts) }
+            Event { contract: contract.then(|| (*id).into()), ..dealt(event, *id, *side, facts) }
         }
         Notice::Change { id, side, step, facts } => {
             let kind = of_change(*side, *step, facts);
             let says = |who: &str| change_text(kind, *id, facts, who);
             let event = about(kind, &facts.peer, &says);
-            Event { contract: Some(*id), ..dealt(event, *id, *side, facts) }
+            Event { contract: Some((*id).into()), ..dealt(event, *id, *side, facts) }
         }
         Notice::Federation { federation, name, news } => {
             in_federation(*federation, name, *news, names)
@@ -351,7 +351,7 @@ mod tests {
         let notice = Notice::Change { id, side, step, facts: facts(ending) };
         let event = event(&notice, &Turin).unwrap();
         assert_eq!(event.text, "3f3f3f3f: the change was refused: no capacity");
-        assert_eq!((event.kind, event.contract), (Kind::ChangeRefused, Some(id)));
+        assert_eq!((event.kind, event.contract), (Kind::ChangeRefused, Some(id.into())));
         assert_eq!(event.reason.as_deref(), Some("noCapacity"));
         assert_eq!(event.peer.unwrap().name.as_deref(), Some("turin"));
         let cost = (event.total.unwrap().micros, event.asked_total.unwrap().micros);

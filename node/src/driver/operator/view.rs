@@ -88,10 +88,11 @@ pub(in crate::driver) fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
 }
 
 fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_broker::Deal) -> Deal {
-    let lease = driver.lease(&deal.id());
+    let contract = deal.id().into();
+    let lease = driver.lease(&contract);
     let node = lease.and_then(LeaseHandle::node).cloned();
     let lease = lease.map(|lease| lease.desire());
-    let statement = driver.agent().broker().statement(&deal.id()).and_then(Result::ok);
+    let statement = driver.agent().broker().statement(&contract).and_then(Result::ok);
     let credits = statement.as_ref().map(|statement| statement.credits.as_slice());
     let request = deal.request();
     Deal {

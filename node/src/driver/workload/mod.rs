@@ -75,7 +75,7 @@ async fn expected(
     Open { contract, acks }: Open,
 ) -> Option<(Bodies, Arc<Allowance>, Turn)> {
     let known = move |driver: &Driver| {
-        let deal = driver.agent().broker().deal(&contract);
+        let deal = driver.agent().broker().deal(&contract.into());
         let deal = deal.filter(|deal| deal.peer_key() == peer);
         let begins = deal.is_some_and(|deal| deal.is_signed_once() || deal.is_leased());
         let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);

@@ -314,7 +314,7 @@ impl Kubernetes for Real {
         let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
         let unmade = unmade.map(|((contract, _), why)| Attention {
             side: Some(Side::Provider),
-            order: Some(contract),
+            order: Some(contract.into()),
             contract: Some(contract),
             ..Attention::of(
                 AttentionKind::NamespaceWaiting,

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn names_are_said_after_their_snapshot_and_once() {
-        let id = mercato_protocol::id::NegotiationId([5; 16]);
+        let id = ContractId([5; 16]);
         let names = |domain: &str| {
             let (domains, namespaces) = (vec![domain.to_owned()], vec![]);
             let (is_part, forwards, api) = (false, true, None);

@@ -113,14 +113,14 @@ fn wanted(heard: &Heard, zones: Zones, now_ms: u64) -> Option<Wanted> {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use mercato_protocol::node::{NodeLease, NodeNames, NodeWay};
 
     use super::super::testing::{lease, snapshot, way};
     use super::*;
 
-    const LEASE: ContractId = NegotiationId([5; 16]);
-    const OTHER: ContractId = NegotiationId([6; 16]);
+    const LEASE: ContractId = ContractId([5; 16]);
+    const OTHER: ContractId = ContractId([6; 16]);
 
     fn names(lease: ContractId) -> LeaseNames {
         let domains = vec!["rome.example".to_owned()];

@@ -66,22 +66,23 @@ fn after(record: &Record) -> Option<Record> {
             Of::Peer(..) => Of::Deal(Box::new(serde_json::from_value(deal()).unwrap())),
             Of::Deal(_) => Of::Earlier(ID, u32::MAX, Box::new(agreement())),
             Of::Earlier(..) => Of::Dispute(ID, u32::MAX, dispute()),
-            Of::Dispute(..) => return Some(Record::Home(ID, home::Record::Epoch(MAX))),
+            Of::Dispute(..) => return Some(Record::Home(CONTRACT, home::Record::Epoch(MAX))),
         }),
         Record::Home(_, record) => match record {
-            home::Record::Epoch(_) => Record::Home(ID, home::Record::Tombstone(pod())),
-            home::Record::Tombstone(_) => {
-                Record::Home(ID, home::Record::Address(pod(), Ipv6Addr::from(u128::MAX).into()))
-            }
-            home::Record::Address(..) => Record::Guest(ID, guest::Record::Epoch(MAX)),
+            home::Record::Epoch(_) => Record::Home(CONTRACT, home::Record::Tombstone(pod())),
+            home::Record::Tombstone(_) => Record::Home(
+                CONTRACT,
+                home::Record::Address(pod(), Ipv6Addr::from(u128::MAX).into()),
+            ),
+            home::Record::Address(..) => Record::Guest(CONTRACT, guest::Record::Epoch(MAX)),
         },
         Record::Guest(_, record) => match record {
             guest::Record::Epoch(_) => {
                 let (reason, message) = (wire_text(), wire_text());
                 let over = guest::Life::Over(Outcome::Failed { reason, message });
-                Record::Guest(ID, guest::Record::Pod(pod(), over))
+                Record::Guest(CONTRACT, guest::Record::Pod(pod(), over))
             }
-            guest::Record::Pod(..) => Record::Namespaces(ID, namespaces()),
+            guest::Record::Pod(..) => Record::Namespaces(CONTRACT, namespaces()),
         },
         Record::Namespaces(..) => {
             let replaced = vec![Replaced { key: KEY, by: DIGEST }; limits::ROTATIONS];

@@ -159,15 +159,15 @@ fn callers(namespaces: &BTreeSet<String>, said: &Said) -> BTreeMap<IpAddr, Calle
 mod tests {
     use mercato_offload::address::{GuestAddress, MappedRange};
     use mercato_offload::key::{PodId, Uid};
-    use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+    use mercato_protocol::id::{ClusterId, ContractId};
 
     use super::*;
     use crate::driver::LeaseTunnels as _;
     use crate::tunnel::words::{SaidLease, TunnelHandle};
 
-    const BOUGHT: ContractId = NegotiationId([1; 16]);
-    const SOLD: ContractId = NegotiationId([2; 16]);
-    const ENDED: ContractId = NegotiationId([3; 16]);
+    const BOUGHT: ContractId = ContractId([1; 16]);
+    const SOLD: ContractId = ContractId([2; 16]);
+    const ENDED: ContractId = ContractId([3; 16]);
 
     fn lease(side: Side, until_ms: u64) -> SaidLease {
         let range = "10.201.4.0/24".parse().unwrap();

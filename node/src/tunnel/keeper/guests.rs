@@ -228,7 +228,7 @@ const NO_IMAGE: &str = "the owner has named no image for the gates of guests: se
 mod tests {
     use mercato_broker::Side;
     use mercato_offload::address::MappedRange;
-    use mercato_protocol::id::{ClusterId, NegotiationId};
+    use mercato_protocol::id::{ClusterId, ContractId};
     use mercato_protocol::limits::LEASE_SERVICES;
     use mercato_protocol::node::ServiceAddress;
     use mercato_protocol::tunnel::SECOND_POOL;
@@ -237,8 +237,8 @@ mod tests {
     use crate::driver::LeaseTunnels as _;
     use crate::tunnel::words::TunnelHandle;
 
-    const LEASE: ContractId = NegotiationId([1; 16]);
-    const OTHER: ContractId = NegotiationId([2; 16]);
+    const LEASE: ContractId = ContractId([1; 16]);
+    const OTHER: ContractId = ContractId([2; 16]);
 
     fn lease() -> SaidLease {
         let [inner, local] = ["10.202.3.0/25", "10.201.3.0/25"].map(|it| it.parse().unwrap());

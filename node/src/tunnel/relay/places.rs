@@ -97,7 +97,7 @@ fn give_back<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
@@ -105,7 +105,7 @@ mod tests {
     fn nobody_takes_the_room_of_others() {
         let places = Arc::new(Places::new(RelayBounds { of_guest: 2, of_lease: 3, all: 4 }));
         let guest = |n: u8| IpAddr::from([10, 201, 4, n]);
-        let (one, other) = (NegotiationId([1; 16]), NegotiationId([2; 16]));
+        let (one, other) = (ContractId([1; 16]), ContractId([2; 16]));
         let take = |n, lease| places.take(guest(n), lease);
         let first: Vec<_> = (0..9).filter_map(|_| take(1, one)).collect();
         assert_eq!(first.len(), 2, "of one guest");

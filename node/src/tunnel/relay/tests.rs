@@ -1,14 +1,14 @@
 //! What guests hear, and what others do, over loopback: each guest calls from an address of its own.
 
 use futures::FutureExt as _;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
 use super::*;
 
-const LEASE: ContractId = NegotiationId([1; 16]);
+const LEASE: ContractId = ContractId([1; 16]);
 const GUEST: &str = "127.0.5.7";
 const OTHER: &str = "127.0.5.8";
 const STRANGER: &str = "127.0.5.9";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ipnet::IpNet;
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
     AddressTable, Carrier, Change, Checksum, Config, Count, DataPath, DropReason, Entry, Ignored,
@@ -27,7 +27,7 @@ const LINK_MTU: usize = 1_500;
 const DATA: u8 = 4;
 /// Pods of each side.
 const PODS: u32 = 10_000;
-const LEASE: ContractId = NegotiationId([1; 16]);
+const LEASE: ContractId = ContractId([1; 16]);
 
 struct End {
     carrier: Carrier,
@@ -211,7 +211,7 @@ fn translate_by_range(criterion: &mut Criterion) {
     for number in 0..PODS {
         let mut id = [0; 16];
         id[..4].copy_from_slice(&number.to_be_bytes());
-        let lease = NegotiationId(id);
+        let lease = ContractId(id);
         changes.push(Change::Lease { lease, cluster, role: Role::Provider, left: Duration::MAX });
         let guest = pod(1, number).into();
         changes.push(Change::AddLocal(Entry { lease, local: guest, inner: guest }));

@@ -5,13 +5,13 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
     AddressTable, Carrier, Change, Checksum, Config, DropReason, Entry, KeyPair, PeerConfig,
     PeerIndex, Role, SharedSecret, Start, Suites, too_big,
 };
 
-const LEASES: [ContractId; 2] = [NegotiationId([1; 16]), NegotiationId([2; 16])];
+const LEASES: [ContractId; 2] = [ContractId([1; 16]), ContractId([2; 16])];
 const POD: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const POD_INNER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 const GUEST: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);

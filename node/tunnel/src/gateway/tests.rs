@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{PeerState, Role, SharedSecret};
 
 use super::*;
@@ -72,7 +72,7 @@ impl Running {
         let (key, secret) = (key(other.number), SharedSecret::new([9; 32]));
         let addresses = vec![other.address];
         self.handle.send(Command::AddPeer { key, secret, addresses }).unwrap();
-        let (cluster, lease) = (ClusterId([other.number; 32]), NegotiationId([1; 16]));
+        let (cluster, lease) = (ClusterId([other.number; 32]), ContractId([1; 16]));
         let changes = vec![
             Change::Link { cluster, gateways: Vec::new(), active: key },
             Change::Lease { lease, cluster, role: Role::Consumer, left: PATIENCE * 10 },

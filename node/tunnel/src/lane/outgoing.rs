@@ -272,7 +272,7 @@ impl Waiting {
 mod tests {
     use std::sync::Arc;
 
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use mercato_session::{
         AddressTable, Carrier, Config, KeyPair, PeerConfig, SharedSecret, Start, Suites,
     };
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_is_not_sent_is_counted_by_its_reason() {
-        let route = Route { lease: NegotiationId([1; 16]), peer: peer() };
+        let route = Route { lease: ContractId([1; 16]), peer: peer() };
         let offloads = OffloadState::new(Offloads::ALL);
         let any = "127.0.0.1:0".parse().unwrap();
         let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);

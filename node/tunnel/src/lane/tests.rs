@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
     AddressTable, Carrier, Change, Config, DropReason, Entry, KeyPair, Opened, Outbox, PeerConfig,
     Role, SharedSecret, Start, Suites,
@@ -82,7 +82,7 @@ fn what_the_device_does_not_take_is_no_packet_that_passed() {
     let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
     let peer = PeerConfig { key, secret, addresses: Vec::new() };
     let peer = Carrier::new(config, [1; 32]).add_peer(peer).unwrap();
-    let (cluster, lease) = (ClusterId([1; 32]), NegotiationId([1; 16]));
+    let (cluster, lease) = (ClusterId([1; 32]), ContractId([1; 16]));
     let [home, guest] = [[10, 1, 0, 1], [10, 2, 0, 1]].map(std::net::IpAddr::from);
     let entry = |address| Entry { lease, local: address, inner: address };
     let mut table = AddressTable::new([1; 16]);

@@ -59,7 +59,7 @@ const MESSAGES: [(&str, Bound); 28] = [
     ("JoinReply", Parts(|| vec![size(&join_reply())])),
     ("JoinRequest", Parts(|| vec![size(&join_request())])),
     ("JoinToken", Parts(|| vec![size(&join_token())])),
-    ("Open", Parts(|| vec![size(&workload::Open { contract: ID, acks: true })])),
+    ("Open", Parts(|| vec![size(&workload::Open { contract: CONTRACT, acks: true })])),
     ("Receipt", Parts(|| vec![size(&receipt())])),
     ("Reply", Parts(|| replies().iter().map(size).collect())),
     ("Request", Parts(|| requests().iter().map(size).collect())),

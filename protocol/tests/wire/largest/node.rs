@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
@@ -64,7 +64,7 @@ pub(super) fn to_node() -> [ToNode; 5] {
         guests: true,
         closed: vec![],
         services: vec![],
-        lease: Some(NegotiationId([5; 16])),
+        lease: Some(ContractId([5; 16])),
         askers: vec![],
     };
     let mut leases = vec![lease; limits::NODE_LEASES];
@@ -121,7 +121,7 @@ fn names() -> LeaseNames {
     let last = &mut namespaces[0].services[0];
     (last.external, last.slices) = (None, vec![slice]);
     LeaseNames {
-        lease: NegotiationId([5; 16]),
+        lease: ContractId([5; 16]),
         domains: (0..limits::NAMES_DOMAINS).map(domain).collect(),
         is_part: true,
         forwards: true,

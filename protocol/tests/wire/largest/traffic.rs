@@ -132,7 +132,7 @@ pub(super) fn asks() -> Vec<kubelet_stream::Ask> {
     });
     let open = |what| {
         kubelet_stream::Ask::Open(kubelet_stream::Request {
-            contract: ID,
+            contract: CONTRACT,
             namespace: wire_text(),
             pod: wire_text(),
             uid: Uid(wire_text()),
@@ -143,7 +143,7 @@ pub(super) fn asks() -> Vec<kubelet_stream::Ask> {
             }),
         })
     };
-    let usage = kubelet_stream::Ask::Usage { contract: ID, after: Some(Uid(wire_text())) };
+    let usage = kubelet_stream::Ask::Usage { contract: CONTRACT, after: Some(Uid(wire_text())) };
     streams.map(open).chain([usage]).collect()
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use mercato_protocol::contract::{Amends, Contract, Party, Terms};
 use mercato_protocol::envelope::{Payload, Signed};
-use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, Digest, NegotiationId, PublicKey};
 use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
 use mercato_protocol::limits;
 use mercato_protocol::negotiation::{CloseReason, Request};
@@ -18,6 +18,7 @@ use mercato_protocol::terms::{
 };
 
 pub(crate) const ID: NegotiationId = NegotiationId([0xff; 16]);
+pub(crate) const CONTRACT: ContractId = ContractId(ID.0);
 pub(crate) const CLUSTER: ClusterId = ClusterId([0xff; 32]);
 pub(crate) const OTHER: ClusterId = ClusterId([0xfe; 32]);
 pub(crate) const KEY: PublicKey = PublicKey([0xff; 32]);
@@ -91,7 +92,7 @@ pub(crate) fn contract() -> Contract {
     let party = |cluster| Party { cluster, key: KEY, certificate: Some(MAX) };
     let terms = terms();
     Contract {
-        id: ID,
+        id: CONTRACT,
         provider: party(CLUSTER),
         consumer: party(OTHER),
         ad: DIGEST,
@@ -106,7 +107,7 @@ pub(crate) fn contract() -> Contract {
 pub(crate) fn receipt() -> Receipt {
     let counters = quantity().iter().collect();
     Receipt {
-        contract: ID,
+        contract: CONTRACT,
         provider: CLUSTER,
         consumer: OTHER,
         index: MAX,
@@ -122,7 +123,7 @@ pub(crate) fn invoice() -> Invoice {
     // One of each kind.
     let credit = |kind| Credit { kind, amount: Money { micros: MAX / 2, ..money() } };
     Invoice {
-        contract: ID,
+        contract: CONTRACT,
         provider: CLUSTER,
         consumer: OTHER,
         closed: CloseReason::Breach,

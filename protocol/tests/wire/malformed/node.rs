@@ -1,7 +1,7 @@
 //! What the daemon of a cluster and a node of it must not say to each other.
 
 use ipnet::IpNet;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{LeaseNames, ServiceNames};
 use mercato_protocol::node::{
@@ -195,7 +195,7 @@ fn starred(service: &mut ServiceNames) {
 
 /// With a guest that is told names, said so often.
 fn asking(lease: &mut NodeLease, count: usize) {
-    (lease.guests, lease.lease) = (true, Some(NegotiationId([5; 16])));
+    (lease.guests, lease.lease) = (true, Some(ContractId([5; 16])));
     lease.askers = vec![lease.pods[0]; count];
 }
 

@@ -11,7 +11,7 @@ use mercato_protocol::contract::{Amends, Contract, Party, Terms};
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
-use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
 use mercato_protocol::negotiation::{
@@ -246,6 +246,11 @@ pub(crate) fn negotiation_id() -> NegotiationId {
     NegotiationId(*b"a purchase of 8!")
 }
 
+/// The contract that comes of it.
+pub(crate) fn contract_id() -> ContractId {
+    negotiation_id().into()
+}
+
 pub(crate) fn contract(terms: Terms) -> Contract {
     let party = |key: KeyPair, identity: Signed<Identity>, certificate| Party {
         cluster: identity.cluster_id(),
@@ -253,7 +258,7 @@ pub(crate) fn contract(terms: Terms) -> Contract {
         certificate,
     };
     Contract {
-        id: negotiation_id(),
+        id: contract_id(),
         provider: party(provider(), provider_identity(), Some(17)),
         consumer: party(consumer(), consumer_identity(), None),
         ad: signed_header().digest(),
@@ -277,7 +282,7 @@ pub(crate) fn amended() -> Contract {
 pub(crate) fn receipt(index: u64) -> Receipt {
     let usage = Usage::of(&terms().quantity, (index + 1) * HOUR_MS).unwrap();
     Receipt {
-        contract: negotiation_id(),
+        contract: contract_id(),
         provider: provider_identity().cluster_id(),
         consumer: consumer_identity().cluster_id(),
         index,
@@ -302,7 +307,7 @@ pub(crate) fn invoice() -> Invoice {
         amount: Money { micros: amount.micros / 4, ..amount },
     };
     Invoice {
-        contract: negotiation_id(),
+        contract: contract_id(),
         provider: provider_identity().cluster_id(),
         consumer: consumer_identity().cluster_id(),
         closed: CloseReason::Reclaimed,

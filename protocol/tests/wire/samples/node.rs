@@ -1,6 +1,6 @@
 //! What the daemon of a cluster and a node of it say to each other.
 
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
     SliceNames,
@@ -94,7 +94,7 @@ pub(crate) fn lease_names() -> LeaseNames {
     let external = Some("db.example.org".into());
     let outside = ServiceNames { name: "db".into(), ports, external, ..ServiceNames::default() };
     LeaseNames {
-        lease: NegotiationId([5; 16]),
+        lease: ContractId([5; 16]),
         domains: vec!["cluster.local".into()],
         is_part: true,
         forwards: true,
@@ -132,7 +132,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         askers: vec![],
     };
     let asking = NodeLease {
-        lease: Some(NegotiationId([5; 16])),
+        lease: Some(ContractId([5; 16])),
         askers: vec!["10.42.1.7".parse().unwrap()],
         ..lease.clone()
     };

@@ -14,7 +14,7 @@ use mercato_protocol::workload::{
 use mercato_protocol::{kubelet_stream, limits};
 
 use super::{
-    consumer, consumer_identity, negotiation_id, provider, signed_header, small_body, withdraw,
+    consumer, consumer_identity, contract_id, provider, signed_header, small_body, withdraw,
 };
 
 pub(crate) fn hello() -> Hello {
@@ -193,7 +193,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
 }
 
 pub(crate) fn open() -> Open {
-    Open { contract: negotiation_id(), acks: false }
+    Open { contract: contract_id(), acks: false }
 }
 
 pub(crate) fn stream_requests() -> Vec<(&'static str, kubelet_stream::Ask)> {
@@ -204,7 +204,7 @@ pub(crate) fn stream_requests() -> Vec<(&'static str, kubelet_stream::Ask)> {
     };
     let request = |what, upgrade| {
         kubelet_stream::Ask::Open(kubelet_stream::Request {
-            contract: negotiation_id(),
+            contract: contract_id(),
             namespace: "shop".into(),
             pod: "web-0".into(),
             uid: uid(),
@@ -230,10 +230,10 @@ pub(crate) fn stream_requests() -> Vec<(&'static str, kubelet_stream::Ask)> {
             "port-forward",
             request(kubelet_stream::What::PortForward { ports: vec![8080] }, Some(spdy)),
         ),
-        ("usage", kubelet_stream::Ask::Usage { contract: negotiation_id(), after: None }),
+        ("usage", kubelet_stream::Ask::Usage { contract: contract_id(), after: None }),
         (
             "further usage",
-            kubelet_stream::Ask::Usage { contract: negotiation_id(), after: Some(uid()) },
+            kubelet_stream::Ask::Usage { contract: contract_id(), after: Some(uid()) },
         ),
     ]
 }

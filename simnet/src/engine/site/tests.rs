@@ -2,7 +2,7 @@
 
 use mercato_agent::Record;
 use mercato_agent::limits::RECORD_BYTES;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 
 use super::*;
 
@@ -10,7 +10,7 @@ use super::*;
 fn it_takes_no_record_that_a_daemon_would_not_keep() {
     let namespaces = |count: usize| {
         let names = (0..count).map(|at| (format!("{at:063}"), String::new())).collect();
-        vec![Effect::Persist(Change::Put(Record::Namespaces(NegotiationId([1; 16]), names)))]
+        vec![Effect::Persist(Change::Put(Record::Namespaces(ContractId([1; 16]), names)))]
     };
     let mut site = Site::new(0, "rome", [1; 32], Clock::default(), Interner::new(1)).unwrap();
     site.keep(namespaces(64)).unwrap();

@@ -2,13 +2,13 @@
 
 use mercato_offload::forge::labels::HOME_ADDRESS;
 use mercato_offload::key::{PodId, Uid, key};
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::NAMES_ENDPOINTS;
 use serde_json::json;
 
 use super::*;
 
-const LEASE: ContractId = NegotiationId([5; 16]);
+const LEASE: ContractId = ContractId([5; 16]);
 
 fn of_domain(domain: &str) -> Named {
     Named::Pod(NamedPod { domain: Some(domain.to_owned()), ..NamedPod::default() })

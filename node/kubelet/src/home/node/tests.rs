@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mercato_offload::placement::spec::{Taint, TunnelWord};
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::terms::Platform;
 
 use super::*;
@@ -15,7 +15,7 @@ type Requests = Arc<Mutex<Vec<String>>>;
 fn spec() -> NodeSpec {
     NodeSpec {
         name: "mercato-turin".into(),
-        contract: NegotiationId([5; 16]),
+        contract: ContractId([5; 16]),
         provider: ClusterId([7; 32]),
         platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
         region: None,
@@ -123,7 +123,7 @@ async fn a_tunnel_is_told_where_it_changes_and_nowhere_else() {
                 node[part] = fields.clone();
             }
             node["metadata"]["uid"] = "u1".into();
-            node["metadata"]["labels"] = json!({ CONTRACT: NegotiationId([5; 16]).to_string() });
+            node["metadata"]["labels"] = json!({ CONTRACT: ContractId([5; 16]).to_string() });
         }
         (200, if path.contains("/nodes") { node.clone() } else { body })
     });

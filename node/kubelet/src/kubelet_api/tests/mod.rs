@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{Ask, RefusedReason, What};
 use rcgen::{CertifiedIssuer, KeyPair};
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ fn node(rights: &'static [&'static str]) -> (VirtualKubelet, Arc<Provider>, Revi
     let provider = Arc::new(Provider::default());
     let node = VirtualKubelet {
         name: "turin".into(),
-        contract: NegotiationId([5; 16]),
+        contract: ContractId([5; 16]),
         access: Access::new(&cluster, "turin"),
         pods: Arc::new(Pods),
         peer: provider.clone(),

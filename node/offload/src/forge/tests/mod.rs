@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use serde_json::{Value, json};
 
 use super::*;
@@ -70,7 +70,7 @@ fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
 
 fn guest_context() -> GuestContext {
     GuestContext {
-        contract: NegotiationId([7; 16]),
+        contract: ContractId([7; 16]),
         namespaces: map([("shop", "shop-rome")]),
         pod_security: PodSecurity::default(),
         priority_class: Some("mercato-spot".into()),
@@ -290,7 +290,7 @@ fn a_guest_is_recognised_by_its_marks() {
     let ctx = guest_context();
     let seen = observe(&ctx, &guest).unwrap();
     assert_eq!((seen.item, seen.digest), (Item::Pod(id()), digest(&sent)));
-    let other = GuestContext { contract: NegotiationId([8; 16]), ..guest_context() };
+    let other = GuestContext { contract: ContractId([8; 16]), ..guest_context() };
     assert_eq!(observe(&other, &guest), None);
     guest["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     guest["status"] = json!({ "phase": "Failed", "reason": "Evicted" });

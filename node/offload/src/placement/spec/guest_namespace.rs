@@ -140,7 +140,7 @@ pub fn is_guest_namespace(present: &Value, contract: &ContractId, home: Option<&
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
@@ -148,7 +148,7 @@ mod tests {
         GuestNamespace {
             name: "shop-rome".into(),
             home: "shop".into(),
-            contract: NegotiationId([5; 16]),
+            contract: ContractId([5; 16]),
             quantity: Resources {
                 cpu_millis: 8500,
                 memory_bytes: 1 << 30,
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn only_the_leases_own_namespace_is_taken_and_removed() {
-        let (wanted, other) = (wanted(), NegotiationId([6; 16]));
+        let (wanted, other) = (wanted(), ContractId([6; 16]));
         let present = wanted.namespace();
         assert_eq!(wanted.check(&present), Ok(()));
         for (key, value) in [(CONTRACT, "other"), (HOME_NAMESPACE, "other")] {

@@ -46,14 +46,14 @@ fn one(address: IpAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
     #[test]
     fn port_53_is_open_to_name_servers_alone() {
         let servers = ["192.0.2.53", "2001:db8::53"].map(|at| at.parse().unwrap());
-        let spec = policy(&NegotiationId([5; 16]), &[], &servers);
+        let spec = policy(&ContractId([5; 16]), &[], &servers);
         assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
         let egress = spec["egress"].as_array().unwrap();
         assert!(egress.iter().all(|rule| rule["to"].as_array().is_some_and(|to| !to.is_empty())));
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_the_tunnel_leads_to_is_open_both_ways_and_nothing_else() {
-        let contract = NegotiationId([5; 16]);
+        let contract = ContractId([5; 16]);
         let ranges = ["10.200.4.7/26", "fd00:1::/64"].map(|range| range.parse().unwrap());
         let (with, without) = (policy(&contract, &ranges, &[]), policy(&contract, &[], &[]));
         let among = |spec: &Value| {

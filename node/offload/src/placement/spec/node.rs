@@ -240,7 +240,7 @@ mod tests {
     fn spec() -> NodeSpec {
         NodeSpec {
             name: "mercato-turin".into(),
-            contract: mercato_protocol::id::NegotiationId([5; 16]),
+            contract: ContractId([5; 16]),
             provider: ClusterId([7; 32]),
             platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
             region: Some("eu-south-1".into()),

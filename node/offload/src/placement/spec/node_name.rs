@@ -26,7 +26,7 @@ pub fn second_node_name(stem: &str, contract: &ContractId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
 
@@ -36,7 +36,7 @@ mod tests {
         assert_eq!(node_name(Some("Torino (Nord)"), &id), "mercato-torino--nord");
         assert_eq!(node_name(Some("..."), &id), format!("mercato-{}", id.short()));
         assert_eq!(node_name(None, &id), format!("mercato-{}", id.short()));
-        let contract = NegotiationId([5; 16]);
+        let contract = ContractId([5; 16]);
         let second = second_node_name("mercato-turin", &contract);
         assert_eq!(second, format!("mercato-turin-{}", contract.short()));
     }

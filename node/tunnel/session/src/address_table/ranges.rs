@@ -110,13 +110,13 @@ fn moved(address: IpAddr, from: IpNet, to: IpNet) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use proptest::prelude::*;
 
     use super::*;
 
     fn entry(local: &str, inner: &str) -> RangeEntry {
-        let lease = NegotiationId([1; 16]);
+        let lease = ContractId([1; 16]);
         RangeEntry { lease, local: local.parse().unwrap(), inner: inner.parse().unwrap() }
     }
 
@@ -194,7 +194,7 @@ mod tests {
             place in any::<u128>(),
         ) {
             let mut ranges = Ranges::default();
-            let lease = NegotiationId([1; 16]);
+            let lease = ContractId([1; 16]);
             prop_assert_eq!(ranges.insert(RangeEntry { lease, local, inner }), Ok(()));
             let (here, there) = (nth(local, place), nth(inner, place));
             prop_assert_eq!(ranges.inner(here), Some(there));
@@ -210,7 +210,7 @@ mod tests {
             v6 in any::<u128>(),
         ) {
             let mut ranges = Ranges::default();
-            let lease = NegotiationId([1; 16]);
+            let lease = ContractId([1; 16]);
             prop_assert_eq!(ranges.insert(RangeEntry { lease, local, inner }), Ok(()));
             let any = [IpAddr::from(Ipv4Addr::from_bits(v4)), Ipv6Addr::from_bits(v6).into()];
             for address in any {

@@ -7,7 +7,7 @@ mod siblings;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::ContractId;
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn gateway(number: u32) -> PeerIndex {
 }
 
 fn contract(number: u8) -> ContractId {
-    NegotiationId([number; 16])
+    ContractId([number; 16])
 }
 
 fn entry(lease: u8, local: Ipv4Addr, inner: Ipv4Addr) -> Entry {

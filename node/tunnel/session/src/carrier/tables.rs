@@ -69,14 +69,14 @@ impl Tables {
 mod tests {
     use std::time::Duration;
 
-    use mercato_protocol::id::{ClusterId, NegotiationId};
+    use mercato_protocol::id::{ClusterId, ContractId};
 
     use super::*;
     use crate::address_table::{Entry, Role};
 
     /// A lease of this number, and an address of it.
     fn lease(number: u8) -> Vec<Change<PeerIndex>> {
-        let (cluster, lease) = (ClusterId([1; 32]), NegotiationId([number; 16]));
+        let (cluster, lease) = (ClusterId([1; 32]), ContractId([number; 16]));
         let peer = PeerIndex::FIRST;
         let left = Duration::from_secs(number.into());
         let local = [10, 0, 0, number].into();
@@ -97,11 +97,11 @@ mod tests {
                 if holds {
                     held.push(Arc::clone(tables.active()));
                 }
-                let has = |number| tables.active().has_lease(NegotiationId([number; 16]));
+                let has = |number| tables.active().has_lease(ContractId([number; 16]));
                 assert!((1..=number).all(has) && !has(number + 1));
             }
             for (nth, table) in held.iter().enumerate() {
-                let has = |number| table.has_lease(NegotiationId([number; 16]));
+                let has = |number| table.has_lease(ContractId([number; 16]));
                 assert!(has(nth as u8 + 1) && !has(nth as u8 + 2), "what is looked into stays");
             }
         }
@@ -113,7 +113,7 @@ mod tests {
         (1..4).for_each(|number| drop(tables.apply(0, lease(number))));
         assert_eq!(tables.drop_ms(), Some(1_000));
         assert_eq!(tables.apply(2_500, Vec::new()), []);
-        let has = |number| tables.active().has_lease(NegotiationId([number; 16]));
+        let has = |number| tables.active().has_lease(ContractId([number; 16]));
         assert_eq!([1, 2, 3].map(has), [false, false, true]);
         assert_eq!(tables.drop_ms(), Some(3_500));
     }

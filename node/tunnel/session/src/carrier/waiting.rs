@@ -87,13 +87,13 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
 
     use super::*;
     use crate::peer_index::PeerIndex;
 
     fn packet(lease: u8, number: u8, bytes: usize) -> Packet {
-        let route = Route { lease: NegotiationId([lease; 16]), peer: PeerIndex::FIRST };
+        let route = Route { lease: ContractId([lease; 16]), peer: PeerIndex::FIRST };
         Packet { route, header: OffloadHeader::default(), bytes: vec![number; bytes] }
     }
 
@@ -103,7 +103,7 @@ mod tests {
         assert!(waiting.push(packet(1, 0, 60)).is_empty());
         for _ in 0..100_000 {
             let lost = waiting.push(packet(2, 0, 1));
-            assert!(lost.iter().all(|lost| lost.route.lease == NegotiationId([2; 16])));
+            assert!(lost.iter().all(|lost| lost.route.lease == ContractId([2; 16])));
         }
         assert!(waiting.bytes <= limits::WAITING_LEASE_BYTES + 1_000, "bookkeeping counts");
         // All leases together have a bound as well.
@@ -111,7 +111,7 @@ mod tests {
             while waiting.push(packet(lease, 0, 60_000)).is_empty() {}
             assert!(waiting.bytes <= limits::WAITING_BYTES);
         }
-        assert_eq!(waiting.take(|route| route.lease == NegotiationId([1; 16])).len(), 1);
+        assert_eq!(waiting.take(|route| route.lease == ContractId([1; 16])).len(), 1);
         waiting.take(|_| true);
         assert_eq!(waiting.bytes, 0);
     }

@@ -143,13 +143,13 @@ impl<T> FairQueue<T> {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::id::ContractId;
     use proptest::prelude::*;
 
     use super::*;
 
     fn lease(number: u8) -> ContractId {
-        NegotiationId([number; 16])
+        ContractId([number; 16])
     }
 
     fn packet(number: u8, bytes: usize) -> Queued<usize> {

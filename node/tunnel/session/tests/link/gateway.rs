@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
     Carrier, Change, Config, DataPath, DropReason, Ignored, KeyPair, Link, OffloadHeader, Order,
@@ -22,7 +22,7 @@ const HEADERS: usize = 28;
 /// Between whom what [`Gateway::send`] says goes, as it stands in a packet.
 const TALKERS: [u8; 8] = [10, 9, 9, 1, 10, 9, 9, 2];
 /// By which all goes.
-const LEASE: ContractId = NegotiationId([0; 16]);
+const LEASE: ContractId = ContractId([0; 16]);
 
 pub(crate) struct Gateway {
     number: u8,
