@@ -39,7 +39,11 @@ pub(super) async fn write<T: Message>(
     to: &mut (impl AsyncWrite + Unpin),
     message: &T,
 ) -> io::Result<()> {
-    let bytes = message.to_bytes().map_err(malformed)?;
+    let bytes = message.to_bytes().map_err(|error| {
+        // Once for each connection, which it ends: what is said should never be refused.
+        tracing::warn!(%error, "a message between the daemon and a node cannot be said");
+        malformed(error)
+    })?;
     let length = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut frame = Vec::with_capacity(LENGTH_BYTES + bytes.len());
     frame.extend(length.to_be_bytes());

@@ -177,8 +177,8 @@ impl LeaseTunnels for TunnelHandle {
     fn services(&self, contract: ContractId, addresses: BTreeSet<ServiceAddress>) {
         self.say(|said, _| {
             // What comes after the end of a lease goes once nothing is left of that.
-            let taken = addresses.into_iter().take(LEASE_SERVICES);
-            said.services.insert(contract, Arc::new(taken.collect()));
+            let services = said.services.entry(contract).or_default();
+            *services = Arc::new(told(services, &addresses));
         });
     }
 
@@ -276,4 +276,49 @@ impl Said {
 
 fn lock(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The Services of a lease that nodes are told: each address here once, and as many as a node takes of one
+/// lease. Those of before stay, whatever comes.
+///
+/// Namespaces are watched one by one: that a Service is gone may be seen after another one has its address.
+fn told(before: &[ServiceAddress], now: &BTreeSet<ServiceAddress>) -> Vec<ServiceAddress> {
+    let mut told = BTreeMap::new();
+    for service in before.iter().filter(|service| now.contains(service)).chain(now) {
+        if told.len() < LEASE_SERVICES {
+            told.entry(service.here).or_insert(*service);
+        }
+    }
+    told.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn service(here: u32, home: u8) -> ServiceAddress {
+        let home = Some(Ipv4Addr::new(10, 96, 0, home).into());
+        ServiceAddress { here: Ipv4Addr::from(0x0a60_0000 + here).into(), home }
+    }
+
+    #[test]
+    fn an_address_is_told_once() {
+        let (gone, new) = (service(7, 1), service(7, 2));
+        assert_eq!(told(&[gone], &[gone, new].into()), [gone]);
+        assert_eq!(told(&[gone], &[new].into()), [new]);
+        assert_eq!(told(&[], &[gone, new].into()).len(), 1);
+    }
+
+    #[test]
+    fn who_was_told_is_not_put_out_by_who_comes() {
+        let many: BTreeSet<_> = (1..=LEASE_SERVICES as u32).map(|n| service(n, 1)).collect();
+        let before = told(&[], &many);
+        assert_eq!(before.len(), LEASE_SERVICES);
+        let more = many.iter().copied().chain([service(0, 1)]).collect();
+        assert_eq!(told(&before, &more), before);
+        let others = more.iter().copied().skip(2).chain([service(0, 1)]).collect();
+        assert!(told(&before, &others).contains(&service(0, 1)), "there is room again");
+    }
 }

@@ -107,7 +107,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 34] {
+fn of_guests() -> [(&'static str, Test); 35] {
     [
         ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
@@ -119,6 +119,7 @@ fn of_guests() -> [(&'static str, Test); 34] {
         ("services_have_other_addresses_here", services::services_have_other_addresses_here),
         ("errors_are_about_what_was_called", services::errors_are_about_what_was_called),
         ("services_may_have_each_others_addresses", services::each_others_addresses),
+        ("neither_node_nor_pod_is_a_service", services::neither_node_nor_pod_is_a_service),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
         ("forged_guests_are_dropped", guests::forged_guests_are_dropped),
         ("guests_have_few_protocols", guests::guests_have_few_protocols),

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::cluster::{PATIENCE, nft, said};
 use crate::packets::{exchange, has_nothing, rises, socket};
-use crate::pods::{LATER, OTHER, POD, Pods, REACHED, SERVICE, wanted};
+use crate::pods::{LATER, NODE, OTHER, POD, Pods, REACHED, SERVICE, wanted};
 
 /// What the pod calls two Services, and what these have here.
 const CALLED: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 4);
@@ -122,6 +122,22 @@ pub(crate) fn errors_are_about_what_was_called() -> Result<()> {
         let _ = raw.send(&[b'x'; 1_400]);
     }
     Ok(())
+}
+
+/// Home's Services may have addresses that here are the node's, or the pod's own: probes are answered all
+/// the same, and nobody else is asked in their place.
+pub(crate) fn neither_node_nor_pod_is_a_service() -> Result<()> {
+    let pods = Pods::new()?;
+    behind(&pods, &[(HERE, REACHED), (ALSO_HERE, LATER)])?;
+    let all = translated(&[(NODE[0], HERE), (POD, ALSO_HERE), (CALLED, HERE)]);
+    pods.close(&all)?;
+    let listener = pods.pod.within(|| TcpListener::bind((POD, 0)))??;
+    let probe = pods.node.within(|| Socket::new(Domain::IPV4, Type::STREAM, None))??;
+    probe.connect_timeout(&listener.local_addr()?.into(), PATIENCE).context("a probe")?;
+    let (_, from) = listener.accept()?;
+    ensure!(from.ip() == IpAddr::from(NODE[0]), "it came from {from}");
+    let pod = socket(&pods.pod, POD, 0)?;
+    exchange(&pod, &socket(&pods.outside, REACHED, 0)?, CALLED).context("a Service").map(drop)
 }
 
 /// Two clusters have equal ranges for Services, more often than not.

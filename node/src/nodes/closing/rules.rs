@@ -30,8 +30,8 @@ pub(crate) struct GuestRule {
     pub(crate) services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
 }
 
-/// By what addresses guests call these Services, and what they have here. Of two that home gives one
-/// address to, it is the later one's.
+/// By what addresses guests call these Services, and what they have here. Of two to which home has given
+/// one address it is either's, until the end of the one that home has deleted is known.
 pub(crate) fn called<'a>(
     services: impl IntoIterator<Item = &'a ServiceAddress>,
 ) -> BTreeMap<Ipv4Addr, Ipv4Addr> {

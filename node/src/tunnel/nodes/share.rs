@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_protocol::limits;
-use mercato_protocol::node::ServiceAddress;
 
 use crate::nodes::control::WishLease;
 
@@ -35,7 +34,6 @@ impl LeftOut {
     pub(super) fn leave(&mut self, leases: &[WishLease]) -> Vec<WishLease> {
         let Self { leases: before, services: closed_before, .. } = std::mem::take(self);
         let (mut told, mut ranges, mut named, mut pods) = (Vec::new(), BTreeSet::new(), 0, 0);
-        let (mut room, none) = (limits::NODE_SERVICES, Arc::default());
         for lease in leases {
             let new = lease.ranges.iter().filter(|range| !ranges.contains(*range)).count();
             let fits = told.len() < limits::NODE_LEASES
@@ -52,9 +50,19 @@ impl LeftOut {
             ranges.extend(lease.ranges.iter().copied());
             named += lease.ranges.len();
             pods += lease.pods.len();
-            let reached = if lease.closed.is_empty() { &none } else { &lease.services };
-            let services = self.reached(reached, &mut room);
+            // Nobody reaches Services who is not closed.
+            let services = match lease.closed.is_empty() {
+                true => Arc::default(),
+                false => lease.services.clone(),
+            };
             told.push(WishLease { services, ..lease.clone() });
+        }
+        let shares = shares(told.iter().map(|lease| lease.services.len()), limits::NODE_SERVICES);
+        for (lease, share) in told.iter_mut().zip(shares) {
+            self.services += lease.services.len() - share;
+            if share < lease.services.len() {
+                lease.services = Arc::new(lease.services[..share].to_vec());
+            }
         }
         self.ranges.retain(|range| !ranges.contains(range));
         if self.leases > 0 && before == 0 {
@@ -75,28 +83,27 @@ impl LeftOut {
         }
         told
     }
+}
 
-    /// As many of a lease's Services as there is room for; keeps how many the others are.
-    fn reached(
-        &mut self,
-        services: &Arc<Vec<ServiceAddress>>,
-        room: &mut usize,
-    ) -> Arc<Vec<ServiceAddress>> {
-        let fit = services.len().min(*room);
-        *room -= fit;
-        self.services += services.len() - fit;
-        match fit == services.len() {
-            true => services.clone(),
-            false => Arc::new(services[..fit].to_vec()),
-        }
+/// How much of the room each gets that asks for so much of it: whoever asks for less than an equal part
+/// gets all, and the others share the rest equally. A lease with many leaves none without.
+fn shares(asked: impl Iterator<Item = usize>, mut room: usize) -> Vec<usize> {
+    let mut shares: Vec<_> = asked.collect();
+    let mut least_first: Vec<_> = (0..shares.len()).collect();
+    least_first.sort_by_key(|place| shares[*place]);
+    for (nth, place) in least_first.iter().enumerate() {
+        let share = shares[*place].min(room / (least_first.len() - nth));
+        shares[*place] = share;
+        room -= share;
     }
+    shares
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
 
-    use mercato_protocol::node::NodeGuest;
+    use mercato_protocol::node::{NodeGuest, ServiceAddress};
 
     use super::*;
 
@@ -145,9 +152,17 @@ mod tests {
         let mut left_out = LeftOut::default();
         let told = left_out.leave(&[with(limits::NODE_SERVICES - 1, 1), with(2, 2), with(3, 3)]);
         let counts: Vec<_> = told.iter().map(|lease| lease.services.len()).collect();
-        assert_eq!((counts, left_out.services), (vec![limits::NODE_SERVICES - 1, 1, 0], 4));
+        assert_eq!((counts, left_out.services), (vec![limits::NODE_SERVICES - 5, 2, 3], 4));
         let told = left_out.leave(&[with(2, 2), of(4, 4)]);
         assert_eq!((left_out.services, told[0].services.len()), (0, 2), "there is room again");
         assert!(told[1].services.is_empty(), "nobody is closed");
+    }
+
+    #[test]
+    fn whoever_asks_for_little_gets_it_and_the_others_share() {
+        assert_eq!(shares([9, 1, 9, 0].into_iter(), 10), [4, 1, 5, 0]);
+        assert_eq!(shares([3, 3].into_iter(), 10), [3, 3]);
+        assert_eq!(shares([4; 3].into_iter(), 2), [0, 1, 1]);
+        assert_eq!(shares([].into_iter(), 2), [0; 0]);
     }
 }

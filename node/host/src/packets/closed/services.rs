@@ -1,6 +1,8 @@
 //! Services have other addresses here than those that a pod knows: both are written for each other in
 //! what it sends and gets. Nothing is remembered, so that it must know none by its address here.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use crate::packets::expression::{Expression, Rewritten, Verdict, is_kind, is_protocol};
 use crate::packets::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
 use crate::packets::protocols::{ANSWERS_V4, ICMP, ICMP_TYPE, IPV4};
@@ -46,8 +48,15 @@ const WAYS: [Way; 2] = [
 
 /// Adds to a table in a pod's own namespace, at its device, what does so.
 pub(super) fn translate(table: &mut FrameTable, wanted: &Closed, device: &str) {
-    // What is the same in both needs nothing.
-    let all = wanted.services.iter().filter(|(called, here)| called != here);
+    // What is the same in both needs nothing. Who answers the node, asks for names, or is asked itself,
+    // must mean those: home's addresses may be theirs.
+    let is_another = |address: &Ipv4Addr| {
+        let address = IpAddr::from(*address);
+        let others = wanted.node.iter().chain(&wanted.own).chain(&wanted.names);
+        others.into_iter().all(|other| *other != address)
+    };
+    let all = wanted.services.iter();
+    let all = all.filter(|(called, here)| called != here && is_another(called));
     let here: AddressMap = all.map(|(called, here)| (*called, *here)).collect();
     if here.is_empty() {
         return;
