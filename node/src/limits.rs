@@ -97,9 +97,8 @@ pub(crate) const NODE_EVENT_AGAIN: Duration = Duration::from_secs(5);
 /// Connections of one guest elsewhere to this cluster's API server at a time: client libraries have one
 /// or two, and controllers with older protocols some for each kind that they watch. A guess,
 pub(crate) const API_OF_GUEST: usize = 64;
-/// as are those of all guests of a lease, whose provider can speak for each of them,
-pub(crate) const API_OF_LEASE: usize = 512;
-/// and those of all. Each has two sockets and two buffers.
+/// as are those of all; guests in one cluster have half of them at most. Each has two sockets and two
+/// buffers.
 pub(crate) const API_CONNECTIONS: usize = 1_024;
 /// Bytes of a buffer, of which each connection has one each way: a record of TLS.
 pub(crate) const API_BUFFER: usize = 16 * 1_024;

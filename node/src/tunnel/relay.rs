@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::workload::Uid;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,7 +36,9 @@ use crate::limits;
 /// A guest that may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
-    /// The lease under which it runs elsewhere.
+    /// The provider in whose cluster it runs.
+    pub(super) cluster: ClusterId,
+    /// The lease under which it runs there.
     pub(super) lease: ContractId,
     /// Which pod it is: another one may have its address later.
     pub(super) pod: Uid,
@@ -162,7 +164,7 @@ impl Shared {
     /// Who it is, and a place for the connection; none: it is refused.
     fn admit(&self, guest: IpAddr) -> Option<(Caller, Place)> {
         let caller = self.callers.borrow().get(&guest).cloned()?;
-        let place = self.places.take(guest, caller.lease)?;
+        let place = self.places.take(guest, caller.cluster)?;
         Some((caller, place))
     }
 

@@ -58,11 +58,13 @@ impl OwnApi {
         ground.gateway().ok()?.api().filter(|_| !self.namespaces.is_empty())
     }
 
-    /// What the machine needs for those who may by now.
+    /// What the machine needs for those who may by now: nobody, until the relay listens there. Another
+    /// program of the machine may have that port at all addresses.
     pub(super) fn way(&mut self, ground: &Ground, said: &Said) -> Option<ApiWay> {
         let address = self.address(ground)?;
         self.learn(said);
-        Some(ApiWay { address, callers: self.callers.keys().copied().collect() })
+        let callers = self.callers.keys().filter(|_| self.relay.is_some()).copied().collect();
+        Some(ApiWay { address, callers })
     }
 
     /// Somebody listens there once the machine has the address.
@@ -148,7 +150,8 @@ fn callers(namespaces: &BTreeSet<String>, said: &Said) -> BTreeMap<IpAddr, Calle
             let address = pod.of.address;
             let is_of_lease = lease.ranges.iter().any(|range| range.local.contains(&address));
             if is_of_lease && address.is_ipv4() {
-                callers.insert(address, Caller { lease: *id, pod: uid.clone() });
+                let caller = Caller { cluster: lease.cluster, lease: *id, pod: uid.clone() };
+                callers.insert(address, caller);
             }
         }
     }

@@ -1,11 +1,12 @@
-//! How many connections there may be: of one guest, so that it crowds out no other, of the guests of one
-//! lease, since their provider can speak for each of them, and of all.
+//! How many connections there may be: of one guest, so that it crowds out no other, of the guests in one
+//! cluster, since it can speak for each of them, and of all. No cluster has more than it leaves free:
+//! however many have all that they may, there is room for one more.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::ClusterId;
 
 use crate::limits;
 
@@ -13,14 +14,12 @@ use crate::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tunnel) struct RelayBounds {
     pub(super) of_guest: usize,
-    pub(super) of_lease: usize,
     pub(super) all: usize,
 }
 
 impl Default for RelayBounds {
     fn default() -> Self {
-        let (of_guest, of_lease) = (limits::API_OF_GUEST, limits::API_OF_LEASE);
-        Self { of_guest, of_lease, all: limits::API_CONNECTIONS }
+        Self { of_guest: limits::API_OF_GUEST, all: limits::API_CONNECTIONS }
     }
 }
 
@@ -33,7 +32,7 @@ pub(super) struct Places {
 #[derive(Default)]
 struct Taken {
     of_guests: BTreeMap<IpAddr, usize>,
-    of_leases: BTreeMap<ContractId, usize>,
+    of_clusters: BTreeMap<ClusterId, usize>,
     all: usize,
 }
 
@@ -41,7 +40,7 @@ struct Taken {
 pub(super) struct Place {
     of: Arc<Places>,
     guest: IpAddr,
-    lease: ContractId,
+    cluster: ClusterId,
 }
 
 impl Places {
@@ -50,20 +49,19 @@ impl Places {
     }
 
     /// One more, if there is room.
-    pub(super) fn take(self: &Arc<Self>, guest: IpAddr, lease: ContractId) -> Option<Place> {
-        let RelayBounds { of_guest, of_lease, all } = self.bounds;
+    pub(super) fn take(self: &Arc<Self>, guest: IpAddr, cluster: ClusterId) -> Option<Place> {
+        let RelayBounds { of_guest, all } = self.bounds;
         let mut taken = self.lock();
         let has = |count: Option<&usize>| count.copied().unwrap_or_default();
         let is_full = has(taken.of_guests.get(&guest)) >= of_guest
-            || has(taken.of_leases.get(&lease)) >= of_lease
-            || taken.all >= all;
+            || has(taken.of_clusters.get(&cluster)) >= all - taken.all;
         if is_full {
             return None;
         }
         *taken.of_guests.entry(guest).or_default() += 1;
-        *taken.of_leases.entry(lease).or_default() += 1;
+        *taken.of_clusters.entry(cluster).or_default() += 1;
         taken.all += 1;
-        Some(Place { of: self.clone(), guest, lease })
+        Some(Place { of: self.clone(), guest, cluster })
     }
 
     /// How many of them there are.
@@ -80,7 +78,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.of.lock();
         give_back(&mut taken.of_guests, &self.guest);
-        give_back(&mut taken.of_leases, &self.lease);
+        give_back(&mut taken.of_clusters, &self.cluster);
         taken.all -= 1;
     }
 }
@@ -97,27 +95,27 @@ fn give_back<K: Ord>(counts: &mut BTreeMap<K, usize>, of: &K) {
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::ContractId;
+    use mercato_protocol::id::ClusterId;
 
     use super::*;
 
     #[test]
     fn nobody_takes_the_room_of_others() {
-        let places = Arc::new(Places::new(RelayBounds { of_guest: 2, of_lease: 3, all: 4 }));
-        let guest = |n: u8| IpAddr::from([10, 201, 4, n]);
-        let (one, other) = (ContractId([1; 16]), ContractId([2; 16]));
-        let take = |n, lease| places.take(guest(n), lease);
-        let first: Vec<_> = (0..9).filter_map(|_| take(1, one)).collect();
-        assert_eq!(first.len(), 2, "of one guest");
-        let second: Vec<_> = (0..9).filter_map(|_| take(2, one)).collect();
-        assert_eq!(second.len(), 1, "of one lease");
-        let third: Vec<_> = (0..9).filter_map(|_| take(3, other)).collect();
-        assert_eq!((third.len(), places.taken()), (1, 4), "of all");
-        drop(first);
-        assert!(take(2, one).is_some() && take(4, other).is_some());
-        drop((second, third));
+        let places = Arc::new(Places::new(RelayBounds { of_guest: 2, all: 8 }));
+        let take = |guest, cluster| {
+            places.take(IpAddr::from([10, 201, cluster, guest]), ClusterId([cluster; 32]))
+        };
+        let of_guest: Vec<_> = (0..9).filter_map(|_| take(1, 1)).collect();
+        assert_eq!(of_guest.len(), 2, "of one guest");
+        let all = |cluster| (2..99).filter_map(|guest| take(guest, cluster)).collect::<Vec<_>>();
+        let clusters = [1, 2, 3, 4, 5].map(all);
+        assert_eq!(clusters.each_ref().map(Vec::len), [2, 2, 1, 1, 0], "as many as are left");
+        assert_eq!(places.taken(), 8);
+        drop(of_guest);
+        assert!(take(1, 5).is_some(), "there is room again");
+        drop(clusters);
         let taken = places.lock();
-        assert!(taken.of_guests.is_empty() && taken.of_leases.is_empty(), "somebody is remembered");
+        assert!(taken.of_guests.is_empty() && taken.of_clusters.is_empty(), "one is remembered");
         assert_eq!(taken.all, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! What guests hear, and what others do, over loopback: each guest calls from an address of its own.
 
 use futures::FutureExt as _;
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
@@ -40,7 +40,8 @@ async fn nobody() -> SocketAddr {
 }
 
 fn callers(all: &[(&str, &str)]) -> Callers {
-    let caller = |pod: &str| Caller { lease: LEASE, pod: Uid(pod.to_owned()) };
+    let caller =
+        |pod: &str| Caller { cluster: ClusterId([1; 32]), lease: LEASE, pod: Uid(pod.to_owned()) };
     Arc::new(all.iter().map(|(at, pod)| (at.parse().unwrap(), caller(pod))).collect())
 }
 
