@@ -2,6 +2,10 @@
 //! What was installed (accounts, rights, policies, definitions of resources) is left to whoever
 //! installed it.
 
+mod daemon;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,15 +15,11 @@ use mercato_kubelet::names;
 use mercato_protocol::text::Line;
 use serde_json::{Value, json};
 
-use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
-use crate::kubernetes::site::{Site, items, until};
-use crate::present::deal::{is_running, peer};
+use self::daemon::Daemon;
+use crate::admin::{Client, Deal, OperatorApi, Problem, Request};
+use crate::kubernetes::site::{Site, items, until, within};
+use crate::present::deal::peer;
 
-/// What the chart calls the daemon.
-const DAEMON: &str = "/apis/apps/v1/namespaces/mercato/deployments/mercato";
-const DAEMONS_PODS: &str = "/api/v1/namespaces/mercato/pods";
-/// How the chart marks them.
-const IS_DAEMON: &str = "app.kubernetes.io/component=daemon";
 /// The programs on the nodes, where they are installed.
 const NODES: &str = "/apis/apps/v1/namespaces/mercato-nodes/daemonsets/mercato-node";
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -28,16 +28,58 @@ const CLASS: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const RESOURCES: &str = "/apis/mercato.dev/v1alpha1";
 /// The plurals of those that wait for the daemon before they vanish.
 const HELD: [&str; 4] = ["contracts", "marketpolicies", "namespaceoffloads", "orders"];
-/// For other clusters to agree that a contract is over; one that is not reached learns of it never.
-const ENDING: Duration = Duration::from_secs(60);
 
-/// A cluster that Mercato leaves, and its daemon, which may be gone already.
-pub(crate) struct Leaving<'a> {
-    pub(crate) site: Site,
-    pub(crate) api: &'a dyn OperatorApi,
+/// How long each thing is waited for.
+struct Patience {
+    /// For other clusters to agree that a contract is over; one that is not reached learns of it never.
+    ending: Duration,
+    /// For the daemon's pod to end; Kubernetes gives it 30 s.
+    stopping: Duration,
+    /// For a sign of a daemon that nobody has found. It renews the Lease of a virtual node every ten
+    /// seconds; a guess, so that one renewal may fail.
+    sign: Duration,
+    /// For nodes to remove what tunnels need: far above what it takes.
+    cleaning: Duration,
+    /// For namespaces to go: far above what it takes where nobody else holds them.
+    going: Duration,
 }
 
-impl Leaving<'_> {
+/// All of it is shorter than the deadline of the chart's job.
+const PATIENCE: Patience = Patience {
+    ending: Duration::from_secs(60),
+    stopping: Duration::from_secs(60),
+    sign: Duration::from_secs(25),
+    cleaning: Duration::from_secs(60),
+    going: Duration::from_secs(60),
+};
+
+/// A cluster that Mercato leaves, and its daemon, which may be gone already.
+pub(crate) struct Leaving {
+    site: Site,
+    daemon: Daemon,
+    patience: Patience,
+}
+
+impl Leaving {
+    /// Finds the cluster's daemon.
+    ///
+    /// # Errors
+    /// When the cluster does not answer, or it is not to be known whether there is one.
+    pub(crate) async fn from(
+        site: Site,
+        is_named: bool,
+        sockets: Vec<Client>,
+        pod: Box<dyn OperatorApi>,
+    ) -> Result<Self, Problem> {
+        let daemon = Daemon::find(&site, is_named, sockets, pod).await?;
+        Ok(Self { site, daemon, patience: PATIENCE })
+    }
+
+    /// Whether there is a daemon that may be asked.
+    pub(crate) fn has_daemon(&self) -> bool {
+        self.daemon.api().is_some()
+    }
+
     /// What there is of Mercato's, a line each: contracts as the daemon knows them, objects as
     /// kubectl calls them.
     ///
@@ -46,19 +88,33 @@ impl Leaving<'_> {
     pub(crate) async fn found(&self) -> Result<Vec<String>, Problem> {
         let mut found = Vec::new();
         // Of which daemon, since the socket and the cluster may be of two.
-        if let Some(deals) = self.deals().await? {
-            let us = self.api.status().await?.name;
+        if let (Some(api), Some(deals)) = (self.daemon.api(), self.daemon.deals().await?) {
+            let us = api.status().await?.name;
             let line =
                 |deal: &Deal| format!("contract {} of {us} with {}", deal.id.short(), peer(deal));
             found.extend(deals.iter().map(line));
         }
         found.extend(self.site.ours().await?);
+        for node in self.site.virtual_nodes().await? {
+            let bound = self.site.bound(&node).await?;
+            let line =
+                |[namespace, pod]: &[String; 2]| format!("pod/{pod} in {namespace}, on {node}");
+            found.extend(bound.iter().map(line));
+        }
+        let requests = self.site.requests().await?;
+        found.extend(requests.iter().map(|one| format!("certificatesigningrequest/{one}")));
         let short = |path: &str, group: &str| path.replacen(&format!("{group}/"), "", 1);
         let held = self.held().await?;
         found.extend(held.keys().map(|path| format!("finalizer of {}", short(path, RESOURCES))));
         found.extend(self.bindings().await?.iter().map(|path| short(path, RBAC)));
         if self.site.get(&format!("{CLASS}/{SPOT}")).await?.is_some() {
             found.push(format!("priorityclass/{SPOT}"));
+        }
+        if daemon::is_on(&self.site).await? {
+            found.push("pods of deployment/mercato in mercato, which is scaled to 0".to_owned());
+        }
+        if self.site.get(NODES).await?.is_some() {
+            found.push("what tunnels need on the nodes of daemonset/mercato-node".to_owned());
         }
         Ok(found)
     }
@@ -67,16 +123,13 @@ impl Leaving<'_> {
     /// what it could not do and nothing waits for.
     ///
     /// # Errors
-    /// When the cluster refuses something, something stays for two minutes, or a daemon that the
+    /// When the cluster refuses something, the daemon's pod does not end, or a daemon that the
     /// chart has not installed still runs.
-    pub(crate) async fn perform(&self) -> Result<Vec<&'static str>, Problem> {
+    pub(crate) async fn perform(&self) -> Result<Vec<String>, Problem> {
         let mut left = Vec::new();
-        if !self.end_contracts().await? {
-            left.push("not every other cluster has agreed yet that contracts are over");
-        }
-        if !self.stop().await? && self.deals().await?.is_some() {
-            return Err(Problem::failed("contracts are ended, but the daemon still runs")
-                .todo("end it, and do the same again: what it needs it would make anew"));
+        self.end_contracts(&mut left).await?;
+        if !daemon::stop(&self.site, self.patience.stopping).await? {
+            self.daemon.is_over(&self.site, &left, self.patience.sign).await?;
         }
         for (path, finalizers) in self.held().await? {
             self.let_go(&path, &finalizers).await?;
@@ -87,61 +140,78 @@ impl Leaving<'_> {
         for namespace in self.site.labelled(NAMESPACES, names::OFFLOAD).await? {
             self.unmark(&namespace).await?;
         }
-        self.site.clear(&[], &[]).await?;
+        let namespaces = self.site.remove(&[], &[]).await?;
         self.site.delete(&format!("{CLASS}/{SPOT}"), None).await?;
-        if self.clean_nodes().await.is_err() {
-            left.push("not every node is clean: run there, as root: mercato gateway clean");
+        match self.clean_nodes().await {
+            Ok(true) => {}
+            Ok(false) => left.push(
+                "no node was cleaned: where a gateway has run, run there, as root: \
+                 mercato gateway clean"
+                    .to_owned(),
+            ),
+            Err(error) => left.push(format!(
+                "not every node is clean: run there, as root: mercato gateway clean ({error:#})"
+            )),
+        }
+        // Last, since it may be somebody else who holds them.
+        for namespace in self.site.remaining(&namespaces, self.patience.going).await? {
+            left.push(format!(
+                "namespace {namespace} is being deleted, but not gone; what it waits for: \
+                 kubectl describe namespace {namespace}"
+            ));
         }
         Ok(left)
     }
 
-    /// The contracts and orders that are not over; none if no daemon answers.
-    async fn deals(&self) -> Result<Option<Vec<Deal>>, Problem> {
-        match self.api.deals().await {
-            Ok(deals) => Ok(Some(deals.into_iter().filter(is_running).collect())),
-            Err(problem) if problem.class == Class::Unreachable => Ok(None),
-            Err(problem) => Err(problem),
+    /// Has the daemon end what it can in time, and says what it could not.
+    async fn end_contracts(&self, left: &mut Vec<String>) -> Result<(), Problem> {
+        let Some(api) = self.daemon.api() else {
+            left.push("no contract was ended: no daemon was asked".to_owned());
+            return Ok(());
+        };
+        let late = "not every other cluster has agreed yet that contracts are over";
+        match tokio::time::timeout(self.patience.ending, self.ending(api, left)).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => {
+                left.push("contracts may be in force: the daemon does not answer".to_owned());
+                Ok(())
+            }
+            Ok(Err(problem)) => Err(problem),
+            Err(_) => {
+                left.push(late.to_owned());
+                Ok(())
+            }
         }
     }
 
-    /// False if not every other cluster has agreed in time.
-    async fn end_contracts(&self) -> Result<bool, Problem> {
-        for deal in self.deals().await?.unwrap_or_default() {
+    /// Waits until all contracts are over, on both sides; false if the daemon falls silent before.
+    async fn ending(&self, api: &dyn OperatorApi, left: &mut Vec<String>) -> Result<bool, Problem> {
+        let Some(deals) = self.daemon.deals().await? else { return Ok(false) };
+        for deal in deals {
             let reason = "Mercato leaves this cluster".parse::<Line>();
             let reason = reason.map_err(|error| Problem::failed(error.to_string()))?;
-            self.api.tell(Request::Cancel(deal.id, reason)).await?;
+            let Err(problem) = api.tell(Request::Cancel(deal.id, reason)).await else { continue };
+            // It may have ended by itself meanwhile.
+            let Ok(Some(now)) = self.daemon.deals().await else { return Ok(false) };
+            if now.iter().any(|one| one.id == deal.id) {
+                left.push(format!("contract {} is not ended: {}", deal.id.short(), problem.what));
+            }
         }
         // A daemon drains what is elsewhere and here, and tells the other side how it ended.
         let over = until("contracts are over", async || {
-            let Some(deals) = self.deals().await? else { return Ok(Some(())) };
+            let Ok(Some(deals)) = self.daemon.deals().await else { return Ok(Some(false)) };
             let over = deals.is_empty()
                 && self.site.virtual_nodes().await?.is_empty()
                 && self.site.guest_namespaces().await?.is_empty();
-            Ok(over.then_some(()))
+            Ok(over.then_some(true))
         });
-        match tokio::time::timeout(ENDING, over).await {
-            Ok(over) => Ok(over.map(|()| true)?),
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// Ends the daemon of the chart, and waits until it has ended; false if there is none.
-    async fn stop(&self) -> Result<bool> {
-        if self.site.get(DAEMON).await?.is_none() {
-            return Ok(false);
-        }
-        self.site.merge(&format!("{DAEMON}/scale"), &json!({ "spec": { "replicas": 0 } })).await?;
-        until("the daemon has ended", async || {
-            let pods = self.site.labelled(DAEMONS_PODS, IS_DAEMON).await?;
-            Ok(pods.is_empty().then_some(true))
-        })
-        .await
+        Ok(over.await?)
     }
 
     /// Has the pods of the program on the nodes begin anew, and remove first what was set up on theirs:
-    /// a program that ends leaves all in force, for the next one.
-    async fn clean_nodes(&self) -> Result<()> {
-        let Some(set) = self.site.get(NODES).await? else { return Ok(()) };
+    /// a program that ends leaves all in force, for the next one. False if there is none.
+    async fn clean_nodes(&self) -> Result<bool> {
+        let Some(set) = self.site.get(NODES).await? else { return Ok(false) };
         let mut first = set["spec"]["template"]["spec"]["containers"][0].clone();
         (first["name"], first["args"]) = ("clean".into(), json!(["gateway", "clean"]));
         let patch = json!({ "spec": {
@@ -149,14 +219,14 @@ impl Leaving<'_> {
             "template": { "spec": { "initContainers": [first] } },
         } });
         self.site.merge(NODES, &patch).await?;
-        until("what was set up on nodes is removed", async || {
+        within(self.patience.cleaning, "what was set up on nodes is removed", async || {
             let set = self.site.get(NODES).await?.unwrap_or_default();
             let (status, wanted) = (&set["status"], &set["status"]["desiredNumberScheduled"]);
             let seen = status["observedGeneration"] == set["metadata"]["generation"];
             // A count of none is left out.
             let count = |key: &str| status[key].as_u64().unwrap_or(0);
             let all = ["updatedNumberScheduled", "numberAvailable"].map(count);
-            Ok((seen && all.iter().all(|one| Some(*one) == wanted.as_u64())).then_some(()))
+            Ok((seen && all.iter().all(|one| Some(*one) == wanted.as_u64())).then_some(true))
         })
         .await
     }

@@ -22,6 +22,18 @@ impl Client {
         Self { socket, timeout }
     }
 
+    /// Whether somebody listens at the socket, who may answer or not.
+    ///
+    /// # Errors
+    /// When that is not to be known, as where the socket is another user's.
+    pub(crate) async fn is_there(&self) -> Result<bool, Problem> {
+        match UnixStream::connect(&self.socket).await {
+            Ok(_) => Ok(true),
+            Err(error) if ABSENT.contains(&error.kind()) => Ok(false),
+            Err(error) => Err(self.unreachable(&error)),
+        }
+    }
+
     async fn exchange(&self, request: Request) -> Result<Answer, Problem> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
@@ -38,11 +50,10 @@ impl Client {
     fn unreachable(&self, error: &io::Error) -> Problem {
         let socket = self.socket.display();
         let problem = |what: String| Problem::new(Class::Unreachable, what).because(error);
-        let absent = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
         if error.kind() == io::ErrorKind::PermissionDenied {
             problem(format!("the daemon's socket {socket} is another user's"))
                 .todo("ask as the user that the daemon runs as, for example with sudo")
-        } else if absent.contains(&error.kind()) {
+        } else if ABSENT.contains(&error.kind()) {
             problem(format!("no daemon answers at {socket}"))
                 .todo("start one: mercato run")
                 .todo("or say where it is: --data-dir DIR, or --socket PATH")
@@ -62,3 +73,6 @@ impl OperatorApi for Client {
         .boxed()
     }
 }
+
+/// How it looks where no daemon is: no socket, or one that nobody listens at.
+const ABSENT: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];

@@ -1,6 +1,6 @@
 //! What every command understands, and what time it is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
@@ -99,7 +99,7 @@ impl Global {
         };
         let root = nix::unistd::geteuid().is_root();
         let default = if root { None } else { own() };
-        let default = || default.unwrap_or_else(|| PathBuf::from("/var/lib/mercato"));
+        let default = || default.unwrap_or_else(|| PathBuf::from(SYSTEM));
         self.data_dir.clone().unwrap_or_else(default)
     }
 
@@ -133,11 +133,23 @@ impl Global {
         Way::Cluster { place, instead_of: Some(socket) }
     }
 
+    /// Where a daemon of this machine may listen: where one is named, there alone; otherwise one of
+    /// the system as well as one of this user.
+    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
+        let is_named = self.socket.is_some() || self.data_dir.is_some();
+        let system = Path::new(SYSTEM).join("admin.sock");
+        let system = Some(system).filter(|path| !is_named && *path != self.socket());
+        [Some(self.socket()), system].into_iter().flatten().collect()
+    }
+
     /// The path of the daemon's admin socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| self.data_dir().join("admin.sock"))
     }
 }
+
+/// The data folder of a daemon that is the system's.
+const SYSTEM: &str = "/var/lib/mercato";
 
 /// The wall clock, in milliseconds since 1970-01-01 UTC.
 pub(super) fn now_ms() -> u64 {
@@ -184,6 +196,18 @@ mod tests {
         assert_eq!(way("mercato status", false, true), there);
         let both = Cli::try_parse_from(["mercato", "status", "--socket", "/a", "--context", "b"]);
         assert_eq!(both.unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn a_daemon_that_is_not_named_may_be_the_systems_or_the_users() {
+        let sockets = |line: &str| typed(line).global.sockets();
+        for named in ["mercato status --socket /a", "mercato --data-dir / status --socket /a"] {
+            assert_eq!(sockets(named), [Path::new("/a")]);
+        }
+        assert_eq!(sockets("mercato --data-dir /b status"), [Path::new("/b/admin.sock")]);
+        let all = sockets("mercato status");
+        assert!(all.contains(&typed("mercato status").global.socket()), "{all:?}");
+        assert!(all.contains(&Path::new(SYSTEM).join("admin.sock")), "{all:?}");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use mercato_config::settings;
 
 use super::global::Global;
 use super::screen::Screen;
-use crate::admin::{Client, Problem};
+use crate::admin::{self, Problem};
+use crate::desk::{self, Place};
 use crate::kubernetes::site::Site;
 use crate::uninstall::Leaving;
 
@@ -36,10 +37,18 @@ impl Uninstall {
             context: global.context.clone(),
             ..settings::Kubernetes::default()
         };
+        let place =
+            Place { kubeconfig: settings.kubeconfig.clone(), context: settings.context.clone() };
         let site = Site::open("the cluster".to_owned(), &settings).await?;
-        let api = Client::new(global.socket(), global.answer_timeout());
-        let leaving = Leaving { site, api: &api };
+        let timeout = global.answer_timeout();
+        let sockets = global.sockets().into_iter().map(|path| admin::Client::new(path, timeout));
+        let is_named = place != Place::default();
+        let pod = Box::new(desk::Client::new(place, None, timeout));
+        let leaving = Leaving::from(site, is_named, sockets.collect(), pod).await?;
         let found = leaving.found().await?;
+        if !leaving.has_daemon() {
+            screen.note("no daemon is found: contracts that are in force are not seen");
+        }
         if self.dry_run {
             return screen.render(&found, || match found.is_empty() {
                 true => "nothing of Mercato's is there\n".to_owned(),
@@ -47,13 +56,20 @@ impl Uninstall {
             });
         }
         let said = match found.is_empty() {
-            true => "Nothing of Mercato's is seen but the daemon.".to_owned(),
+            true if leaving.has_daemon() => {
+                "Nothing of Mercato's is seen but the daemon.".to_owned()
+            }
+            true => "Nothing of Mercato's is seen.".to_owned(),
             false => format!("These go:\n{}", found.join("\n")),
         };
         screen.confirm(&said, "remove them?")?;
-        for left in leaving.perform().await? {
-            screen.note(left);
+        let left = leaving.perform().await?;
+        for line in &left {
+            screen.note(line);
         }
-        Ok(screen.done("all that Mercato had made in this cluster is removed"))
+        Ok(screen.done(match left.is_empty() {
+            true => "all that Mercato had made in this cluster is removed",
+            false => "what Mercato had made in this cluster is removed, but for what is said above",
+        }))
     }
 }

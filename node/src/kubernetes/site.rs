@@ -1,7 +1,7 @@
 //! One real cluster, with the rights of whoever tidies up there: what of Mercato's is there, and how
 //! it is removed when no daemon does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -56,19 +56,49 @@ impl Site {
         };
         ours.extend(named("node", self.virtual_nodes().await?));
         ours.extend(named("namespace", self.guest_namespaces().await?));
-        ours.extend(named("namespace", self.labelled(NAMESPACES, names::OFFLOAD).await?));
+        // They stay, without the marks.
+        let marked = self.labelled(NAMESPACES, names::OFFLOAD).await?;
+        ours.extend(named("marks of namespace", marked));
         if self.webhook().await?.is_some() {
             ours.push(format!("mutatingwebhookconfiguration/{}", names::WEBHOOK));
         }
         Ok(ours)
     }
 
+    /// Not a node of the cluster's own that somebody has given the label of one.
     pub(crate) async fn virtual_nodes(&self) -> Result<Vec<String>> {
-        self.labelled(NODES, names::CONTRACT).await
+        let list =
+            self.get(&format!("{NODES}?labelSelector={}", selector(names::CONTRACT))).await?;
+        let scheme = format!("{}://", names::FIELD_MANAGER);
+        let ours = |node: &&Value| {
+            node["spec"]["providerID"].as_str().is_some_and(|id| id.starts_with(&scheme))
+        };
+        Ok(items(list.as_ref()).filter(ours).filter_map(name).collect())
     }
 
     pub(crate) async fn guest_namespaces(&self) -> Result<Vec<String>> {
-        self.labelled(NAMESPACES, names::CONTRACT).await
+        let both = format!("{},{}", names::CONTRACT, names::HOME_NAMESPACE);
+        self.labelled(NAMESPACES, &both).await
+    }
+
+    /// What is bound to a virtual node: namespace and name.
+    pub(crate) async fn bound(&self, node: &str) -> Result<Vec<[String; 2]>> {
+        let bound = self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await?;
+        let text = |pod: &Value, key: &str| pod["metadata"][key].as_str().map(str::to_owned);
+        let both = |pod| Some([text(pod, "namespace")?, text(pod, "name")?]);
+        Ok(items(bound.as_ref()).filter_map(both).collect())
+    }
+
+    /// When each virtual node was said last to be alive, by name, in the API server's form.
+    pub(crate) async fn renewals(&self) -> Result<BTreeMap<String, String>> {
+        let mut renewals = BTreeMap::new();
+        for node in self.virtual_nodes().await? {
+            let lease = self.get(&format!("{LEASES}/{node}")).await?.unwrap_or_default();
+            if let Some(at) = lease["spec"]["renewTime"].as_str() {
+                renewals.insert(node, at.to_owned());
+            }
+        }
+        Ok(renewals)
     }
 
     pub(crate) async fn webhook(&self) -> Result<Option<Value>> {
@@ -83,6 +113,24 @@ impl Site {
 
     /// Removes all of Mercato's, and these namespaces, but not these certificate requests.
     pub(crate) async fn clear(&self, namespaces: &[String], others: &[String]) -> Result<()> {
+        let all = self.remove(namespaces, others).await?;
+        let left = self.remaining(&all, PATIENCE).await.with_context(|| self.name.clone())?;
+        if !left.is_empty() {
+            bail!(
+                "{}: namespaces are not gone within {} s: {left:?}",
+                self.name,
+                PATIENCE.as_secs()
+            );
+        }
+        Ok(())
+    }
+
+    /// The same, but does not wait for the namespaces, which it names.
+    pub(crate) async fn remove(
+        &self,
+        namespaces: &[String],
+        others: &[String],
+    ) -> Result<BTreeSet<String>> {
         let nodes = self.virtual_nodes().await?;
         self.delete(&format!("{WEBHOOKS}/{}", names::WEBHOOK), None).await?;
         for node in &nodes {
@@ -97,24 +145,33 @@ impl Site {
             self.delete(&format!("{NAMESPACES}/{namespace}"), None).await?;
             self.free(namespace).await?;
         }
-        until("the namespaces are gone", async || {
-            for namespace in &all {
+        Ok(all)
+    }
+
+    /// Those of these namespaces that are still there after so long; waits for no longer than it has to.
+    pub(crate) async fn remaining(
+        &self,
+        namespaces: &BTreeSet<String>,
+        patience: Duration,
+    ) -> Result<BTreeSet<String>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let mut left = BTreeSet::new();
+            for namespace in namespaces {
                 if self.get(&format!("{NAMESPACES}/{namespace}")).await?.is_some() {
-                    return Ok(None);
+                    left.insert(namespace.clone());
                 }
             }
-            Ok(Some(()))
-        })
-        .await
-        .with_context(|| self.name.clone())
+            if left.is_empty() || Instant::now() > deadline {
+                return Ok(left);
+            }
+            sleep(LOOK).await;
+        }
     }
 
     /// Ends what is bound to a virtual node, for which no kubelet answers, and the node with its Lease.
     async fn remove_node(&self, node: &str) -> Result<()> {
-        let bound = self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await?;
-        for pod in items(bound.as_ref()) {
-            let [namespace, name] =
-                ["namespace", "name"].map(|key| pod["metadata"][key].as_str().unwrap_or_default());
+        for [namespace, name] in self.bound(node).await? {
             self.delete(&format!("{NAMESPACES}/{namespace}/pods/{name}"), Some(0)).await?;
         }
         self.delete(&format!("{LEASES}/{node}"), None).await?;
@@ -133,10 +190,8 @@ impl Site {
     }
 
     /// The names of those in a collection that a label selects.
-    pub(crate) async fn labelled(&self, collection: &str, selector: &str) -> Result<Vec<String>> {
-        let selector = selector.replace('/', "%2F").replace('=', "%3D");
-        let list = self.get(&format!("{collection}?labelSelector={selector}")).await?;
-        let name = |item: &Value| Some(item["metadata"]["name"].as_str()?.to_owned());
+    pub(crate) async fn labelled(&self, collection: &str, labels: &str) -> Result<Vec<String>> {
+        let list = self.get(&format!("{collection}?labelSelector={}", selector(labels))).await?;
         Ok(items(list.as_ref()).filter_map(name).collect())
     }
 
@@ -181,21 +236,42 @@ pub(crate) fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
     list.and_then(|list| list["items"].as_array()).into_iter().flatten()
 }
 
+/// Labels as a part of a URL.
+pub(crate) fn selector(labels: &str) -> String {
+    labels.replace('/', "%2F").replace('=', "%3D").replace(',', "%2C")
+}
+
+fn name(object: &Value) -> Option<String> {
+    Some(object["metadata"]["name"].as_str()?.to_owned())
+}
+
 /// Waits for something to come true, two minutes at most.
 ///
 /// # Errors
 /// When it does not, or looking fails.
 pub(crate) async fn until<T>(
     what: &str,
+    look: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    within(PATIENCE, what, look).await
+}
+
+/// The same, so long at most.
+///
+/// # Errors
+/// As [`until`].
+pub(crate) async fn within<T>(
+    patience: Duration,
+    what: &str,
     mut look: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look().await? {
             return Ok(found);
         }
         if Instant::now() > deadline {
-            bail!("{what}: not within {} s", PATIENCE.as_secs());
+            bail!("{what}: not within {} s", patience.as_secs());
         }
         sleep(LOOK).await;
     }
