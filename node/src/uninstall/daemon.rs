@@ -24,7 +24,7 @@ pub(super) enum Daemon {
     Nowhere,
     /// It listens at this socket.
     Here(Client),
-    /// Its pod is ready.
+    /// The pod of the chart is ready.
     Pod(Box<dyn OperatorApi>),
 }
 
