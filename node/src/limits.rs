@@ -221,8 +221,10 @@ pub(crate) const CLUSTER_RETRY_MAX: Duration = Duration::from_secs(30);
 pub(crate) const CLUSTER_LOOK: Duration = Duration::from_secs(10);
 /// and whether rights that were missing have been granted.
 pub(crate) const RIGHTS_LOOK: Duration = Duration::from_secs(60);
-/// Between two looks at what is being removed.
+/// Between two looks at what is being removed, at first; doubled up to [`DRAIN_LOOK_MAX`].
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
+/// The longest wait between two looks at what is being removed.
+pub(crate) const DRAIN_LOOK_MAX: Duration = Duration::from_secs(5);
 /// A namespace's rights and the webhook take a moment after it was opted in or out.
 pub(crate) const OPT_IN: Duration = Duration::from_secs(15);
 /// The port of the first virtual node's kubelet API, next to a kubelet's own; the

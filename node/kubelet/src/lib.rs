@@ -34,6 +34,7 @@ pub mod kubelet_api;
 pub mod limits;
 pub mod names;
 pub mod offload_namespace;
+mod pace;
 mod repeated;
 #[cfg(test)]
 mod testing;
@@ -51,4 +52,5 @@ pub use bodies::{Bodies, BodyError};
 pub use bucket::{Bucket, TooMuch};
 pub use format::packed::Packed;
 pub use home::{HomeLease, HomeLeaseConfig, HomeLeaseError};
+pub use pace::{Backoff, every};
 pub use repeated::{Repeated, RepeatedEach};

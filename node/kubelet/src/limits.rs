@@ -170,8 +170,19 @@ pub const SERVICES_WAIT: Duration = Duration::from_secs(10);
 /// A token that could not be had is asked for again, and due ones are looked
 /// for, this often.
 pub const TOKEN_RETRY: Duration = Duration::from_secs(10);
-/// A pod that could not be asked for is asked for again after this long.
+/// What an API server could not be asked for is asked for again after this long, which doubles up
+/// to [`CONFIRM_RETRY_MAX`].
 pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);
+/// The longest wait before an API server is asked once more.
+pub const CONFIRM_RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Between two looks whether the pods of a lease that ends are gone.
+pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
+/// A pod whose end could not be asked for is asked to end again after this long, which doubles up
+/// to [`END_RETRY_MAX`].
+pub(crate) const END_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait before a pod is asked to end once more.
+pub(crate) const END_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// How often it is looked at which endpoints guests do not know: what is so twice is told.
 pub(crate) const LEFT_OUT_LOOK: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::Side;
 use mercato_config::{Gpus, Seconds, Show as _};
+use mercato_kubelet::every;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
@@ -114,7 +115,7 @@ async fn ask(
 ) -> Result<String, Problem> {
     api.tell(Request::Amend { contract: deal.contract(), quantity, term_s }).await?;
     let (short, peer) = (deal.id.short(), peer(deal));
-    let mut polls = tokio::time::interval(POLL);
+    let mut polls = every(POLL);
     loop {
         polls.tick().await;
         let deal = find(api, deal.id).await?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::{Demand, Refusal};
 use mercato_config::{Seconds, Show as _};
+use mercato_kubelet::every;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
@@ -119,7 +120,7 @@ async fn buy(api: &dyn OperatorApi, demand: Demand, note: Line) -> Result<Negoti
 /// Shows how far an order is, until its node is ready or it is over.
 async fn follow(api: &dyn OperatorApi, screen: &Screen, id: NegotiationId) -> Result<(), Problem> {
     let mut progress = Progress::start(screen.style);
-    let mut polls = tokio::time::interval(POLL);
+    let mut polls = every(POLL);
     let mut shown = None;
     loop {
         polls.tick().await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::Side;
 use mercato_config::Seconds;
+use mercato_kubelet::every;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::Line;
@@ -66,7 +67,7 @@ impl Rfq {
             answer => answer?,
         };
         let Answer::Asked { round, .. } = answer else { return Err(unexpected(&answer)) };
-        let mut polls = tokio::time::interval(POLL);
+        let mut polls = every(POLL);
         let offers = loop {
             polls.tick().await;
             let mut deals = api.deals().await?;

@@ -8,10 +8,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::{BuyPolicy, SharePolicy};
 use mercato_kubelet::crd::{self, Condition, EventType, Objects, Resource};
-use mercato_kubelet::{Cluster, Failure};
+use mercato_kubelet::{Cluster, Failure, every};
 use mercato_protocol::id::NegotiationId;
 use tokio::sync::{broadcast, watch};
-use tokio::time::MissedTickBehavior;
 
 use crate::admin::{Deal, OperatorApi, Problem};
 use crate::driver::Handle;
@@ -92,8 +91,7 @@ impl Service {
     pub(super) fn follow<S: Serve + 'static>(&self, mut serve: S) -> BoxFuture<'static, ()> {
         let mut objects = Objects::<S::Kind>::follow(self.cluster.clone());
         let mut told = self.driver.told();
-        let mut looks = tokio::time::interval(limits::RESOURCES_LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = every(limits::RESOURCES_LOOK);
         async move {
             loop {
                 tokio::select! {

@@ -56,6 +56,7 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     manifests::versions(workspace, &mut found);
     sources::purity(workspace, &mut found)?;
     sources::writes(workspace, &mut found)?;
+    sources::intervals(workspace, &mut found)?;
     sources::length(workspace, long_files, &mut found)?;
     sources::warnings(workspace, &mut found)?;
     sources::root(workspace, &mut found);
@@ -279,6 +280,21 @@ fn a_file_that_is_not_written_whole() {
         let says = format!("node/src/key.rs:2: {path}: files are written whole, by store::file");
         assert_eq!(spoilt.report(&[]), [says]);
         assert_eq!(Fixture::clean().with("node/src/store/file.rs", source).report(&[]), NOTHING);
+    }
+}
+
+#[test]
+fn an_interval_that_bursts() {
+    for (source, path) in [
+        ("use tokio::time;\nfn f() { time::interval(p); }", "tokio::time::interval"),
+        ("use a::b;\nuse tokio::time::{interval_at, sleep};", "tokio::time::interval_at"),
+    ] {
+        let says = format!("{path} catches up on ticks that were missed: pace::every");
+        for file in ["node/src/look.rs", "tests/suites/look.rs"] {
+            let spoilt = Fixture::clean().with(file, source);
+            assert_eq!(spoilt.report(&[]), [format!("{file}:2: {says}")]);
+        }
+        assert_eq!(Fixture::clean().with("node/kubelet/src/pace.rs", source).report(&[]), NOTHING);
     }
 }
 

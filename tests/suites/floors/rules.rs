@@ -111,6 +111,10 @@ pub(crate) const WRITERS: &[(&str, &str)] = &[
     ("node/src/doctor/machine.rs", "a probe, which is removed at once"),
 ];
 
+/// What makes an interval. Where nobody waits for its ticks for a while, all that were missed come at
+/// once, unless it is told otherwise.
+pub(crate) const INTERVALS: &[&str] = &["tokio::time::interval", "tokio::time::interval_at"];
+
 /// Everything at the root, besides dotfiles.
 pub(crate) const ROOT: &[&str] = &[
     "Cargo.lock",

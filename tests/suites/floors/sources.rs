@@ -6,7 +6,9 @@ use anyhow::Result;
 use crate::{
     Violation,
     paths::{Named, paths},
-    rules::{HIGHEST_PURE_FLOOR, IMPURE_PATHS, MOST_LINES, ROOT, Row, TABLE, WRITERS, WRITES},
+    rules::{
+        HIGHEST_PURE_FLOOR, IMPURE_PATHS, INTERVALS, MOST_LINES, ROOT, Row, TABLE, WRITERS, WRITES,
+    },
     workspace::Workspace,
 };
 
@@ -54,6 +56,21 @@ pub(crate) fn writes(workspace: &Workspace, found: &mut Vec<Violation>) -> Resul
             let name = named.path.join("::");
             if WRITES.contains(&name.as_str()) {
                 let text = format!("{name}: files are written whole, by store::file");
+                found.push(Violation::new(file, named.line, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An interval is made by one module, whose intervals do not burst. Tests are no exception.
+pub(crate) fn intervals(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
+    const PACE: &str = "node/kubelet/src/pace.rs";
+    for file in workspace.files.iter().filter(|file| file.ends_with(".rs") && *file != PACE) {
+        for named in paths(&workspace.text(file)?).unwrap_or_default() {
+            let name = named.path.join("::");
+            if INTERVALS.contains(&name.as_str()) {
+                let text = format!("{name} catches up on ticks that were missed: pace::every");
                 found.push(Violation::new(file, named.line, text));
             }
         }

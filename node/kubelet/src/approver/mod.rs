@@ -11,13 +11,13 @@ use std::net::IpAddr;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::time::interval;
 
 use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{CSR, NODE, POD};
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
+use crate::pace::every;
 use crate::repeated::Repeated;
 use crate::warn_once;
 use review::{Asked, Verdict};
@@ -30,7 +30,7 @@ pub fn approve(cluster: Cluster, addresses: BTreeSet<IpAddr>) -> BoxFuture<'stat
     let mut changes = changes(&cluster, CSR, Selection::default().fields(fields), read);
     let mut this = Approver { cluster, addresses, waiting: BTreeMap::new() };
     async move {
-        let mut look = interval(limits::APPROVER_LOOK);
+        let mut look = every(limits::APPROVER_LOOK);
         loop {
             tokio::select! {
                 change = changes.next() => match change {

@@ -21,6 +21,7 @@ use crate::apiserver::cluster::{Answer, Deletion};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::limits;
+use crate::pace::Backoff;
 use crate::warn_once;
 
 /// What an object is made of.
@@ -227,6 +228,7 @@ pub(crate) fn release_patch(uid: &str) -> Value {
 /// Asks for the object until there is an answer.
 pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()> {
     async move {
+        let mut backoff = Backoff::new(limits::CONFIRM_RETRY, limits::CONFIRM_RETRY_MAX);
         loop {
             let Some(place) = Place::of(&shared, &item) else {
                 return shared.tell(Input::Gone(item)).await;
@@ -245,7 +247,7 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
             }
             tokio::select! {
                 () = shared.stop.cancelled() => return,
-                () = tokio::time::sleep(limits::CONFIRM_RETRY) => {}
+                () = backoff.wait() => {}
             }
         }
     }

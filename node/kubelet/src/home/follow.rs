@@ -135,8 +135,8 @@ impl Teller<'_> {
         match self.shared.departure(pod, opted_in) {
             Departure::Undecided => None,
             Departure::Stays { refusal, ends } => {
-                if ends {
-                    tokio::spawn(write::end(self.shared.clone(), id.clone()));
+                if ends && let Some(asking) = write::end(&self.shared, id) {
+                    tokio::spawn(asking);
                 }
                 staying(pod, refusal)
             }

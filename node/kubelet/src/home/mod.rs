@@ -35,6 +35,7 @@ use crate::bucket::Bucket;
 use crate::kubelet_api::NodePods;
 use crate::limits;
 use crate::offload_namespace::Known;
+use crate::pace::every;
 
 pub use lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use objects::Objects;
@@ -146,15 +147,21 @@ impl HomeSide {
         }
     }
 
-    /// Asks for the end of each of the node's pods, with its own grace, and says how
-    /// many are left; none before they are known. A DaemonSet's pod is asked to end and
-    /// not counted: another comes until the node is gone.
-    pub fn drain(&self) -> Option<usize> {
-        let pods = self.shared.pods.listed()?;
-        for pod in pods.iter().filter(|pod| !pod.deleting) {
-            self.spawn(write::end(self.shared.clone(), pod.id.clone()));
+    /// Asks once for the end of each of the node's pods, with its own grace, and waits until none
+    /// is left. A DaemonSet's pod is asked to end and not waited for: another comes until the node
+    /// is gone. It may be dropped and called again.
+    pub async fn drained(&self) {
+        let mut looks = every(limits::DRAIN_LOOK);
+        loop {
+            looks.tick().await;
+            let Some(pods) = self.shared.pods.listed() else { continue };
+            for asking in pods.iter().filter_map(|pod| write::end(&self.shared, &pod.id)) {
+                self.spawn(asking);
+            }
+            if pods.iter().all(|pod| pod.of_daemon_set) {
+                return;
+            }
         }
-        Some(pods.iter().filter(|pod| !pod.of_daemon_set).count())
     }
 
     /// Begins a task within the span of the lease: what it logs says whose it is.

@@ -17,7 +17,6 @@ use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::interval;
 
 use crate::apiserver::cluster::{Answer, Cluster, Deletion};
 use crate::apiserver::failure::Failure;
@@ -25,6 +24,7 @@ use crate::apiserver::kind::{LEASE, NODE};
 use crate::format::clock;
 use crate::limits;
 use crate::names::CONTRACT;
+use crate::pace::every;
 use crate::repeated::Repeated;
 use crate::warn_once;
 use tunnel::Told;
@@ -178,7 +178,7 @@ fn keep(
     async move {
         let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
         let mut told = Told::default();
-        let mut tick = interval(limits::LEASE_RENEWAL);
+        let mut tick = every(limits::LEASE_RENEWAL);
         loop {
             tokio::select! {
                 _ = tick.tick() => {}

@@ -45,6 +45,8 @@ struct Kept {
     written: Option<(u64, Option<String>)>,
     /// Why nothing could be written to it.
     failing: Repeated,
+    /// Its end is being asked for, or was.
+    asked_to_end: bool,
 }
 
 impl Seen {
@@ -91,7 +93,7 @@ impl Pods {
         match self.lock().entry(seen.id.uid.clone()) {
             Entry::Occupied(mut kept) => kept.get_mut().take(seen),
             Entry::Vacant(place) => {
-                place.insert(Kept { seen, written: None, failing: Repeated::default() });
+                place.insert(Kept::new(seen));
             }
         }
     }
@@ -133,6 +135,18 @@ impl Pods {
         }
     }
 
+    /// Its end is about to be asked for; false where that was begun before, or is not needed.
+    pub(super) fn begin_end(&self, uid: &Uid) -> bool {
+        let mut pods = self.lock();
+        let Some(kept) = pods.get_mut(uid).filter(|kept| !kept.seen.deleting) else { return false };
+        !std::mem::replace(&mut kept.asked_to_end, true)
+    }
+
+    /// Whether it is gone, or to end as the API server has it.
+    pub(super) fn ends(&self, uid: &Uid) -> bool {
+        self.lock().get(uid).is_none_or(|kept| kept.seen.deleting)
+    }
+
     pub(super) fn remove(&self, uid: &Uid) {
         self.lock().remove(uid);
     }
@@ -142,11 +156,10 @@ impl Pods {
         let mut known = self.lock();
         let mut before = std::mem::take(&mut *known);
         for seen in pods {
-            let (written, failing) = before
-                .remove(&seen.id.uid)
-                .map(|kept| (kept.written, kept.failing))
-                .unwrap_or_default();
-            let kept = Kept { seen: seen.clone(), written, failing };
+            let kept = match before.remove(&seen.id.uid) {
+                Some(kept) => Kept { seen: seen.clone(), ..kept },
+                None => Kept::new(seen.clone()),
+            };
             known.insert(seen.id.uid.clone(), kept);
         }
         self.listed.store(true, Ordering::Release);
@@ -159,6 +172,10 @@ impl Pods {
 }
 
 impl Kept {
+    fn new(seen: Seen) -> Self {
+        Self { seen, written: None, failing: Repeated::default(), asked_to_end: false }
+    }
+
     fn take(&mut self, seen: Seen) {
         if self.seen.version <= seen.version {
             self.seen = seen;

@@ -8,7 +8,6 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::reflected::{Reflected, Reflection};
@@ -18,6 +17,7 @@ use crate::apiserver::kind::{ENDPOINT_SLICE, SERVICE};
 use crate::apiserver::life::Life;
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
+use crate::pace::{Backoff, every};
 use crate::repeated::Repeated;
 use crate::warn_once;
 
@@ -101,7 +101,7 @@ fn follow(
         let mut reflected = Reflected::new(reflection, life.namespace());
         let all = |kind| changes(&cluster, kind, Selection::within(&life), named);
         let (mut of_services, mut of_slices) = (all(SERVICE), all(ENDPOINT_SLICE));
-        let mut look = tokio::time::interval(limits::LEFT_OUT_LOOK);
+        let mut look = every(limits::LEFT_OUT_LOOK);
         loop {
             tokio::select! {
                 change = of_services.next() => {
@@ -135,6 +135,7 @@ fn named(object: Value) -> (String, Value) {
 /// The API server's own service, which stays as it is for the life of a cluster.
 async fn api_server(cluster: &Cluster) -> Option<Value> {
     let mut repeated = Repeated::default();
+    let mut backoff = Backoff::new(limits::CONFIRM_RETRY, limits::CONFIRM_RETRY_MAX);
     loop {
         match cluster.get(SERVICE, Some("default"), "kubernetes").await {
             Ok(service) => return service,
@@ -142,7 +143,7 @@ async fn api_server(cluster: &Cluster) -> Option<Value> {
                 warn_once!(repeated, failure; "the API server's own service is unknown");
             }
         }
-        sleep(limits::CONFIRM_RETRY).await;
+        backoff.wait().await;
     }
 }
 

@@ -19,6 +19,7 @@ use super::shared::Shared;
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{POD, SERVICE_ACCOUNT};
 use crate::limits;
+use crate::pace::every;
 use crate::repeated::Repeated;
 use crate::warn_once;
 
@@ -47,7 +48,7 @@ impl Tokens {
     /// Renews what is due, for ever.
     pub(super) fn keep_fresh(self: Arc<Self>, shared: Arc<Shared>) -> BoxFuture<'static, ()> {
         async move {
-            let mut tick = tokio::time::interval(limits::TOKEN_RETRY);
+            let mut tick = every(limits::TOKEN_RETRY);
             let renewing = async {
                 loop {
                     tick.tick().await;

@@ -20,6 +20,8 @@ use crate::apiserver::events::{self, About, EventType};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::POD;
 use crate::kubelet_api::NodePods;
+use crate::limits;
+use crate::pace::Backoff;
 
 pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFuture<'static, ()> {
     async move {
@@ -70,6 +72,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
 /// Asks for the pod until there is an answer.
 pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
     async move {
+        let mut backoff = Backoff::new(limits::CONFIRM_RETRY, limits::CONFIRM_RETRY_MAX);
         loop {
             let turn = shared.turns.acquire().await;
             let found = present(&shared, &pod).await;
@@ -87,29 +90,41 @@ pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
             }
             tokio::select! {
                 () = shared.stop.cancelled() => return,
-                () = tokio::time::sleep(crate::limits::CONFIRM_RETRY) => {}
+                () = backoff.wait() => {}
             }
         }
     }
     .boxed()
 }
 
-/// Asks for the end of a pod, with its own grace; a failure is the next round's to
-/// make good.
-pub(super) fn end(shared: Arc<Shared>, id: PodId) -> BoxFuture<'static, ()> {
-    async move {
-        let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
-        let ended = shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await;
-        if let Err(failure) = ended {
+/// Asks for the end of a pod, with its own grace, until the API server has taken that or the pod
+/// ends anyway. `None` where that was begun before: a pod is asked once.
+pub(super) fn end(shared: &Arc<Shared>, id: &PodId) -> Option<BoxFuture<'static, ()>> {
+    if !shared.pods.begin_end(&id.uid) {
+        return None;
+    }
+    let (shared, id) = (shared.clone(), id.clone());
+    let asking = async move {
+        let mut backoff = Backoff::new(limits::END_RETRY, limits::END_RETRY_MAX);
+        while !shared.pods.ends(&id.uid) {
+            let turn = shared.turns.acquire().await;
+            let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
+            let ended = shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await;
+            drop(turn);
+            let Err(failure) = ended else { return };
             if shared.pods.failed(&id.uid, &failure) {
                 // Once for each reason.
                 tracing::warn!(%failure, pod = %id.key(), "a pod could not be asked to end");
             } else {
                 tracing::debug!(%failure, pod = %id.key(), "a pod could not be asked to end again");
             }
+            tokio::select! {
+                () = shared.stop.cancelled() => return,
+                () = backoff.wait() => {}
+            }
         }
-    }
-    .boxed()
+    };
+    Some(asking.boxed())
 }
 
 /// An event on the object, for its owner.

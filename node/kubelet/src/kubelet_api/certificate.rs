@@ -25,6 +25,7 @@ use crate::apiserver::failure::Failure;
 use crate::apiserver::kind::CSR;
 use crate::kubelet_api::{Tls, TlsError, certified_key};
 use crate::names::{FIELD_MANAGER, MANAGED_BY};
+use crate::pace::Backoff;
 use crate::repeated::Repeated;
 use crate::warn_once;
 
@@ -135,6 +136,7 @@ async fn issue(
 /// Waits until the request is decided. It is looked at rather than watched: one
 /// request for a node, seldom, for which no right to list all is needed.
 async fn issued(cluster: &Cluster, name: &str) -> Result<String, Failure> {
+    let mut looks = Backoff::new(LOOK, LOOK_MAX);
     loop {
         let request = match cluster.get(CSR, None, name).await {
             Ok(Some(request)) => request,
@@ -154,7 +156,7 @@ async fn issued(cluster: &Cluster, name: &str) -> Result<String, Failure> {
         if let Some(condition) = against {
             return Err(Failure::refused(format!("{name}: {condition}")));
         }
-        tokio::time::sleep(LOOK).await;
+        looks.wait().await;
     }
 }
 
@@ -211,8 +213,10 @@ fn unusable(error: impl std::fmt::Display) -> TlsError {
 
 /// What a serving certificate is used for, in the words of Kubernetes.
 pub(crate) const USAGES: [&str; 2] = ["digital signature", "server auth"];
-/// How often an undecided request is looked at.
+/// How often an undecided request is looked at: at first, and, since a person may decide after
+/// days, at last.
 const LOOK: Duration = Duration::from_secs(2);
+const LOOK_MAX: Duration = Duration::from_secs(10);
 /// After a failure, and the least between two renewals.
 const RETRY: Duration = Duration::from_secs(60);
 /// A request that was denied is asked anew only as often as this.

@@ -113,7 +113,6 @@ impl AtHome {
     /// Keeps the lease as it is wanted, until it is drained and gone.
     async fn serve(&mut self, mut lease: HomeLease) {
         let (mut state, mut ready) = (lease.node.state(), false);
-        let mut look = tokio::time::interval(limits::DRAIN_LOOK);
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
@@ -134,11 +133,7 @@ impl AtHome {
                     self.task.news(LeaseNews::Ready).await;
                 }
                 () = tokio::time::sleep(admits), if !admits.is_zero() => {}
-                _ = look.tick(), if wanted.phase >= Phase::Draining => {
-                    if lease.side.drain() == Some(0) {
-                        break;
-                    }
-                }
+                () = lease.side.drained(), if wanted.phase >= Phase::Draining => break,
             }
         }
         self.remove(lease).await;

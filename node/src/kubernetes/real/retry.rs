@@ -1,7 +1,6 @@
 //! Waiting between two tries, longer each time; why is warned of once.
 
 use std::fmt::Display;
-use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
 
@@ -9,13 +8,14 @@ use crate::limits;
 
 /// How long the next wait is, and what it is for.
 pub(super) struct Backoff {
-    next: Duration,
+    pace: mercato_kubelet::Backoff,
     repeated: Repeated,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { next: limits::CLUSTER_RETRY, repeated: Repeated::default() }
+        let pace = mercato_kubelet::Backoff::new(limits::CLUSTER_RETRY, limits::CLUSTER_RETRY_MAX);
+        Self { pace, repeated: Repeated::default() }
     }
 }
 
@@ -26,7 +26,6 @@ impl Backoff {
     }
 
     pub(super) async fn wait(&mut self) {
-        tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(limits::CLUSTER_RETRY_MAX);
+        self.pace.wait().await;
     }
 }

@@ -20,6 +20,7 @@ use crate::limits;
 use crate::offload_namespace::{Known, OptedIn};
 use crate::testing::{scripted, status};
 
+mod drain;
 mod namespaces;
 mod services;
 

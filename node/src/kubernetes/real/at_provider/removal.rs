@@ -12,10 +12,11 @@ use crate::limits;
 /// Removes all that carries the contract's label, however it came there.
 pub(super) async fn remove(shared: &Shared, task: &LeaseTask) {
     let mut backoff = Backoff::default();
+    let mut looks = mercato_kubelet::Backoff::new(limits::DRAIN_LOOK, limits::DRAIN_LOOK_MAX);
     loop {
         match remove_more(shared, task).await {
             Ok(true) => return,
-            Ok(false) => tokio::time::sleep(limits::DRAIN_LOOK).await,
+            Ok(false) => looks.wait().await,
             Err(failure) => {
                 backoff.warn(&failure, "a guest namespace stays");
                 backoff.wait().await;
