@@ -49,6 +49,12 @@ impl Closing {
         Self { rules, closings, _tasks: tasks }
     }
 
+    /// One that closes nobody, of which this is told.
+    #[cfg(test)]
+    pub(crate) fn told_of(closings: watch::Receiver<Closings>) -> Self {
+        Self { rules: watch::channel(None).0, closings, _tasks: JoinSet::new() }
+    }
+
     /// These are to be closed from now on.
     pub(crate) fn rule(&self, rules: ClosingRules) {
         self.rules.send_if_modified(|before| {

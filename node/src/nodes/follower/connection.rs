@@ -265,7 +265,7 @@ async fn say(
 ) -> Why {
     // The machine is looked at first: else its address would not be known.
     let address = match standing.wait_for(Option::is_some).await {
-        Ok(standing) => standing.as_ref().and_then(|standing| standing.address),
+        Ok(standing) => standing.as_ref().and_then(|standing| standing.set_up.address),
         Err(_) => return Why::Ends,
     };
     if let Err(error) = wire::write(&mut to, &FromNode::Hello { token, address }).await {

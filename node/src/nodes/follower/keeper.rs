@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
-use mercato_protocol::limits::LINE_BYTES;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -14,7 +13,7 @@ use super::super::closing::{Closing, Closings};
 use super::force::{Force, Heard, Target};
 use super::look::{Done, Outcome, look};
 use super::machine::{Machine, Trouble};
-use super::standing::Standing;
+use super::standing::{SetUp, Standing, line};
 use crate::limits;
 
 /// What it is that keeps the machine so.
@@ -27,7 +26,7 @@ pub(super) struct NodeKeeper<M> {
     closing: Option<Closing>,
     /// How it was with guests when that was looked at last.
     closings: Option<Closings>,
-    standing: Standing,
+    set_up: SetUp,
     /// What was to go is gone.
     is_clean: bool,
     troubled: Repeated,
@@ -44,7 +43,7 @@ impl<M: Machine> NodeKeeper<M> {
     ) -> Self {
         let force = Force::new(machine.now_ms());
         let (troubled, second_troubled) = (Repeated::default(), Repeated::default());
-        let (closing, standing, is_clean) = (machine.closing(), Standing::default(), false);
+        let (closing, set_up, is_clean) = (Some(machine.closing()), SetUp::default(), false);
         Self {
             machine,
             heard,
@@ -52,7 +51,7 @@ impl<M: Machine> NodeKeeper<M> {
             force,
             closing,
             closings: None,
-            standing,
+            set_up,
             is_clean,
             troubled,
             second_troubled,
@@ -95,66 +94,79 @@ impl<M: Machine> NodeKeeper<M> {
     fn mind_guests(&mut self) -> BTreeSet<IpAddr> {
         match self.force.rules() {
             Some(rules) => {
-                let closing = self.closing.take().or_else(|| self.machine.closing());
-                self.closing = closing.inspect(|closing| closing.rule(rules));
+                self.closing.get_or_insert_with(|| self.machine.closing()).rule(rules);
             }
             None if self.force.target() == Target::Leave => self.closing = None,
             None => {}
         }
         self.closings = self.closing.as_ref().map(|closing| closing.closings().borrow().clone());
-        let trouble = self.closings.as_ref().and_then(|closings| closings.trouble.as_ref());
-        self.standing.open = trouble.map(line);
         self.closings.iter().flat_map(|closings| closings.addresses.iter().copied()).collect()
     }
 
-    /// One look at all of it, and what has to be done; gives when to look again.
+    /// One look at all of it, and what has to be done; gives when to look again. What is known is told
+    /// then, whoever has found it out, and whether or not there was anything to do.
     async fn step(&mut self, news: Option<Heard>) -> Duration {
         if let Some(heard) = news {
-            if heard.snapshot.is_none() {
-                tracing::info!("the daemon is on this node, and keeps its machine itself");
-            }
-            self.force.hear(heard);
-            self.is_clean = false;
+            self.hear(heard);
         }
         let ended = self.force.end(self.machine.now_ms());
         if ended > 0 {
             tracing::info!(ended, "leases have ended on this node, by its own clock");
         }
         let guests = self.mind_guests();
-        let mut target = self.force.target();
-        if let Target::SetUp(wanted) = &mut target {
-            wanted.guests = guests;
-        }
-        if target != Target::Nothing || !self.is_clean {
-            let machine = self.machine.clone();
-            let looking = spawn_blocking(move || look(&*machine, &target));
-            let outcome = looking.await.unwrap_or_else(|error| {
-                std::panic::resume_unwind(error.into_panic());
-            });
-            self.take(outcome);
-            self.standing.mended = self.machine.mended();
-            let told = Some(self.standing.clone());
-            self.told.send_if_modified(|before| {
-                let is_news = *before != told;
-                *before = told;
-                is_news
-            });
-        }
+        self.mind_machine(guests).await;
+        self.tell();
         let now_ms = self.machine.now_ms();
         let next = self.force.next_ms().map(|at| Duration::from_millis(at.saturating_sub(now_ms)));
         next.map_or(limits::FOLLOW_LOOK, |next| next.min(limits::FOLLOW_LOOK))
     }
 
+    fn hear(&mut self, heard: Heard) {
+        if heard.snapshot.is_none() {
+            tracing::info!("the daemon is on this node, and keeps its machine itself");
+        }
+        self.force.hear(heard);
+        self.is_clean = false;
+    }
+
+    /// The machine is as it should be, with these guests that are closed.
+    async fn mind_machine(&mut self, guests: BTreeSet<IpAddr>) {
+        let mut target = self.force.target();
+        if let Target::SetUp(wanted) = &mut target {
+            wanted.guests = guests;
+        }
+        if target == Target::Nothing && self.is_clean {
+            // Whatever is there by now is another's.
+            return;
+        }
+        let machine = self.machine.clone();
+        let looking = spawn_blocking(move || look(&*machine, &target));
+        let outcome = looking.await.unwrap_or_else(|error| {
+            std::panic::resume_unwind(error.into_panic());
+        });
+        self.take(outcome);
+    }
+
+    /// Says how it is now, if that is anything new.
+    fn tell(&self) {
+        let now = Standing::new(&self.set_up, self.closings.as_ref(), self.machine.mended());
+        self.told.send_if_modified(|before| {
+            let is_news = before.as_ref() != Some(&now);
+            *before = Some(now);
+            is_news
+        });
+    }
+
     fn take(&mut self, outcome: Outcome) {
         let Outcome { mtu, done } = outcome;
-        self.standing.mtu = mtu.unwrap_or(self.standing.mtu);
+        self.set_up.mtu = mtu.unwrap_or(self.set_up.mtu);
         let word = self.force.word();
-        self.standing.second = self.second(&done);
+        self.set_up.second = self.second(&done);
         let address = match done {
             Err(trouble) => {
                 let what = "this node is not set up for other clusters";
                 warn_once!(self.troubled, trouble; "{what}");
-                self.standing.trouble = Some(line(&trouble));
+                self.set_up.trouble = Some(line(&trouble));
                 return;
             }
             Ok(Done::Stays(address)) => address,
@@ -178,13 +190,13 @@ impl<M: Machine> NodeKeeper<M> {
         };
         let was_troubled = self.troubled.is_over();
         if let (Some(address), Some(_)) = (address, word)
-            && (was_troubled || self.standing.address != Some(address))
+            && (was_troubled || self.set_up.address != Some(address))
         {
             tracing::info!(%address, "this node is set up for other clusters");
         }
-        self.standing.address = address;
-        self.standing.word = word;
-        self.standing.trouble = None;
+        self.set_up.address = address;
+        self.set_up.word = word;
+        self.set_up.trouble = None;
     }
 
     /// Whether the second family is in force too; what keeps it from that is said here alone.
@@ -202,12 +214,6 @@ impl<M: Machine> NodeKeeper<M> {
             }
         }
     }
-}
-
-/// What is said of it to the daemon: not all bytes of names are text that it takes.
-fn line(trouble: &impl ToString) -> String {
-    let shown = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
-    trouble.to_string().chars().take(LINE_BYTES).map(shown).collect()
 }
 
 #[cfg(test)]

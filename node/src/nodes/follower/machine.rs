@@ -15,8 +15,8 @@ use super::super::mending::Mending;
 pub(super) trait Machine: Send + Sync + 'static {
     /// Milliseconds since some moment, also of those in which the machine slept.
     fn now_ms(&self) -> u64;
-    /// Closes guests on it; none: it has none.
-    fn closing(&self) -> Option<Closing>;
+    /// Closes guests on it from now on.
+    fn closing(&self) -> Closing;
     /// The node's address of the pool that an earlier process has set up, if one has.
     fn address(&self) -> Result<Option<IpAddr>, Trouble>;
     /// The largest packet of the device that has this address, in bytes, if one has.
@@ -65,8 +65,8 @@ impl Machine for Host {
         now.tv_sec() as u64 * 1_000 + now.tv_nsec() as u64 / 1_000_000
     }
 
-    fn closing(&self) -> Option<Closing> {
-        Some(Closing::start())
+    fn closing(&self) -> Closing {
+        Closing::start()
     }
 
     fn address(&self) -> Result<Option<IpAddr>, Trouble> {

@@ -1,14 +1,17 @@
-//! How it is with this node, as the daemon is told.
+//! How it is with this node, as the daemon is told: worked out from all that is known of it, whichever
+//! part has found that out, and for whatever end.
 
 use std::net::IpAddr;
 
+use mercato_protocol::limits::LINE_BYTES;
 use mercato_protocol::node::FromNode;
 
 use super::force::Word;
+use crate::nodes::closing::Closings;
 
-/// How it is with this node.
+/// What came of setting up the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct SetUp {
     /// The snapshot that is in force; none before the first.
     pub(super) word: Option<Word>,
     /// The largest packet of the network of the nodes here; zero while that is not known.
@@ -19,6 +22,12 @@ pub(super) struct Standing {
     pub(super) trouble: Option<String>,
     /// What is in force is so for both families.
     pub(super) second: bool,
+}
+
+/// How it is with this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) set_up: SetUp,
     /// Why guests cannot be closed here, in a line.
     pub(super) open: Option<String>,
     /// How often packet rules of ours were put back that somebody else had changed.
@@ -26,16 +35,30 @@ pub(super) struct Standing {
 }
 
 impl Standing {
+    /// By what is known now. `closings`: none where this process closes nobody.
+    pub(super) fn new(set_up: &SetUp, closings: Option<&Closings>, mended: u64) -> Self {
+        let open = closings.and_then(|closings| closings.trouble.as_ref()).map(line);
+        Self { set_up: set_up.clone(), open, mended }
+    }
+
     /// The same as it is said on this connection.
     pub(super) fn state(&self, connection: u64) -> FromNode {
-        let of_this = self.word.filter(|word| word.connection == connection);
+        let Self { set_up, open, mended } = self.clone();
+        let SetUp { word, mtu, address: _, trouble, second } = set_up;
+        let of_this = word.filter(|word| word.connection == connection);
         FromNode::State {
             version: of_this.map_or(0, |word| word.version),
-            mtu: self.mtu,
-            trouble: self.trouble.clone(),
-            second: self.second && of_this.is_some(),
-            open: self.open.clone(),
-            mended: Some(self.mended).filter(|mended| *mended > 0),
+            mtu,
+            trouble,
+            second: second && of_this.is_some(),
+            open,
+            mended: Some(mended).filter(|mended| *mended > 0),
         }
     }
+}
+
+/// What is said of it to the daemon: not all bytes of names are text that it takes.
+pub(super) fn line(trouble: &impl ToString) -> String {
+    let shown = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
+    trouble.to_string().chars().take(LINE_BYTES).map(shown).collect()
 }

@@ -1,24 +1,44 @@
 //! A machine of none, and snapshots of few words.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
 use mercato_host::Wanted;
 use mercato_protocol::node::{NodeLease, NodeWay, Snapshot};
+use tokio::sync::watch;
 
-use super::super::closing::Closing;
+use super::super::closing::{Closing, Closings};
 use super::force::{Force, Heard, Target};
 use super::machine::{Machine, Trouble};
 
 /// How it is with a machine that is none.
-#[derive(Default)]
 pub(super) struct Now {
     ms: u64,
     pub(super) set_up: Option<Wanted>,
+    /// The largest packet of its network.
+    pub(super) mtu: u32,
+    pub(super) mended: u64,
+    pub(super) closings: watch::Sender<Closings>,
     /// Why nothing can be changed.
     pub(super) trouble: Option<String>,
     /// Why nothing of the second family can be.
     pub(super) second_trouble: Option<String>,
+}
+
+impl Default for Now {
+    fn default() -> Self {
+        let all_closed = Closings { addresses: BTreeSet::new(), trouble: None };
+        Self {
+            ms: 0,
+            set_up: None,
+            mtu: 1_500,
+            mended: 0,
+            closings: watch::channel(all_closed).0,
+            trouble: None,
+            second_trouble: None,
+        }
+    }
 }
 
 /// A machine that is none.
@@ -48,8 +68,8 @@ impl Machine for Fake {
         self.now(|now| now.ms)
     }
 
-    fn closing(&self) -> Option<Closing> {
-        None
+    fn closing(&self) -> Closing {
+        Closing::told_of(self.now(|now| now.closings.subscribe()))
     }
 
     fn address(&self) -> Result<Option<IpAddr>, Trouble> {
@@ -57,7 +77,7 @@ impl Machine for Fake {
     }
 
     fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble> {
-        Ok((address == way().machine).then_some(1_500))
+        Ok((address == way().machine).then(|| self.now(|now| now.mtu)))
     }
 
     fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble> {
@@ -70,7 +90,7 @@ impl Machine for Fake {
     }
 
     fn mended(&self) -> u64 {
-        0
+        self.now(|now| now.mended)
     }
 
     fn refuse(&self) -> Result<bool, Trouble> {

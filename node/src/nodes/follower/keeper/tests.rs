@@ -1,7 +1,10 @@
 //! A machine that is none is kept as snapshots say.
 
+mod told;
+
 use mercato_host::{HostError, Wanted};
 use mercato_protocol::codec::Message as _;
+use mercato_protocol::limits::LINE_BYTES;
 use mercato_protocol::node::{FromNode, NodeWay, Snapshot};
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -77,10 +80,10 @@ async fn a_snapshot_is_set_up_and_made_good() {
 async fn a_snapshot_without_a_way_removes_it_once() {
     let mut stand = Stand::new(Fake::default());
     stand.hear(1, snapshot(1, Vec::new()));
-    assert_eq!(stand.standing().await.address, Some(way().address));
+    assert_eq!(stand.standing().await.set_up.address, Some(way().address));
     stand.hear(1, Snapshot { way: None, ..snapshot(2, Vec::new()) });
     assert_eq!(stand.said(1).await.0, 2);
-    assert_eq!((stand.set_up(), stand.standing().await.address), (None, None));
+    assert_eq!((stand.set_up(), stand.standing().await.set_up.address), (None, None));
     // It may be another's by now.
     stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
     stand.standing().await;
@@ -105,14 +108,14 @@ async fn leases_end_while_the_daemon_is_away() {
     stand.standing().await;
     assert!(stand.set_up().unwrap().pods.is_empty());
     stand.machine.pass(limits::FOLLOW_ENDED_MS);
-    assert_eq!((stand.standing().await.address, stand.set_up()), (None, None));
+    assert_eq!((stand.standing().await.set_up.address, stand.set_up()), (None, None));
 }
 
 #[tokio::test]
 async fn a_restart_cuts_nothing() {
     let mut stand = Stand::new(Fake::default());
     stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
-    let address = stand.standing().await.address;
+    let address = stand.standing().await.set_up.address;
     assert_eq!(address, Some(way().address), "known again");
     stand.machine.pass(limits::FOLLOW_EARLIER_MS - 1);
     stand.standing().await;
@@ -129,7 +132,7 @@ async fn what_nobody_vouches_for_leads_nowhere() {
     stand.machine.now(|now| now.set_up = Some(super::super::testing::wanted()));
     stand.standing().await;
     stand.machine.pass(limits::FOLLOW_EARLIER_MS);
-    assert_eq!(stand.standing().await.address, None);
+    assert_eq!(stand.standing().await.set_up.address, None);
     assert_eq!(stand.set_up(), None);
     stand.hear(1, snapshot(1, Vec::new()));
     assert_eq!(stand.said(1).await.0, 1);
@@ -204,7 +207,7 @@ async fn it_looks_by_itself() {
     let heard = Heard { connection: 1, at_ms: machine.now_ms(), snapshot };
     hear.send_replace(Some(heard));
     let is_set_up = |standing: &Option<Standing>| {
-        standing.as_ref().is_some_and(|standing| standing.word.is_some())
+        standing.as_ref().is_some_and(|standing| standing.set_up.word.is_some())
     };
     told.wait_for(is_set_up).await.unwrap();
     drop(hear);
