@@ -7,6 +7,7 @@ mod isolation;
 mod mends;
 mod names;
 mod nodes;
+mod own_machine;
 mod second;
 mod step;
 
@@ -15,7 +16,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
@@ -31,6 +32,7 @@ use self::api::OwnApi;
 use self::guests::OwnGuests;
 use self::mends::Mends;
 use self::names::OwnNames;
+use self::own_machine::OwnMachine;
 use super::door::Door;
 use super::end::End;
 use super::event::Event;
@@ -68,6 +70,7 @@ pub(crate) struct Keeper {
     knows_pods: bool,
     watches_pods: bool,
     nodes: Nodes,
+    own_machine: OwnMachine,
     /// When this run of the daemon began.
     begun: Instant,
     door: Door,
@@ -191,6 +194,7 @@ impl Before {
             knows_pods: false,
             watches_pods: false,
             nodes: Nodes::default(),
+            own_machine: OwnMachine::default(),
             begun: Instant::now(),
             door,
             own_guests: OwnGuests::default(),
@@ -218,14 +222,22 @@ impl Keeper {
         loop {
             let said = self.heard.now();
             self.step(&said).await;
-            let is_idle = self.peers.iter().next().is_none() && self.end.key().is_none();
-            let pause = match (is_idle && !self.own_guests.waits(), self.pool) {
-                (false, _) => limits::TUNNEL_LOOK,
-                (true, None) => limits::TUNNEL_PROBE,
-                (true, Some(_)) => limits::TUNNEL_IDLE,
-            };
-            self.rest(Instant::now() + pause).await;
+            self.rest(Instant::now() + self.pause()).await;
         }
+    }
+
+    /// How long it is looked for what time alone changes no more.
+    fn pause(&self) -> Duration {
+        let is_idle = self.peers.iter().next().is_none() && self.end.key().is_none();
+        let is_ready = self.pool.is_some() && self.nodes.is_known();
+        let pause = match (is_idle && !self.own_guests.waits(), is_ready) {
+            (false, _) => limits::TUNNEL_LOOK,
+            (true, false) => limits::TUNNEL_PROBE,
+            (true, true) => limits::TUNNEL_IDLE,
+        };
+        // Then nodes are waited for no longer.
+        let gathers = limits::NODE_GATHER.saturating_sub(self.begun.elapsed());
+        if gathers.is_zero() { pause } else { pause.min(gathers) }
     }
 
     /// Takes what happens until there is something to do, or until then.
@@ -285,7 +297,7 @@ impl Keeper {
                 self.pods = pods;
                 self.knows_pods = true;
             }
-            Event::Machines(machines) => self.on_machines(&machines),
+            Event::Machines(machines) => self.own_machine.learn(machines),
             Event::ApiNamespaces(namespaces) => self.own_api.know(namespaces),
             // Whatever it is, it is looked at in the next step.
             Event::Guests => {}

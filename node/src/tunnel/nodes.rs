@@ -44,6 +44,8 @@ pub(super) struct Nodes {
     seats: BTreeMap<String, Seat>,
     /// Nodes that were sent away, and why.
     refused: BTreeMap<String, String>,
+    /// Why no node finds the daemon, if so.
+    unfound: Option<String>,
     /// What no node is told, since there is too much.
     left_out: LeftOut,
     /// Of the latest wish of all.
@@ -135,6 +137,11 @@ impl Nodes {
     pub(super) fn local(&self) -> Option<IpAddr> {
         let machines = self.machines.as_ref().filter(|_| self.standing() == Standing::Among)?;
         machines.address(machines.own()?)
+    }
+
+    /// No node finds the daemon, for that reason; none: each can.
+    pub(super) fn know_door(&mut self, trouble: Option<&String>) {
+        self.unfound = trouble.cloned();
     }
 
     /// Whether nodes may still come that have been there all the time: the daemon has just started.
@@ -327,7 +334,10 @@ impl Nodes {
             _ if !has_address => {
                 Some(format!("the cluster tells of no node {node} {WITH_ADDRESS}"))
             }
-            None => Some(self.refused.get(node).cloned().unwrap_or_else(|| NOBODY.to_owned())),
+            None => {
+                let known = self.unfound.as_ref().or_else(|| self.refused.get(node));
+                Some(known.cloned().unwrap_or_else(|| NOBODY.to_owned()))
+            }
             Some(present) => present.state.trouble.clone(),
         }
     }

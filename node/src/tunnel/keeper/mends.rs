@@ -24,8 +24,14 @@ struct Known {
 impl Mends {
     /// What is new, by how often it was on each node that speaks. Of one that does so again and again
     /// people are told now and then. `own`: the daemon's own machine has this name, and is a node.
-    pub(super) fn news(&mut self, counts: BTreeMap<String, u64>, own: Option<&str>) -> Vec<Told> {
-        self.known.retain(|node, _| counts.contains_key(node));
+    /// `is_there`: whether the cluster has that node, which may be silent for a moment.
+    pub(super) fn news(
+        &mut self,
+        counts: BTreeMap<String, u64>,
+        own: Option<&str>,
+        is_there: impl Fn(&str) -> bool,
+    ) -> Vec<Told> {
+        self.known.retain(|node, _| is_there(node));
         let mut news = Vec::new();
         for (node, count) in counts {
             let known = self.known.entry(node.clone()).or_insert(Known { count, told: None });
@@ -61,7 +67,7 @@ mod tests {
         let mut mends = Mends::default();
         let mut told = |counts: &[(&str, u64)]| -> Vec<String> {
             let counts = counts.iter().map(|(node, count)| ((*node).to_owned(), *count)).collect();
-            let news = mends.news(counts, Some("n1"));
+            let news = mends.news(counts, Some("n1"), |node| node != "n3");
             news.into_iter().filter_map(|(_, of_node)| Some(of_node?.node)).collect()
         };
         // What was before the daemon began is nothing new.
@@ -72,5 +78,17 @@ mod tests {
         let (event, of_node) = mended("n2".to_owned(), false);
         assert!(of_node.is_none() && event.text.contains("n2"), "{}", event.text);
         assert_eq!(event.kind, EventKind::PacketRulesRestored);
+    }
+    #[test]
+    fn people_are_told_of_what_a_node_has_done_while_it_was_silent() {
+        let mut mends = Mends::default();
+        let mut told = |counts: &[(&str, u64)], is_there: bool| {
+            let counts = counts.iter().map(|(node, count)| ((*node).to_owned(), *count)).collect();
+            mends.news(counts, None, |_| is_there).len()
+        };
+        assert_eq!(told(&[("n2", 3)], true), 0);
+        assert_eq!((told(&[], true), told(&[("n2", 4)], true)), (0, 1), "it was away for a moment");
+        // Another node has the name by now.
+        assert_eq!((told(&[], false), told(&[("n2", 9)], true)), (0, 0));
     }
 }

@@ -9,19 +9,17 @@ use std::time::Instant;
 use ipnet::IpNet;
 use mercato_broker::Side;
 use mercato_protocol::id::ContractId;
-use tokio::task::block_in_place;
 
 use super::guests::{closed_guests, dwellers, own_rules};
 use super::names;
 use super::{Keeper, Said};
 use crate::admin::CutOff;
 use crate::driver::clock::wall_ms;
-use crate::kubernetes::{NodeMachine, PodPlace};
+use crate::kubernetes::PodPlace;
 use crate::limits;
 use crate::nodes::control::{NodeEvent, WishLease};
 use crate::tunnel::end::{End, Stand};
 use crate::tunnel::event::{Event, tell_each};
-use crate::tunnel::machine;
 use crate::tunnel::nodes::Common;
 use crate::tunnel::words::SaidLease;
 
@@ -32,19 +30,6 @@ impl Keeper {
             return;
         }
         tell_each(self.kubernetes.machines(), self.tell.clone(), Event::Machines);
-    }
-
-    pub(super) fn on_machines(&mut self, machines: &[NodeMachine]) {
-        match block_in_place(|| machine::addresses(self.end.marks())) {
-            Ok(own) => {
-                self.nodes.learn(machines, &own);
-                let of = |local| block_in_place(|| mercato_host::mtu_of(local));
-                let mtu = self.nodes.local().and_then(|local| of(local).ok().flatten());
-                self.nodes.measure(mtu.unwrap_or_default());
-            }
-            // The kernel does not answer, which the gateway says as well.
-            Err(error) => tracing::debug!("this machine's addresses are not known: {error:#}"),
-        }
     }
 
     /// Whether that is something new: a node says every few seconds how it is.
@@ -68,6 +53,7 @@ impl Keeper {
         }
         self.dismisses = None;
         self.door.stand(at).await;
+        self.nodes.know_door(self.door.trouble());
         self.nodes.settle(range);
     }
 
@@ -79,9 +65,8 @@ impl Keeper {
 
     /// Nodes whose pods reach no other cluster, and why.
     pub(super) fn cut_off(&self) -> Vec<CutOff> {
-        let why = |own: String| self.door.trouble().cloned().unwrap_or(own);
         let cut_off = self.nodes.cut_off().into_iter();
-        cut_off.map(|(node, own)| CutOff { node, reason: why(own) }).collect()
+        cut_off.map(|(node, reason)| CutOff { node, reason }).collect()
     }
 
     /// What all nodes have in common, while there is a gateway.

@@ -27,6 +27,7 @@ use crate::tunnel::words::{SaidLease, SaidPod};
 impl Keeper {
     pub(super) async fn step(&mut self, said: &Said) {
         self.mind_ground(said).await;
+        self.own_machine.mind(self.end.marks(), &mut self.nodes);
         self.mind_nodes(said).await;
         self.second.mind(self.second_now());
         self.mind_gateway(said);
@@ -41,9 +42,8 @@ impl Keeper {
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
             news.tell(&self.driver, &self.kubernetes).await;
         }
-        for told in
-            self.mends.news(self.nodes.mended(self.end.mended()), self.nodes.name().as_deref())
-        {
+        let (mended, name) = (self.nodes.mended(self.end.mended()), self.nodes.name());
+        for told in self.mends.news(mended, name.as_deref(), |node| self.nodes.has(node)) {
             isolation::tell(told, &self.driver, &self.kubernetes);
         }
         self.tell_news(said).await;

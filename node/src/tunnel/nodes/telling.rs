@@ -131,6 +131,12 @@ impl Nodes {
         self.present.contains_key(node)
     }
 
+    /// Whether the cluster has that node, as far as is known.
+    pub(in crate::tunnel) fn has(&self, node: &str) -> bool {
+        let machines = self.machines.as_ref();
+        node == self.own_name() || machines.is_none_or(|machines| machines.get(node).is_some())
+    }
+
     /// How often each node that speaks has put back packet rules, with so often on this machine.
     pub(in crate::tunnel) fn mended(&self, own: u64) -> BTreeMap<String, u64> {
         let of = self.present.iter();

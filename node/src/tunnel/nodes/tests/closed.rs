@@ -53,3 +53,19 @@ fn a_node_that_closes_nobody_is_named() {
     nodes.settle(range());
     assert_eq!(nodes.open().len(), 2, "nobody is there");
 }
+
+#[test]
+fn why_no_node_finds_the_daemon_is_said_of_each_that_is_not_there() {
+    let mut nodes = three();
+    let _two = join(&mut nodes, "n2", 1, None);
+    let state = NodeState { trouble: Some("no VXLAN".to_owned()), ..NodeState::default() };
+    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state });
+    let why = "nodes cannot reach the daemon: the port is another's".to_owned();
+    nodes.know_door(Some(&why));
+    let three_alone = [("n3".to_owned(), why.clone())].into();
+    assert_eq!(nodes.open(), three_alone, "guests of the other one are closed");
+    assert_eq!(nodes.cut_off()["n3"], why);
+    assert_eq!(nodes.cut_off()["n2"], "no VXLAN", "who is there says it himself");
+    nodes.know_door(None);
+    assert!(nodes.open()["n3"].contains("nothing of Mercato answers there"));
+}
