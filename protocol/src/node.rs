@@ -45,6 +45,8 @@ pub enum FromNode {
         /// How often since the start of the node's process somebody else had changed or removed packet
         /// rules that it had set, which it has put back; none: never.
         mended: Option<u64>,
+        /// Why guests here are told no names of their home, though they should be, for the operator.
+        unnamed: Option<String>,
     },
 }
 
@@ -186,8 +188,8 @@ impl Message for FromNode {
             Self::Hello { token, .. } => {
                 at_most("bytes of a token", token.len(), limits::NODE_TOKEN_BYTES)
             }
-            Self::State { trouble, open, .. } => {
-                let mut reasons = trouble.iter().chain(open);
+            Self::State { trouble, open, unnamed, .. } => {
+                let mut reasons = trouble.iter().chain(open).chain(unnamed);
                 let fits =
                     |text: &String| at_most("bytes of a reason", text.len(), limits::LINE_BYTES);
                 reasons.try_for_each(fits)
@@ -300,7 +302,7 @@ pub fn is_callable(address: IpAddr) -> bool {
 
 wire_union!(FromNode {
     0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended },
+    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended, 7 => unnamed },
 });
 wire_union!(ToNode {
     0 => Snapshot(snapshot),

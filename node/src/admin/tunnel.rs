@@ -83,11 +83,11 @@ pub(crate) struct OwnGateway {
     pub(crate) reason: Option<String>,
     /// Nodes of this cluster whose pods reach no other cluster.
     #[serde(default)]
-    pub(crate) cut_off: Vec<CutOff>,
+    pub(crate) cut_off: Vec<NodeTrouble>,
     /// Nodes of this cluster that do not close guests: as long as there is one, nothing is sold
     /// with `networkIsolation: required`.
     #[serde(default)]
-    pub(crate) open: Vec<OpenNode>,
+    pub(crate) open: Vec<NodeTrouble>,
     /// On how many nodes of this cluster that run pods guests are closed.
     #[serde(default)]
     pub(crate) closed: usize,
@@ -95,6 +95,9 @@ pub(crate) struct OwnGateway {
     /// cannot.
     #[serde(default)]
     pub(crate) isolates: bool,
+    /// Nodes of this cluster on which guests are told no names of their home, though they should be.
+    #[serde(default)]
+    pub(crate) unnamed: Vec<NodeTrouble>,
     /// How guests elsewhere reach this cluster's API server.
     #[serde(default)]
     pub(crate) api: OwnApiServer,
@@ -116,20 +119,10 @@ pub(crate) struct OwnApiServer {
     pub(crate) reason: Option<String>,
 }
 
-/// A node of this cluster that does not close guests.
+/// A node of this cluster that lacks something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct OpenNode {
-    /// The node's name in this cluster.
-    pub(crate) node: String,
-    /// Why, and what to do.
-    pub(crate) reason: String,
-}
-
-/// A node of this cluster whose pods reach no other cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CutOff {
+pub(crate) struct NodeTrouble {
     /// The node's name in this cluster.
     pub(crate) node: String,
     /// Why, and what to do.

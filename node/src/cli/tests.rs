@@ -112,6 +112,7 @@ fn status() -> Status {
             open: Vec::new(),
             closed: 2,
             isolates: true,
+            unnamed: Vec::new(),
             api: OwnApiServer::default(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],

@@ -4,7 +4,7 @@ use mercato_protocol::text::shown;
 
 use super::global::now_ms;
 use super::table::{Table, wrapped};
-use crate::admin::{CutOff, Deal, OpenNode, OwnGateway, Peer, TunnelLink, TunnelState};
+use crate::admin::{Deal, NodeTrouble, OwnGateway, Peer, TunnelLink, TunnelState};
 use crate::present::text::{round_trip, span};
 
 /// The tunnels, with what keeps those that are not up from it.
@@ -63,16 +63,20 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
     let second = own.pool_v6.map(|pool| format!(" and {pool}"));
     let alone = own.reason_v6.as_ref().map(|why| format!("; by IPv4 alone: {}", shown(why)));
     let why = own.reason.as_ref().map(|why| format!("; {}", shown(why)));
-    let of_nodes = own.cut_off.first().map(|CutOff { node, reason }| {
+    let of_nodes = own.cut_off.first().map(|NodeTrouble { node, reason }| {
         let more = more(own.cut_off.len());
         format!("; not for pods on {}{more}: {}", shown(node), shown(reason))
     });
-    [Some(at), pool, second, why, alone, of_nodes].into_iter().flatten().collect()
+    let unnamed = own.unnamed.first().map(|NodeTrouble { node, reason }| {
+        let more = more(own.unnamed.len());
+        format!("; no names of home for guests on {}{more}: {}", shown(node), shown(reason))
+    });
+    [Some(at), pool, second, why, alone, of_nodes, unnamed].into_iter().flatten().collect()
 }
 
 /// Whether guests are closed wherever they may run, in a line.
 pub(super) fn isolation(own: &OwnGateway) -> String {
-    let Some(OpenNode { node, reason }) = own.open.first() else {
+    let Some(NodeTrouble { node, reason }) = own.open.first() else {
         return match own.closed {
             1 => "guests are closed on the one node: required can be sold".to_owned(),
             all => format!("guests are closed on all {all} nodes: required can be sold"),
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn who_keeps_isolation_from_being_sold_is_named() {
-        let open = |node: &str| OpenNode { node: node.into(), reason: "no hooks".into() };
+        let open = |node: &str| NodeTrouble { node: node.into(), reason: "no hooks".into() };
         let mut own = OwnGateway { closed: 1, isolates: true, ..OwnGateway::default() };
         assert!(isolation(&own).contains("on the one node: required can be sold"));
         own.open = vec![open("n2"), open("n3")];

@@ -3,7 +3,7 @@
 use mercato_host::{Dropping, Family, HostError, Marks, Network};
 
 use super::Finding;
-use crate::admin::{CutOff, OpenNode, OwnGateway};
+use crate::admin::{NodeTrouble, OwnGateway};
 
 const CHECK: &str = "gateway";
 
@@ -41,7 +41,7 @@ pub(crate) fn gateway(
                 Err(error) => Some(Finding::warn(CHECK, error.to_string())),
             };
             let others = others.into_iter().chain(proxy).collect();
-            let of_nodes = own.cut_off.iter().map(|CutOff { node, reason }| {
+            let of_nodes = own.cut_off.iter().map(|NodeTrouble { node, reason }| {
                 let what = format!("pods on {node} reach no other cluster: {reason}");
                 Finding::warn(CHECK, what)
             });
@@ -49,19 +49,23 @@ pub(crate) fn gateway(
                 let what = format!("pods of other clusters are reached by IPv4 alone: {why}");
                 Finding::warn(CHECK, what)
             });
-            let of_nodes = of_nodes.chain(guests(&own.open)).collect();
+            let unnamed = own.unnamed.iter().map(|NodeTrouble { node, reason }| {
+                let what = format!("guests on {node} are told no names of their home: {reason}");
+                Finding::warn(CHECK, what)
+            });
+            let of_nodes = of_nodes.chain(unnamed).chain(guests(&own.open)).collect();
             [vec![runs], others, second.into_iter().collect(), of_nodes].concat()
         }
     }
 }
 
 /// Whether guests are closed wherever they may run: none is sold so before.
-fn guests(open: &[OpenNode]) -> Vec<Finding> {
+fn guests(open: &[NodeTrouble]) -> Vec<Finding> {
     if open.is_empty() {
         let what = "guests are closed on each node: networkIsolation: required can be sold";
         return vec![Finding::ok(CHECK, what)];
     }
-    let one = |OpenNode { node, reason }: &OpenNode| {
+    let one = |NodeTrouble { node, reason }: &NodeTrouble| {
         let what = format!("guests on {node} are not closed: {reason}");
         Finding::warn(CHECK, what)
     };
@@ -113,9 +117,14 @@ mod tests {
         let runs = OwnGateway { enabled: true, port: Some(7475), ..off };
         assert_eq!(verdicts(&runs), [Verdict::Ok, Verdict::Warn, Verdict::Ok]);
         let (node, reason) = ("n2".to_owned(), "nobody answers".to_owned());
-        let cut_off = vec![CutOff { node, reason }];
+        let cut_off = vec![NodeTrouble { node, reason }];
         let cut = look(&OwnGateway { cut_off, ..runs.clone() }).swap_remove(2);
         assert_eq!((cut.verdict, cut.what.contains("n2")), (Verdict::Warn, true));
+        let [node, reason] = ["n2", "who has port 53?"].map(str::to_owned);
+        let unnamed = vec![NodeTrouble { node, reason }];
+        let silent = look(&OwnGateway { unnamed, ..runs.clone() }).swap_remove(2);
+        let says_which = silent.what.contains("n2 are told no names");
+        assert_eq!((silent.verdict, says_which), (Verdict::Warn, true));
         let reason_v6 = Some("the kernel has none".to_owned());
         let alone = look(&OwnGateway { reason_v6, ..runs.clone() }).swap_remove(2);
         assert_eq!(
@@ -123,7 +132,7 @@ mod tests {
             (Verdict::Warn, true)
         );
         let [node, reason] = ["n3", "no hooks"].map(str::to_owned);
-        let open = vec![OpenNode { node, reason }];
+        let open = vec![NodeTrouble { node, reason }];
         let open = look(&OwnGateway { open, ..runs.clone() }).pop().unwrap();
         assert_eq!(
             (open.verdict, open.what.contains("n3 are not closed: no hooks")),

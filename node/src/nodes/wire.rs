@@ -78,6 +78,7 @@ mod tests {
                 open: None,
                 second: true,
                 mended: None,
+                unnamed: None,
             },
         ];
         // A few bytes at a time.

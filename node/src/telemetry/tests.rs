@@ -9,7 +9,7 @@ use mercato_protocol::negotiation::State;
 
 use super::scrape::{Facts, Others};
 use super::*;
-use crate::admin::{OpenNode, OwnGateway, TunnelLink, TunnelState};
+use crate::admin::{NodeTrouble, OwnGateway, TunnelLink, TunnelState};
 
 const PEER: ClusterId = ClusterId([0x4f; 32]);
 const BEGIN: &str = "<!-- metrics -->\n";
@@ -30,7 +30,7 @@ fn facts() -> Facts {
 }
 
 fn others() -> Others {
-    let open = OpenNode { node: "n3".to_owned(), reason: "no hooks".to_owned() };
+    let open = NodeTrouble { node: "n3".to_owned(), reason: "no hooks".to_owned() };
     let gateway = OwnGateway { closed: 2, open: vec![open], ..OwnGateway::default() };
     let tunnels = Some(vec![tunnel(7, Some(12))]);
     Others { kubernetes: Some(true), tunnels, gateway: Some(gateway) }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{ORDER, Script, TURIN, deal, federation, market, mercato};
 use crate::admin::{
-    Answer, Attention, AttentionKind, Change, CutOff, Deal, EventPeer, OpenNode, OperatorApi,
+    Answer, Attention, AttentionKind, Change, Deal, EventPeer, NodeTrouble, OperatorApi,
     OwnGateway, Peer, Pong, Problem, Request, Status, TunnelLink, TunnelState,
 };
 
@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 56] = [
+const FIELDS: [&str; 58] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -100,6 +100,8 @@ const FIELDS: [&str; 56] = [
     "status/gateway/open/reason",
     "status/gateway/reason",
     "status/gateway/reasonV6",
+    "status/gateway/unnamed/node",
+    "status/gateway/unnamed/reason",
     "status/health",
     "status/name",
     "status/tunnels/reason",
@@ -210,8 +212,9 @@ fn status() -> Status {
     let gateway = OwnGateway {
         reason: Some("x".to_owned()),
         reason_v6: Some("x".to_owned()),
-        cut_off: vec![CutOff { node: "x".to_owned(), reason: "x".to_owned() }],
-        open: vec![OpenNode { node: "x".to_owned(), reason: "x".to_owned() }],
+        cut_off: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
+        open: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
+        unnamed: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         ..super::status().gateway
     };
     Status { attention: vec![attention], gateway, tunnels: vec![down()], ..super::status() }

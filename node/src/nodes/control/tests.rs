@@ -61,7 +61,8 @@ impl Daemon {
 }
 
 fn state(version: u64) -> FromNode {
-    FromNode::State { version, mtu: 1_500, trouble: None, second: false, open: None, mended: None }
+    let (trouble, open, mended, unnamed) = (None, None, None, None);
+    FromNode::State { version, mtu: 1_500, trouble, second: false, open, mended, unnamed }
 }
 
 #[tokio::test]

@@ -43,6 +43,8 @@ pub(crate) struct NodeState {
     pub(crate) second: bool,
     /// How often packet rules were put back there that somebody else had changed; none: not said yet.
     pub(crate) mended: Option<u64>,
+    /// Why guests there are told no names, though they should be.
+    pub(crate) unnamed: Option<String>,
 }
 
 /// What a node is told.

@@ -13,6 +13,7 @@ use super::super::closing::{Closing, Closings};
 use super::force::{Force, Heard, Target};
 use super::look::{Done, Outcome, look};
 use super::machine::{Machine, Trouble};
+use super::names::Unnamed;
 use super::standing::{SetUp, Standing, line};
 use crate::limits;
 
@@ -20,6 +21,7 @@ use crate::limits;
 pub(super) struct NodeKeeper<M> {
     machine: Arc<M>,
     heard: watch::Receiver<Option<Heard>>,
+    unnamed: watch::Receiver<Unnamed>,
     told: watch::Sender<Option<Standing>>,
     force: Force,
     /// None where the daemon does so itself.
@@ -34,11 +36,12 @@ pub(super) struct NodeKeeper<M> {
 }
 
 impl<M: Machine> NodeKeeper<M> {
-    /// Keeps this machine: it hears snapshots there, and tells here. Nothing is told before the
-    /// machine was looked at.
+    /// Keeps this machine: it hears snapshots there, and how it is with names, and tells here. Nothing
+    /// is told before the machine was looked at.
     pub(super) fn new(
         machine: Arc<M>,
         heard: watch::Receiver<Option<Heard>>,
+        unnamed: watch::Receiver<Unnamed>,
         told: watch::Sender<Option<Standing>>,
     ) -> Self {
         let force = Force::new(machine.now_ms());
@@ -47,6 +50,7 @@ impl<M: Machine> NodeKeeper<M> {
         Self {
             machine,
             heard,
+            unnamed,
             told,
             force,
             closing,
@@ -70,6 +74,7 @@ impl<M: Machine> NodeKeeper<M> {
                     Err(_) => return,
                 },
                 () = other_guests => None,
+                Ok(()) = self.unnamed.changed() => None,
                 () = tokio::time::sleep(pause) => None,
             };
         }
@@ -149,7 +154,8 @@ impl<M: Machine> NodeKeeper<M> {
 
     /// Says how it is now, if that is anything new.
     fn tell(&self) {
-        let now = Standing::new(&self.set_up, self.closings.as_ref(), self.machine.mended());
+        let (closings, mended) = (self.closings.as_ref(), self.machine.mended());
+        let now = Standing::new(&self.set_up, closings, mended, self.unnamed.borrow().as_ref());
         self.told.send_if_modified(|before| {
             let is_news = before.as_ref() != Some(&now);
             *before = Some(now);

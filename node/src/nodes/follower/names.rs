@@ -13,7 +13,7 @@ use mercato_protocol::limits::NODE_LEASES;
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::Snapshot;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::force::Heard;
 use super::machine::Machine;
@@ -21,6 +21,9 @@ use crate::limits;
 
 /// The names of each lease, as they were said last.
 pub(super) type Zones = BTreeMap<ContractId, Arc<Zone>>;
+
+/// Why guests here are told no names, though they should be.
+pub(super) type Unnamed = Option<String>;
 
 /// Takes the names of one lease.
 pub(super) fn take(zones: &watch::Sender<Zones>, names: &LeaseNames) {
@@ -42,19 +45,21 @@ pub(super) fn retain(zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) 
     });
 }
 
-/// Tells guests names for as long as anything may be said.
+/// Tells guests names for as long as anything may be said; and whoever keeps the machine why not.
 pub(super) async fn serve(
     machine: Arc<impl Machine>,
     mut heard: watch::Receiver<Option<Heard>>,
     mut zones: watch::Receiver<Zones>,
+    lack: watch::Sender<Unnamed>,
 ) {
     let (mut server, mut failing) = (None::<NameServer>, Repeated::default());
+    let mut failed = None::<(Instant, String)>;
     loop {
         let now = heard.borrow_and_update().clone();
         let all = zones.borrow_and_update().clone();
         let mut pause = limits::FOLLOW_LOOK;
         match now.and_then(|heard| wanted(&heard, all, machine.now_ms())) {
-            None => server = None,
+            None => (server, failed) = (None, None),
             Some(Wanted { at, knowledge, left }) => {
                 pause = left.min(pause);
                 if server.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
@@ -64,11 +69,13 @@ pub(super) async fn serve(
                     match NameServer::start(at, Bounds::default()).await {
                         Ok(started) => {
                             failing.is_over();
-                            server = Some(started);
+                            (server, failed) = (Some(started), None);
                         }
                         // The address comes with the rest, a moment later.
                         Err(error) => {
                             pause = limits::NAMES_AGAIN;
+                            let since = failed.map_or_else(Instant::now, |(since, _)| since);
+                            failed = Some((since, format!("nobody can listen at {at}: {error}")));
                             let what = "guests on this node are told no names yet";
                             warn_once!(failing, error; address = %at, "{what}");
                         }
@@ -79,6 +86,9 @@ pub(super) async fn serve(
                 }
             }
         }
+        let is_lasting = |(since, _): &&(Instant, _)| since.elapsed() >= limits::NAMES_WAIT;
+        let why = failed.as_ref().filter(is_lasting).map(|(_, why)| why.clone());
+        lack.send_if_modified(|before| std::mem::replace(before, why.clone()) != why);
         tokio::select! {
             changed = heard.changed() => if changed.is_err() { return },
             changed = zones.changed() => if changed.is_err() { return },
@@ -116,7 +126,7 @@ mod tests {
     use mercato_protocol::id::ContractId;
     use mercato_protocol::node::{NodeLease, NodeNames, NodeWay};
 
-    use super::super::testing::{lease, snapshot, way};
+    use super::super::testing::{Fake, lease, snapshot, way};
     use super::*;
 
     const LEASE: ContractId = ContractId([5; 16]);
@@ -172,5 +182,23 @@ mod tests {
         assert_eq!(known.borrow().keys().copied().collect::<Vec<_>>(), [LEASE]);
         retain(&zones, None);
         assert!(known.borrow().is_empty());
+    }
+    #[tokio::test(start_paused = true)]
+    async fn whoever_cannot_listen_says_so_until_there_is_nobody_to_tell() {
+        let machine = Arc::new(Fake::default());
+        let (hear, to_hear) = watch::channel(None);
+        let (_zones, zones) = watch::channel(Zones::new());
+        let (lack, mut lacked) = watch::channel(None);
+        let serving = tokio::spawn(serve(machine, to_hear, zones, lack));
+        let begun = Instant::now();
+        // No machine of tests has the address.
+        hear.send_replace(Some(heard(vec![asking(60_000, LEASE, "10.42.0.7")])));
+        let why = lacked.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        assert!(why.starts_with("nobody can listen at 10.207.255.254:53: "), "{why}");
+        assert!(begun.elapsed() >= limits::NAMES_WAIT, "it may come yet");
+        hear.send_replace(Some(Heard { snapshot: None, ..heard(vec![]) }));
+        lacked.wait_for(Option::is_none).await.unwrap();
+        drop(hear);
+        serving.await.unwrap();
     }
 }

@@ -32,18 +32,25 @@ pub(super) struct Standing {
     pub(super) open: Option<String>,
     /// How often packet rules of ours were put back that somebody else had changed.
     pub(super) mended: u64,
+    /// Why guests here are told no names, though they should be, in a line.
+    pub(super) unnamed: Option<String>,
 }
 
 impl Standing {
     /// By what is known now. `closings`: none where this process closes nobody.
-    pub(super) fn new(set_up: &SetUp, closings: Option<&Closings>, mended: u64) -> Self {
+    pub(super) fn new(
+        set_up: &SetUp,
+        closings: Option<&Closings>,
+        mended: u64,
+        unnamed: Option<&String>,
+    ) -> Self {
         let open = closings.and_then(|closings| closings.trouble.as_ref()).map(line);
-        Self { set_up: set_up.clone(), open, mended }
+        Self { set_up: set_up.clone(), open, mended, unnamed: unnamed.map(line) }
     }
 
     /// The same as it is said on this connection.
     pub(super) fn state(&self, connection: u64) -> FromNode {
-        let Self { set_up, open, mended } = self.clone();
+        let Self { set_up, open, mended, unnamed } = self.clone();
         let SetUp { word, mtu, address: _, trouble, second } = set_up;
         let of_this = word.filter(|word| word.connection == connection);
         FromNode::State {
@@ -53,6 +60,7 @@ impl Standing {
             second: second && of_this.is_some(),
             open,
             mended: Some(mended).filter(|mended| *mended > 0),
+            unnamed,
         }
     }
 }

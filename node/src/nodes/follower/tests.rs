@@ -111,7 +111,7 @@ impl Stand {
         let (tell, told) = watch::channel(None);
         let (named, _) = watch::channel(Zones::new());
         let hear = Hear { heard: hear, named };
-        let keeper = NodeKeeper::new(machine.clone(), heard, tell);
+        let keeper = NodeKeeper::new(machine.clone(), heard, watch::channel(None).1, tell);
         let follower = Follower::new(places, pace, machine.clone(), hear, told);
         let node = tokio::spawn(async move {
             tokio::join!(keeper.keep(), follower.follow());

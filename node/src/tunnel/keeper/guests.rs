@@ -12,7 +12,7 @@ use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
 
 use super::isolation::{self, News};
-use crate::admin::OpenNode;
+use crate::admin::NodeTrouble;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
 use crate::limits;
@@ -191,9 +191,9 @@ impl OwnGuests {
     }
 
     /// The nodes on which guests are not closed, and why, for people.
-    pub(super) fn open_nodes(&self, ground: &Ground, nodes: &Nodes) -> Vec<OpenNode> {
+    pub(super) fn open_nodes(&self, ground: &Ground, nodes: &Nodes) -> Vec<NodeTrouble> {
         let open = self.open(ground, nodes).into_iter();
-        open.map(|(node, reason)| OpenNode { node, reason }).collect()
+        open.map(|(node, reason)| NodeTrouble { node, reason }).collect()
     }
 
     /// Why guests are not closed, by the nodes on which they are not.

@@ -15,6 +15,7 @@ use mercato_protocol::node::NodeNames;
 use mercato_protocol::tunnel::name_server;
 use tokio::sync::watch;
 
+use crate::admin::NodeTrouble;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::{NameServerAt, PodPlace};
 use crate::limits;
@@ -32,7 +33,7 @@ pub(super) struct OwnNames {
     zones: BTreeMap<ContractId, (Arc<LeaseNames>, Arc<Zone>)>,
     failing: Repeated,
     /// Why it cannot, by now.
-    fails: bool,
+    trouble: Option<String>,
     /// Since when not all nodes can any more, for now.
     lost_since: Option<Instant>,
 }
@@ -92,6 +93,13 @@ impl OwnNames {
         tell.send_if_modified(|said| std::mem::replace(said, now) != now);
     }
 
+    /// The nodes on which guests are told no names, though they should be, and why, for people.
+    pub(super) fn unnamed(&self, nodes: &Nodes) -> Vec<NodeTrouble> {
+        let own = self.trouble.clone().map(|why| (nodes.own_name(), why));
+        let all = nodes.unnamed().into_iter().chain(own);
+        all.map(|(node, reason)| NodeTrouble { node, reason }).collect()
+    }
+
     /// Answers there from now on, by what is known; none: nobody is answered here.
     async fn serve(
         &mut self,
@@ -113,13 +121,14 @@ impl OwnNames {
                 Ok(server) => {
                     self.failing.is_over();
                     (self.server, self.known) = (Some(server), Knowledge::default());
+                    self.trouble = None;
                 }
                 Err(error) => {
+                    self.trouble = Some(format!("nobody can listen at {at}: {error}"));
                     let what = "guests on this node are told no names";
                     warn_once!(self.failing, error; address = %at, "{what}");
                 }
             }
-            self.fails = self.server.is_none();
         }
         let own = askers(pods, said).filter(|(pod, ..)| nodes.is_own(&pod.node));
         let guests: BTreeMap<IpAddr, ContractId> =
@@ -150,8 +159,9 @@ impl OwnNames {
     ) -> NameServerAt {
         let Some(of_nodes) = of_nodes else { return NameServerAt::Nowhere };
         let there = NameServerAt::There(of_nodes.address);
-        let own = if self.fails { Some(false) } else { self.server.as_ref().map(|_| true) };
-        let all = match (own, nodes.are_led()) {
+        let own =
+            if self.trouble.is_some() { Some(false) } else { self.server.as_ref().map(|_| true) };
+        let all = match (own, nodes.tell_names()) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (None, _) | (_, None) => None,
             (Some(true), Some(true)) => Some(true),

@@ -13,7 +13,7 @@ use mercato_protocol::id::ContractId;
 use super::guests::{closed_guests, dwellers, own_rules};
 use super::names;
 use super::{Keeper, Said};
-use crate::admin::CutOff;
+use crate::admin::NodeTrouble;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
 use crate::limits;
@@ -64,9 +64,9 @@ impl Keeper {
     }
 
     /// Nodes whose pods reach no other cluster, and why.
-    pub(super) fn cut_off(&self) -> Vec<CutOff> {
+    pub(super) fn cut_off(&self) -> Vec<NodeTrouble> {
         let cut_off = self.nodes.cut_off().into_iter();
-        cut_off.map(|(node, reason)| CutOff { node, reason }).collect()
+        cut_off.map(|(node, reason)| NodeTrouble { node, reason }).collect()
     }
 
     /// What all nodes have in common, while there is a gateway.

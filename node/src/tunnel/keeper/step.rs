@@ -179,6 +179,7 @@ impl Keeper {
             open: self.own_guests.open_nodes(&self.ground, &self.nodes),
             closed: self.own_guests.closed(&self.ground, &self.nodes),
             isolates: self.own_guests.isolates(),
+            unnamed: self.own_names.unnamed(&self.nodes),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
             api: self.own_api.seen(&self.ground),

@@ -126,6 +126,13 @@ impl Nodes {
         open
     }
 
+    /// Why guests are told no names on nodes that are ready and should tell them, by the names of those.
+    pub(in crate::tunnel) fn unnamed(&self) -> BTreeMap<String, String> {
+        let ready = self.others().filter(|(_, machine)| machine.ready);
+        let why = |name: &String| self.present.get(name)?.state.unnamed.clone();
+        ready.filter_map(|(name, _)| Some((name.clone(), why(name)?))).collect()
+    }
+
     /// Whether the program of that node is there.
     pub(in crate::tunnel) fn speaks(&self, node: &str) -> bool {
         self.present.contains_key(node)
@@ -144,13 +151,17 @@ impl Nodes {
         others.chain([(self.own_name(), own)]).collect()
     }
 
-    /// Whether each node that runs pods has heard what it is to have, and can; none: not known yet.
-    pub(in crate::tunnel) fn are_led(&self) -> Option<bool> {
+    /// Whether each node that runs pods has heard what it is to have, and can tell guests names; none: not
+    /// known yet.
+    pub(in crate::tunnel) fn tell_names(&self) -> Option<bool> {
         match self.standing() {
             Standing::Unknown => return None,
             Standing::Alone => return Some(true),
             Standing::Apart => return Some(false),
             Standing::Among => {}
+        }
+        if !self.unnamed().is_empty() {
+            return Some(false);
         }
         let mut ready = self.others().filter(|(_, machine)| machine.ready);
         let is_away = |(name, _): (&String, _)| self.trouble(name).is_some();

@@ -21,7 +21,7 @@ fn address(n: usize) -> IpAddr {
 
 pub(super) fn from_node() -> [FromNode; 2] {
     let token = text(0, limits::NODE_TOKEN_BYTES);
-    let [trouble, open] = [0, 1].map(|n| Some(text(n, limits::LINE_BYTES)));
+    let [trouble, open, unnamed] = [0, 1, 2].map(|n| Some(text(n, limits::LINE_BYTES)));
     [
         FromNode::Hello { token, address: Some(address(1)) },
         FromNode::State {
@@ -31,6 +31,7 @@ pub(super) fn from_node() -> [FromNode; 2] {
             second: true,
             open,
             mended: Some(MAX),
+            unnamed,
         },
     ]
 }

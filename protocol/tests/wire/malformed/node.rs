@@ -24,16 +24,6 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 fn of_each() -> Vec<Case> {
-    let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
-    let hello = unchecked(&FromNode::Hello { token, address: None });
-    let (trouble, open) = (Some("x".repeat(limits::LINE_BYTES + 1)), None);
-    let (version, mtu, mended) = (1, 1_500, None);
-    let state = unchecked(&FromNode::State { version, mtu, trouble, second: true, open, mended });
-    let from = [
-        ("too long a token", hello, "TooLong"),
-        ("too long a reason", state, "TooLong"),
-        ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
-    ];
     let (way, ranges) = (Some(samples::node_way()), vec![range(); 2]);
     let (leases, others, services) = (vec![], vec![], limits::LEASE_SERVICES);
     let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases, ranges, others });
@@ -92,8 +82,25 @@ fn of_each() -> Vec<Case> {
         ("a second pool of another length", second("fd4d:6572:6361:746f::/64", 1_420), "Invalid"),
         ("a network that carries no IPv6", second("fd4d:6572:6361:746f::/96", 1_279), "Invalid"),
     ];
-    let from = from.map(|(name, bytes, error)| ("from-node", name, bytes, error));
-    from.into_iter().chain(to.map(|(name, bytes, error)| ("to-node", name, bytes, error))).collect()
+    from_node().chain(to.map(|(name, bytes, error)| ("to-node", name, bytes, error))).collect()
+}
+
+fn from_node() -> impl Iterator<Item = Case> {
+    let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
+    let hello = unchecked(&FromNode::Hello { token, address: None });
+    let long = || Some("x".repeat(limits::LINE_BYTES + 1));
+    let state = |trouble, open, unnamed| {
+        let (version, mtu, second, mended) = (1, 1_500, true, None);
+        unchecked(&FromNode::State { version, mtu, trouble, second, open, mended, unnamed })
+    };
+    let all = [
+        ("too long a token", hello, "TooLong"),
+        ("too long a reason", state(long(), None, None), "TooLong"),
+        ("too long a reason why guests are open", state(None, long(), None), "TooLong"),
+        ("too long a reason why none are told names", state(None, None, long()), "TooLong"),
+        ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
+    ];
+    all.into_iter().map(|(name, bytes, error)| ("from-node", name, bytes, error))
 }
 
 fn snapshot(version: u64, way: Option<NodeWay>, leases: Vec<NodeLease>) -> ToNode {

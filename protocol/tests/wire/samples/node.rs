@@ -15,28 +15,26 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         token: "eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmVk".into(),
         address: address.map(|address| address.parse().unwrap()),
     };
-    let state = |version, trouble: Option<&str>| FromNode::State {
-        version,
-        mtu: 1_500,
-        trouble: trouble.map(str::to_owned),
-        second: false,
-        open: None,
-        mended: None,
+    let state = |version, trouble: Option<&str>, open: Option<&str>, unnamed: Option<&str>| {
+        let [trouble, open, unnamed] = [trouble, open, unnamed].map(|it| it.map(str::to_owned));
+        let (mtu, second, mended) = (1_500, false, None);
+        FromNode::State { version, mtu, trouble, second, open, mended, unnamed }
     };
-    let (version, mtu, trouble, mended) = (3, 1_500, None, None);
-    let both = FromNode::State { version, mtu, trouble: None, second: true, open: None, mended };
-    let open = Some("this kernel lets through what its rules drop".to_owned());
-    let open = FromNode::State { version, mtu, trouble, second: false, open, mended };
-    let mended =
-        FromNode::State { version, mtu, trouble: None, second: false, open: None, mended: Some(2) };
+    let counts = |second, mended| {
+        let (trouble, open, unnamed) = (None, None, None);
+        FromNode::State { version: 3, mtu: 1_500, trouble, second, open, mended, unnamed }
+    };
+    let open = Some("this kernel lets through what its rules drop");
+    let unnamed = Some("another program has port 53");
     vec![
         ("hello", hello(None)),
         ("hello again", hello(Some("10.203.7.9"))),
-        ("in force", state(3, None)),
-        ("in force for both families", both),
-        ("guests are not closed", open),
-        ("rules were put back", mended),
-        ("in trouble", state(2, Some("the kernel refuses the device mercato1"))),
+        ("in force", state(3, None, None, None)),
+        ("in force for both families", counts(true, None)),
+        ("guests are not closed", state(3, None, open, None)),
+        ("rules were put back", counts(false, Some(2))),
+        ("guests are told no names", state(3, None, None, unnamed)),
+        ("in trouble", state(2, Some("the kernel refuses the device mercato1"), None, None)),
     ]
 }
 

@@ -16,6 +16,7 @@ struct Stand {
     /// What is heard with the next step.
     heard: Option<Heard>,
     hear: watch::Sender<Option<Heard>>,
+    lack: watch::Sender<Unnamed>,
     told: watch::Receiver<Option<Standing>>,
     keeper: NodeKeeper<Fake>,
 }
@@ -25,8 +26,9 @@ impl Stand {
         let machine = Arc::new(machine);
         let (hear, heard) = watch::channel(None);
         let (tell, told) = watch::channel(None);
-        let keeper = NodeKeeper::new(machine.clone(), heard, tell);
-        Self { machine, heard: None, hear, told, keeper }
+        let (lack, lacked) = watch::channel(None);
+        let keeper = NodeKeeper::new(machine.clone(), heard, lacked, tell);
+        Self { machine, heard: None, hear, lack, told, keeper }
     }
 
     fn hear(&mut self, connection: u64, snapshot: Snapshot) {

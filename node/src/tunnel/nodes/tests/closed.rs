@@ -40,8 +40,7 @@ fn a_node_that_closes_nobody_is_named() {
     assert_eq!(nodes.open().len(), 2, "neither has said anything");
     let mut says = |node: &str, connection, open: Option<&str>| {
         let open = open.map(str::to_owned);
-        let state =
-            NodeState { version: 0, mtu: 1_500, trouble: None, second: false, open, mended: None };
+        let state = NodeState { mtu: 1_500, open, ..NodeState::default() };
         nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state });
         nodes.open()
     };
@@ -68,4 +67,19 @@ fn why_no_node_finds_the_daemon_is_said_of_each_that_is_not_there() {
     assert_eq!(nodes.cut_off()["n2"], "no VXLAN", "who is there says it himself");
     nodes.know_door(None);
     assert!(nodes.open()["n3"].contains("nothing of Mercato answers there"));
+}
+
+#[test]
+fn a_node_that_tells_no_names_is_named() {
+    let mut nodes = three();
+    let _there = [join(&mut nodes, "n2", 1, None), join(&mut nodes, "n3", 2, None)];
+    assert_eq!(nodes.tell_names(), Some(true));
+    let mut says = |unnamed: Option<&str>| {
+        let state = NodeState { unnamed: unnamed.map(str::to_owned), ..NodeState::default() };
+        nodes.on_event(NodeEvent::State { node: "n3".to_owned(), connection: 2, state });
+        (nodes.tell_names(), nodes.unnamed().into_iter().next())
+    };
+    let why = ("n3".to_owned(), "port 53 is another's".to_owned());
+    assert_eq!(says(Some(&why.1)), (Some(false), Some(why.clone())));
+    assert_eq!(says(None), (Some(true), None));
 }

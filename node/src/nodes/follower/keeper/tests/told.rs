@@ -25,7 +25,7 @@ enum When {
 }
 
 /// One of each: what no lease needs, what is left when leases are over, and nothing said at all.
-fn findings() -> [Finding; 7] {
+fn findings() -> [Finding; 8] {
     let nothing = || Some(Snapshot { way: None, ..snapshot(1, Vec::new()) });
     let rest = || Some(snapshot(1, Vec::new()));
     let both = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..way() };
@@ -50,12 +50,15 @@ fn findings() -> [Finding; 7] {
         finding("mended", Some("mended"), nothing(), |it| {
             it.machine.now(|now| now.mended += 1);
         }),
+        finding("unnamed", Some("unnamed"), nothing(), |it| {
+            it.lack.send_replace(Some("another program has the port".to_owned()));
+        }),
     ]
 }
 
 /// All that a standing has, by name, and whether it is another one there.
-fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 7] {
-    let Standing { set_up, open, mended } = one;
+fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 8] {
+    let Standing { set_up, open, mended, unnamed } = one;
     let SetUp { word, mtu, address, trouble, second } = set_up;
     let there = &other.set_up;
     [
@@ -66,14 +69,15 @@ fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 7] {
         ("second", *second != there.second),
         ("open", *open != other.open),
         ("mended", *mended != other.mended),
+        ("unnamed", *unnamed != other.unnamed),
     ]
 }
 
 /// The same of what is said.
-fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 6] {
+fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 7] {
     let [one, other] = [one, other].map(|standing| standing.state(1));
     let [
-        FromNode::State { version, mtu, trouble, second, open, mended },
+        FromNode::State { version, mtu, trouble, second, open, mended, unnamed },
         FromNode::State {
             version: version_there,
             mtu: mtu_there,
@@ -81,6 +85,7 @@ fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 6] {
             second: second_there,
             open: open_there,
             mended: mended_there,
+            unnamed: unnamed_there,
         },
     ] = [one, other]
     else {
@@ -93,6 +98,7 @@ fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 6] {
         ("second", second != second_there),
         ("open", open != open_there),
         ("mended", mended != mended_there),
+        ("unnamed", unnamed != unnamed_there),
     ]
 }
 
