@@ -48,7 +48,7 @@ impl<'a> Nodes<'a> {
         ensure!(manifest.contains(PLACEHOLDER), "the manifest has another image");
         cluster.apply(&manifest.replace(PLACEHOLDER, image::MERCATO)).await?;
         let this = Self { cluster, archive };
-        try_join_all(on.iter().map(|number| this.running(*number, |_| true))).await?;
+        try_join_all(on.iter().map(|number| this.runs(*number))).await?;
         Ok(this)
     }
 
@@ -96,6 +96,14 @@ impl<'a> Nodes<'a> {
         let delete = ["-n", NAMESPACE, "delete", "pod", &before.name, "--wait=false"];
         self.cluster.kubectl(&delete).await?.ok()?;
         self.running(number, |now| now.name != before.name).await
+    }
+
+    /// Waits until the program runs on one of the nodes.
+    ///
+    /// # Errors
+    /// When it does not within a minute.
+    pub async fn runs(&self, number: u8) -> Result<()> {
+        self.running(number, |_| true).await
     }
 
     async fn running(&self, number: u8, which: impl Fn(&Agent) -> bool) -> Result<()> {

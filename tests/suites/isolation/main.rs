@@ -8,6 +8,7 @@ mod inside;
 mod late;
 mod names;
 mod proof;
+mod sale;
 mod service;
 mod tries;
 
@@ -18,8 +19,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, Families, PodNetwork, ProxyMode};
 use mercato_tests::courier::Sender;
-use mercato_tests::daemon::{Daemon, deploy};
-use mercato_tests::image;
+use mercato_tests::daemon::Daemon;
 use mercato_tests::nodes::Nodes;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
@@ -52,8 +52,11 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let tests = vec![Test::ci("guests_reach_their_home_alone", |s| Box::pin(closed(s)))];
-    suite::run("isolation", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+    let tests = vec![
+        Test::ci("required_is_on_sale_soon", |s| Box::pin(sale::begins(s))),
+        Test::ci("guests_reach_their_home_alone", |s| Box::pin(closed(s))),
+    ];
+    suite::run_in_turn("isolation", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
 /// As it is asked for, or as most clusters are.
@@ -68,11 +71,8 @@ async fn closed(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     let program = stage.program("mercato")?;
     let mut timer = StepTimer::start();
-    futures::try_join!(deploy(rome), deploy(turin))?;
-    let agents = Nodes::install(turin, &program, &[1, 2]).await.context("in turin")?;
-    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
-    let config = format!("{GATEWAY}\n  nodes:\n    image: {}", image::MERCATO);
-    let provider = Daemon::prepared(turin, &program, &config).await?;
+    let (provider, agents) = sale::provider(stage).await?;
+    let home = Daemon::start(rome, &program, GATEWAY).await?;
     timer.step("daemons answer");
     home.leases_by(&provider, PODS, "required").await?;
     let contracts = home.json(&["contracts", "list"]).await?;
