@@ -19,15 +19,28 @@ pub(crate) const CONNECTIONS: u32 = 4_096;
 /// least eight from its list of them in each of its ticks, of which there are a hundred a second or
 /// more. Conntrack knows one of TCP that is closed for two minutes yet (120 s): some 30,000.
 pub(crate) const BEGINNINGS_A_SECOND: u32 = 256;
+/// The same of all guests of a lease that runs elsewhere, by the 256 addresses in which they are known: one
+/// with more than 128 pods has several times as many. Its provider speaks for all of them. With this many
+/// the kernel takes 1.4 ms to count them.
+pub(crate) const OF_LEASE: u32 = 2 * CONNECTIONS;
+pub(crate) const OF_LEASE_A_SECOND: u32 = 2 * BEGINNINGS_A_SECOND;
 /// How long it is known how many have begun: until as many may begin at once, and more.
 pub(crate) const BEGINNINGS_QUIET: Duration = Duration::from_secs(60);
 /// Addresses whose connections are counted. Of a guest that is gone they may last for days; there
-/// are no more of them than addresses of this node's pods.
+/// are no more of them than addresses of this node's pods, and of guests elsewhere.
 pub(crate) const COUNTED: u32 = 65_536;
 /// What one closed guest asks and says of neighbours in a second, and at once: a bridge gives each of
 /// it to all pods of the node. The kernel asks for one address once a second, and a guest has few.
 pub(crate) const OF_NEIGHBOURS_A_SECOND: u32 = 64;
 pub(crate) const OF_NEIGHBOURS: u32 = 256;
+/// Packets to the name server that one closed guest sends in a second, and at once: twice the questions
+/// that are answered, since a connection of TCP has several packets for each.
+pub(crate) const OF_NAMES_A_SECOND: u32 = 1_024;
+pub(crate) const OF_NAMES: u32 = 2_048;
+/// Packets to whoever closes guests of a node that one of them sends in a second, and at once. Its gate
+/// asks fifty times a second at first and then twenty times, with some six packets each.
+pub(crate) const OF_GATE_A_SECOND: u32 = 256;
+pub(crate) const OF_GATE: u32 = 512;
 /// Ranges that are reached by the device: one for each lease.
 pub(crate) const RANGES: usize = 4_096;
 /// Nodes of a cluster: what Kubernetes is made for is 5,000, and the overlay has an entry for each.

@@ -29,7 +29,7 @@ pub(super) fn called(scope: &Scope<'_>) -> Vec<PacketRule> {
     let callers = [scope.source(), Expression::In(Table::CALLERS.to_owned())];
     let words = from(scope.way()).into_iter().chain(is_protocol(TCP)).chain(to);
     let words: Vec<_> = words.chain(port).chain(callers).collect();
-    let mut rules = bounds::of(&scope.source(), words.clone()).to_vec();
+    let mut rules = bounds::of_elsewhere(scope.family, &words);
     rules.push(rule("guests call the API server of their home", words, Verdict::Accept));
     rules
 }

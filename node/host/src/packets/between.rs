@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::bounds;
 use super::expression::{Expression, Verdict, address, by, from, is_protocol, keep};
 use super::rule::{drop_of, rule, said};
 use super::scope::Scope;
@@ -43,9 +44,11 @@ pub(super) fn chains(scope: &Scope<'_>) -> [(&'static str, Vec<PacketRule>); 2] 
         rule("from a guest that runs there", of_range, Verdict::Goto(BETWEEN_TO.to_owned()))
     });
     from.push(drop_of("from another cluster's own to another cluster", []));
-    let mut to = of_ranges(scope, scope.destination(), |of_range| {
+    // Before conntrack nobody is counted there; it is asked again where packets are forwarded.
+    let mut to = bounds::of_elsewhere(scope.family, &[]);
+    to.extend(of_ranges(scope, scope.destination(), |of_range| {
         rule("to a guest that runs there", of_range, Verdict::Accept)
-    });
+    }));
     to.push(drop_of("from a guest to another cluster's own", []));
     [(BETWEEN, from), (BETWEEN_TO, to)]
 }

@@ -21,6 +21,7 @@ use super::protocols::{ANSWERS_V4, ICMP, ICMP_TYPE, ICMPV6, IPV4, IPV6, TCP, UDP
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
 use crate::family::Family;
+use crate::limits;
 use crate::overlay::Mac;
 use crate::reach::Closed;
 
@@ -38,6 +39,11 @@ const SENDER: Expression = Expression::Frame { offset: 6, bytes: 6 };
 
 /// The port of name servers (RFC 1035, section 4.2).
 const NAMES: u16 = 53;
+/// Whoever is called at the node itself has work, and its conntrack an entry, for each of them.
+const OF_NAMES: Expression =
+    Expression::Often { a_second: limits::OF_NAMES_A_SECOND, burst: limits::OF_NAMES };
+const OF_GATE: Expression =
+    Expression::Often { a_second: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
 /// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
 const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
 const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
@@ -197,13 +203,17 @@ impl Scope<'_> {
     /// To where names are asked for. The address is the node's: so this comes before all else of it.
     fn to_names(&self) -> Vec<PacketRule> {
         let names = self.wanted.names.filter(|names| Family::of(*names) == self.family);
-        let one = |names: IpAddr, protocol: u8| {
-            let there = [destination(self.family), Expression::Is(address(names))];
-            let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
-            let words = self.whole(protocol).into_iter().chain(there).chain(port);
+        let Some(names) = names else { return Vec::new() };
+        let there = [destination(self.family), Expression::Is(address(names))];
+        let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+        let words: Vec<_> = there.into_iter().chain(port).collect();
+        let often = words.iter().cloned().chain([OF_NAMES]);
+        let mut rules = vec![drop_of("asks for names too often", often)];
+        rules.extend([UDP, TCP].map(|protocol| {
+            let words = self.whole(protocol).into_iter().chain(words.clone());
             rule("to ask for names", words, Verdict::Accept)
-        };
-        names.into_iter().flat_map(|names| [UDP, TCP].map(|it| one(names, it))).collect()
+        }));
+        rules
     }
 
     fn goto(&self, what: &str) -> Verdict {
@@ -320,6 +330,8 @@ fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
     if scope.wanted.gate != 0 {
         let port = Expression::Is(scope.wanted.gate.to_be_bytes().to_vec());
         let to_gate = whole(TCP).into_iter().chain([DESTINATION_PORT, port]);
+        let often = to_gate.clone().chain([OF_GATE]);
+        rules.push(drop_of("asks whoever has closed it in too often", often));
         rules.push(rule("to whoever has closed it in", to_gate, Verdict::Accept));
     }
     let kinds = match scope.family {

@@ -137,10 +137,10 @@ const TAKEN: u32 = 8;
 /// section 3).
 const SOURCE_V4: u32 = 12;
 const DESTINATION_V4: u32 = 16;
-const BYTES_V4: u32 = 4;
+pub(super) const BYTES_V4: u32 = 4;
 const SOURCE_V6: u32 = 8;
 const DESTINATION_V6: u32 = 24;
-const BYTES_V6: u32 = 16;
+pub(super) const BYTES_V6: u32 = 16;
 /// Of IPv6, where it stands what follows.
 const NEXT_V6: u32 = 6;
 /// Of a frame, where it stands what is in it (IEEE 802.3).

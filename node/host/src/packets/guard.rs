@@ -42,6 +42,7 @@ const ARRIVING: &str = "arriving";
 const INPUT: &str = "input";
 const FORWARD: &str = "forward";
 const FROM_DEVICE: &str = "from_device";
+const FROM_HOME: &str = "from_home";
 const LEAVING: &str = "leaving";
 const SOURCES: &str = "sources";
 
@@ -99,6 +100,7 @@ fn with_place(scope: &Scope<'_>) -> BTreeMap<&'static str, Vec<PacketRule>> {
         (INPUT, input(scope)),
         (FORWARD, forward(scope)),
         (FROM_DEVICE, from_device(scope)),
+        (FROM_HOME, from_home(scope)),
         (LEAVING, leaving(scope)),
         (SOURCES, sources(scope)),
     ];
@@ -117,7 +119,8 @@ fn without_place(wanted: &Wanted, family: Family) -> BTreeMap<&'static str, Vec<
     let leaving = devices.map(|device| drop_of(&comment, by(device))).to_vec();
     let mut forward = guests::from(family, None);
     forward.push(guests::to(family));
-    let input = guests::input(family, wanted.names);
+    // Whose address is of the family that this machine has.
+    let input = guests::input(family, None);
     [(ARRIVING, arriving), (INPUT, input), (FORWARD, forward), (LEAVING, leaving)].into()
 }
 
@@ -184,7 +187,7 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
 fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     let goto = |chain: &str| Verdict::Goto(chain.to_owned());
     let mut rules = guests::from(scope.family, Some(scope.way()));
-    rules.extend(bounds::of(&scope.source(), guests::of_guest(scope.family)));
+    rules.extend(bounds::of(&scope.source(), &guests::of_guest(scope.family)));
     rules.push(rule("from other clusters", from(scope.way()), goto(FROM_DEVICE)));
     if scope.is_gateway_of_nodes() {
         let from_node = from(&scope.wanted.marks.overlay);
@@ -194,10 +197,11 @@ fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
     rules
 }
 
-/// The last rule drops, and each before it accepts, but where a packet goes back: where conntrack
+/// The last rule drops, and each before it accepts, but where a packet goes elsewhere: where conntrack
 /// knows nothing of a packet, a condition about connections is not met.
+///
+/// Homes call guests, and are bounded by whom they call; whoever else calls is a guest elsewhere.
 fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let pods = [scope.destination(), Expression::In(Table::PODS.to_owned())];
     // Whoever has called with the node's address: a pod that is not mapped, a client of a NodePort.
     let node = Expression::Is(address(scope.place.node));
     let answers = is_reply().into_iter().chain([Expression::ReplyDestination(scope.family), node]);
@@ -206,9 +210,6 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
         rule("answers to what left with the node's address", answers, Verdict::Accept),
     ];
     match scope.wanted.way {
-        Way::Device { .. } if scope.wanted.overlay.is_some() => {
-            rules.extend(overlay::to_overlay(scope));
-        }
         Way::Device { .. } => {}
         // Whose answers and errors are about what left with this node's address.
         Way::Through(_) => {
@@ -217,7 +218,7 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
                 // By the network of the nodes.
                 Family::V4 => {}
                 Family::V6 => {
-                    let errors = nodes.iter().chain(&pods).cloned().chain(is_related());
+                    let errors = nodes.iter().cloned().chain(to_pods(scope)).chain(is_related());
                     let comment = "errors of the gateway about what mapped pods have sent";
                     rules.push(rule(comment, errors, Verdict::Accept));
                 }
@@ -225,10 +226,39 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }
-    rules.extend(bounds::of(&scope.destination(), guests::to_guest(scope.family)));
-    rules.push(rule("to pods that are mapped", pods, Verdict::Accept));
+    let from_home = || Verdict::Goto(FROM_HOME.to_owned());
+    let homes = homes::from(scope).into_iter();
+    rules.extend(homes.map(|home| rule("from a home of guests", home, from_home())));
+    rules.extend(to_mapped(scope, |words| bounds::of_elsewhere(scope.family, words)));
+    rules
+}
+
+fn from_home(scope: &Scope<'_>) -> Vec<PacketRule> {
+    to_mapped(scope, |words| bounds::of(&scope.destination(), words))
+}
+
+/// To pods that are mapped and to nobody else, with bounds before each rule that lets in what is new.
+fn to_mapped(
+    scope: &Scope<'_>,
+    bounds: impl Fn(&[Expression]) -> Vec<PacketRule>,
+) -> Vec<PacketRule> {
+    let mut rules = Vec::new();
+    let mut accept = |comment, words: Vec<Expression>| {
+        rules.extend(bounds(&words));
+        rules.push(rule(comment, words, Verdict::Accept));
+    };
+    if scope.is_gateway_of_nodes() {
+        accept("to pods of other nodes that are mapped", overlay::to_pods(scope));
+    }
+    accept("to pods that are mapped", to_pods(scope).into());
+    rules.extend(scope.is_gateway_of_nodes().then(|| overlay::answers(scope)));
     rules.push(drop_of("to nobody who is mapped", []));
     rules
+}
+
+/// Pods of this node that are mapped.
+fn to_pods(scope: &Scope<'_>) -> [Expression; 2] {
+    [scope.destination(), Expression::In(Table::PODS.to_owned())]
 }
 
 /// After routing, and not in the hooks before it: what kube-proxy gives another destination in the

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::bounds;
 use super::expression::{
     Expression, Verdict, address, destination, is_established_or_related, is_protocol, is_reply,
     leads_nowhere_back, not_by, source,
@@ -56,16 +57,19 @@ pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
 /// Guests answer this node, whichever address it has. Over IPv6, who is there is asked and said in
 /// packets as well.
 ///
-/// They ask it for names at this one address, at the port of name servers.
+/// They ask it for names at this one address, at the port of name servers. Such connections count with all
+/// others that a guest has.
 pub(super) fn input(family: Family, names: Option<IpAddr>) -> Vec<PacketRule> {
     let answers = of_guest(family).into_iter().chain(is_reply()).chain(is_established_or_related());
     let mut rules = vec![rule("answers of guests", answers, Verdict::Accept)];
     if let Some(names) = names.filter(|names| Family::of(*names) == family) {
+        let there = [destination(family), Expression::Is(address(names))];
+        let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+        let words: Vec<_> = of_guest(family).into_iter().chain(there).chain(port).collect();
+        rules.extend(bounds::of(&source(family), &words));
         rules.extend([UDP, TCP].map(|protocol| {
-            let there = [destination(family), Expression::Is(address(names))];
-            let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
-            let words = of_guest(family).into_iter().chain(is_protocol(protocol));
-            rule("guests ask for names", words.chain(there).chain(port), Verdict::Accept)
+            let words = words.iter().cloned().chain(is_protocol(protocol));
+            rule("guests ask for names", words, Verdict::Accept)
         }));
     }
     if family == Family::V6 {

@@ -19,6 +19,8 @@ mod protocols;
 mod rule;
 mod scope;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::closed::{Interface, closed, closed_at_node};
 pub(crate) use self::expression::address;

@@ -5,12 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::bounds;
 use super::expression::{
     Expression, Verdict, by, destination, from, is_established_or_related, is_udp_to, keep,
     not_from, outside, source,
 };
-use super::homes;
 use super::rule::{drop_of, rule, said};
 use super::scope::Scope;
 use super::table::{PacketRule, Table};
@@ -78,22 +76,19 @@ pub(super) fn from_overlay(wanted: &Wanted) -> Vec<PacketRule> {
     ]
 }
 
-/// At the gateway: from other clusters to other nodes. Where the overlay is not there they would
-/// leave by another device. Guests of other nodes are known there by who calls them.
-pub(super) fn to_overlay(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let by = || by(&scope.wanted.marks.overlay).into_iter();
+/// At the gateway: pods of other nodes that are mapped. Where the overlay is not there what is for them
+/// would leave by another device.
+pub(super) fn to_pods(scope: &Scope<'_>) -> Vec<Expression> {
     let pods = [scope.destination(), Expression::In(Table::ELSEWHERE.to_owned())];
+    by(&scope.wanted.marks.overlay).into_iter().chain(pods).collect()
+}
+
+/// At the gateway: what other nodes have asked, by their own addresses.
+pub(super) fn answers(scope: &Scope<'_>) -> PacketRule {
     let nodes = [scope.destination(), Expression::In(Table::NODES.to_owned())];
-    let answers = by().chain(nodes).chain(is_established_or_related());
-    let of_homes = homes::from(scope).into_iter();
-    let of_homes = of_homes.map(|home| by().chain(pods.clone()).chain(home));
-    let bounded = of_homes.flat_map(|guest| bounds::of(&scope.destination(), guest));
-    let mut rules: Vec<PacketRule> = bounded.collect();
-    rules.extend([
-        rule("to pods of other nodes that are mapped", by().chain(pods), Verdict::Accept),
-        rule("answers to what other nodes have sent", answers, Verdict::Accept),
-    ]);
-    rules
+    let words = by(&scope.wanted.marks.overlay).into_iter().chain(nodes);
+    let words = words.chain(is_established_or_related());
+    rule("answers to what other nodes have sent", words, Verdict::Accept)
 }
 
 /// At the gateway: each source was given by the node that it came from, or by another cluster.

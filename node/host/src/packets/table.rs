@@ -124,6 +124,10 @@ impl Table {
     pub const CONNECTIONS: &'static str = "connections";
     /// The tally of connections that guests begin.
     pub const BEGINNINGS: &'static str = "beginnings";
+    /// The tally of connections that guests elsewhere have, by their lease.
+    pub const OF_LEASE: &'static str = "connections_of_lease";
+    /// The tally of connections that guests elsewhere begin, by their lease.
+    pub const OF_LEASE_BEGINNINGS: &'static str = "beginnings_of_lease";
 
     /// Whether only elements of sets differ.
     pub fn has_frame_of(&self, other: &Self) -> bool {

@@ -15,7 +15,7 @@ use crate::namespace::Namespace;
 use crate::packets::{PORT, exchange, has_nothing, rises, socket};
 
 /// A guest of the second cluster, in a range of another length,
-const OTHER: Ipv4Addr = Ipv4Addr::new(10, 202, 5, 7);
+pub(crate) const OTHER: Ipv4Addr = Ipv4Addr::new(10, 202, 5, 7);
 /// and a pod of a home of whose guests some run here.
 const AT_HOME: Ipv4Addr = Ipv4Addr::new(10, 203, 6, 7);
 const NO_OTHERS: &str = "from another cluster's own to another cluster";
@@ -23,7 +23,7 @@ const TO_NO_OTHERS: &str = "from a guest to another cluster's own";
 
 /// What a gateway's machine has while guests of ours run in two clusters, and guests of another
 /// one's here.
-fn meeting() -> Wanted {
+pub(crate) fn meeting() -> Wanted {
     let net = |text: &str| text.parse().expect("a network");
     let home = net("10.203.6.0/24");
     let ranges = [net("10.201.4.0/24"), net("10.202.5.0/25"), home].into();
@@ -32,7 +32,7 @@ fn meeting() -> Wanted {
 
 /// The second cluster: it is behind the same device, and whatever the two send each other goes by
 /// that.
-fn second(cluster: &Cluster) -> Result<Namespace> {
+pub(crate) fn second(cluster: &Cluster) -> Result<Namespace> {
     let (first, other) = (&cluster.guest, empty()?);
     first.ip(&format!("link add other0 type veth peer name eth0 netns {}", other.id()))?;
     for (at, words) in [

@@ -5,30 +5,33 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use mercato_host::{Closed, Wanted};
 
 use crate::cluster::{PATIENCE, counted_of, nft, said, set_up, steps, sysctl};
-use crate::frames::{ANY, ARP, IPV6, about, arp, own, send_often, six};
-use crate::guests::{FAR, FAR_V6, Ground, wanted};
+use crate::frames::{ANY, ARP, IPV4, IPV6, about, arp, four, own, send_often, six, tcp, udp};
+use crate::guests::{FAR, FAR_V6, Ground, NAMES, NAMES_PORT, wanted};
 use crate::homes::home;
 use crate::namespace::Namespace;
 use crate::nodes::{self, Nodes, of_gateway};
 use crate::packets::{exchange, rises, socket};
-use crate::pods::{MAC, OTHER, OTHER_V6, POD, POD_V6, Pods, REACHED, wanted as closed};
+use crate::pods::{MAC, NODE, OTHER, OTHER_V6, POD, POD_V6, Pods, REACHED, wanted as closed};
 
 /// Those that a guest may have, and those of them that may begin in a second.
-const MOST: u64 = 4_096;
-const A_SECOND: u64 = 256;
+pub(crate) const MOST: u64 = 4_096;
+pub(crate) const A_SECOND: u64 = 256;
 const FLOOD: u16 = 3 * MOST as u16;
 /// What conntrack has otherwise: questions of neighbours, and what was tried before.
-const OTHERS: u64 = 64;
-/// Of questions to neighbours: how often they are asked, and what a closed pod may.
-const QUESTIONS: u64 = 1_000;
-const AT_ONCE: u64 = 256;
-const ASKED_A_SECOND: u64 = 64;
+pub(crate) const OTHERS: u64 = 64;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
-const BEGIN: &str = "too many connections of a guest begin";
-const HAS: &str = "too many connections of a guest";
+/// Of TCP, that a connection begins.
+const SYN: u8 = 2;
+/// Where gates ask.
+const GATE: u16 = 7_479;
+pub(crate) const BEGIN: &str = "too many connections of a guest begin";
+pub(crate) const HAS: &str = "too many connections of a guest";
 
 /// Of each family: a guest, another one, and who is in another cluster.
 const OF_BOTH: [[IpAddr; 3]; 2] = [
@@ -37,7 +40,7 @@ const OF_BOTH: [[IpAddr; 3]; 2] = [
 ];
 
 /// Datagrams to as many ports, each of which is another connection to conntrack.
-fn floods(from: &UdpSocket, to: IpAddr) -> Result<()> {
+pub(crate) fn floods(from: &UdpSocket, to: IpAddr) -> Result<()> {
     for port in 1..=FLOOD {
         // What is not answered may be said here; nobody is asked.
         let _ = from.send_to(b"?", SocketAddr::new(to, port));
@@ -46,7 +49,7 @@ fn floods(from: &UdpSocket, to: IpAddr) -> Result<()> {
 }
 
 /// How many connections conntrack knows in a namespace.
-fn known(node: &Namespace) -> Result<u64> {
+pub(crate) fn known(node: &Namespace) -> Result<u64> {
     let said = said(node, "cat /proc/sys/net/netfilter/nf_conntrack_count")?;
     Ok(said.trim().parse()?)
 }
@@ -61,14 +64,19 @@ fn forgets(node: &Namespace) -> Result<()> {
 }
 
 /// Two guests, both of which may be in conntrack for so long without an answer as any flood takes.
-fn ground() -> Result<Ground> {
+pub(crate) fn ground() -> Result<Ground> {
     let ground = Ground::new()?;
     sysctl(&ground.pods.node, "net.netfilter.nf_conntrack_udp_timeout=6")?;
+    set_up(&ground.pods.node, &both())?;
+    Ok(ground)
+}
+
+/// What the node of both guests should have.
+fn both() -> Wanted {
     let guests: Vec<IpAddr> = OF_BOTH.iter().flat_map(|[pod, other, _]| [*pod, *other]).collect();
     let mut both = wanted(&guests);
     both.pods.extend(guests);
-    set_up(&ground.pods.node, &both)?;
-    Ok(ground)
+    both
 }
 
 pub(crate) fn a_guest_has_so_many_connections() -> Result<()> {
@@ -88,10 +96,7 @@ pub(crate) fn a_guest_has_so_many_connections() -> Result<()> {
         exchange(&neighbour, &socket(&ground.far, far, 0)?, far).context("a neighbour")?;
         ensure!(counts(&ground, pod)?, "it is not counted");
         // Which is no part of the rules.
-        let both: Vec<IpAddr> = OF_BOTH.iter().flat_map(|all| [all[0], all[1]]).collect();
-        let mut again = wanted(&both);
-        again.pods.extend(both);
-        let rest = steps(node, &again)?;
+        let rest = steps(node, &both())?;
         ensure!(rest.is_empty(), "{rest:#?}");
         forgets(node).with_context(|| format!("of {pod}"))?;
         let until = Instant::now() + PATIENCE;
@@ -137,9 +142,10 @@ pub(crate) fn a_guest_begins_so_many_connections() -> Result<()> {
 pub(crate) fn others_begin_so_many_with_a_guest() -> Result<()> {
     let ground = ground()?;
     let node = &ground.pods.node;
+    set_up(node, &home(both()))?;
     for [pod, other, far] in OF_BOTH {
         let flood = socket(&ground.far, far, 0)?;
-        let dropped = |comment| ground.dropped(pod, "from_device", comment);
+        let dropped = |comment| ground.dropped(pod, "from_home", comment);
         floods(&flood, pod)?;
         let all = known(node)?;
         ensure!((MOST / 2..=MOST + OTHERS).contains(&all), "{pod} is in {all} connections");
@@ -153,26 +159,33 @@ pub(crate) fn others_begin_so_many_with_a_guest() -> Result<()> {
     Ok(())
 }
 
-/// Guests of another node are bounded at the gateway as well, which sends on to them what comes.
-pub(crate) fn homes_begin_so_many_by_the_gateway() -> Result<()> {
+/// Pods of another node are bounded at the gateway as well, which sends on to them what comes: what guests
+/// elsewhere begin, and what homes of guests do.
+pub(crate) fn others_begin_so_many_by_the_gateway() -> Result<()> {
     let nodes = Nodes::set_up()?;
     let gateway = &nodes.gateway;
     sysctl(gateway, "net.netfilter.nf_conntrack_udp_timeout=3")?;
     let flood = socket(&nodes.guest, nodes::GUEST, 0)?;
+    for (wanted, chain) in [(of_gateway(), "from_device"), (home(of_gateway()), "from_home")] {
+        set_up(gateway, &wanted)?;
+        ensure!(steps(gateway, &wanted)?.is_empty(), "it is not as it was wanted");
+        floods(&flood, nodes::POD.into())?;
+        let all = known(gateway)?;
+        // The datagrams that carry each of them to the other node are a connection themselves.
+        ensure!((MOST / 2..=2 * MOST + OTHERS).contains(&all), "{chain}: {all} connections");
+        for comment in [BEGIN, HAS] {
+            let dropped = || nodes.dropped(gateway, chain, comment);
+            rises(dropped, 0).with_context(|| format!("{chain}: {comment}"))?;
+        }
+        // The other node has as many, by its own rules.
+        for at in [gateway, &nodes.node] {
+            at.run("conntrack", vec!["-F".to_owned()])?;
+        }
+        exchange(&flood, &socket(&nodes.pod, nodes::POD, 0)?, nodes::POD).context("afterwards")?;
+    }
     floods(&flood, nodes::POD.into())?;
-    let all = known(gateway)?;
-    ensure!(all >= u64::from(FLOOD), "a pod that is called by no home is in {all}");
-    set_up(gateway, &home(of_gateway()))?;
-    ensure!(steps(gateway, &home(of_gateway()))?.is_empty(), "it is not as it was wanted");
-    gateway.run("conntrack", vec!["-F".to_owned()])?;
-    floods(&flood, nodes::POD.into())?;
-    let all = known(gateway)?;
-    // The datagrams that carry each of them to the other node are a connection themselves.
-    ensure!((MOST / 2..=2 * MOST + OTHERS).contains(&all), "a guest is in {all} connections");
     let other = socket(&nodes.gateways_pod, nodes::GATEWAYS_POD, 0)?;
     exchange(&flood, &other, nodes::GATEWAYS_POD).context("a neighbour")?;
-    gateway.run("conntrack", vec!["-F".to_owned()])?;
-    exchange(&flood, &socket(&nodes.pod, nodes::POD, 0)?, nodes::POD).context("afterwards")?;
     Ok(())
 }
 
@@ -185,38 +198,63 @@ table netdev arrives {
     }
 }";
 
-/// A closed pod asks neighbours as whom it is, and not as often as it likes: by its own rules, and by
+/// What a closed pod sends to its node, how often it may do so at once, and in a second.
+struct Asks {
+    frame: Vec<u8>,
+    at_once: u64,
+    a_second: u64,
+}
+
+fn asks() -> [Asks; 5] {
+    let everybody = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let neighbour = six(POD_V6, everybody, ICMPV6, &about(NEIGHBOUR_SOLICITATION, OTHER_V6));
+    let to_port = |mut payload: Vec<u8>, port: u16| {
+        payload[2..4].copy_from_slice(&port.to_be_bytes());
+        payload
+    };
+    let names = |protocol, payload: Vec<u8>| own(IPV4, &four(POD, NAMES, protocol, &payload));
+    let to_gate = four(POD, NODE[0], TCP, &to_port(tcp(SYN), GATE));
+    [
+        Asks { frame: own(ARP, &arp(MAC, POD)), at_once: 256, a_second: 64 },
+        Asks { frame: own(IPV6, &neighbour), at_once: 256, a_second: 64 },
+        Asks { frame: names(UDP, to_port(udp(), NAMES_PORT)), at_once: 2_048, a_second: 1_024 },
+        Asks { frame: names(TCP, to_port(tcp(SYN), NAMES_PORT)), at_once: 2_048, a_second: 1_024 },
+        Asks { frame: own(IPV4, &to_gate), at_once: 512, a_second: 256 },
+    ]
+}
+
+/// A closed pod asks its node and its neighbours, and not as often as it likes: by its own rules, and by
 /// those at the node's end.
 pub(crate) fn a_closed_pod_asks_so_often() -> Result<()> {
     let pods = Pods::new()?;
     nft(&pods.node, ARRIVES)?;
-    let everybody = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-    let asks = [
-        own(ARP, &arp(MAC, POD)),
-        own(IPV6, &six(POD_V6, everybody, ICMPV6, &about(NEIGHBOUR_SOLICITATION, OTHER_V6))),
-    ];
+    let node = closed().node.into_iter().chain([NAMES.into()]).collect();
+    let closed = Closed { names: Some(NAMES.into()), gate: GATE, node, ..closed() };
     let arrived = || counted_of(&pods.node, "netdev arrives each", "all");
     for is_closed_at_node in [None, Some(false), Some(true)] {
         match is_closed_at_node {
             None => {}
-            Some(false) => pods.close(&closed())?,
+            Some(false) => pods.close(&closed)?,
             Some(true) => {
                 said(&pods.pod, "nft flush ruleset")?;
-                pods.close_at_node(&closed())?;
+                pods.close_at_node(&closed)?;
             }
         }
         let passed = || match is_closed_at_node {
             Some(true) => Ok(arrived()? - pods.dropped_at_node()?),
             Some(false) | None => arrived(),
         };
-        for frame in &asks {
+        for (number, Asks { frame, at_once, a_second }) in asks().into_iter().enumerate() {
             let (began, before) = (Instant::now(), passed()?);
-            send_often(&pods.pod, ANY, frame.clone(), QUESTIONS)?;
+            send_often(&pods.pod, ANY, frame, 4 * at_once)?;
             let asked = passed()? - before;
-            let most = AT_ONCE + (began.elapsed().as_secs() + 1) * ASKED_A_SECOND;
+            let most = at_once + (began.elapsed().as_secs() + 1) * a_second;
             match is_closed_at_node {
-                None => ensure!(asked >= QUESTIONS, "an open pod has asked {asked} times"),
-                Some(_) => ensure!((1..=most).contains(&asked), "{asked} have passed, not {most}"),
+                None => ensure!(asked >= 4 * at_once, "an open pod has asked {asked} times"),
+                Some(_) => ensure!(
+                    (1..=most).contains(&asked),
+                    "of kind {number} {asked} have passed, not {most}"
+                ),
             }
         }
         let pod = socket(&pods.pod, POD, 0)?;

@@ -15,8 +15,8 @@ use crate::pods::{
 };
 
 /// Where guests ask for names, at this port of this address alone.
-const NAMES: Ipv4Addr = Ipv4Addr::new(10, 207, 255, 254);
-const NAMES_PORT: u16 = 53;
+pub(crate) const NAMES: Ipv4Addr = Ipv4Addr::new(10, 207, 255, 254);
+pub(crate) const NAMES_PORT: u16 = 53;
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 4, 8);
 pub(crate) const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xc8, 4, 0, 0, 0, 0, 8);
 const OF_POOL_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xc8, 0, 0, 0, 0, 0, 1);

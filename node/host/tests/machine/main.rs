@@ -10,11 +10,13 @@ mod bounds;
 mod closed;
 mod cluster;
 mod dropping;
+mod elsewhere;
 mod entries;
 mod frames;
 mod guests;
 mod homes;
 mod leases;
+mod names;
 // That of `mercato bench tunnel`, which is no library.
 #[path = "../../../src/bench/namespace.rs"]
 mod namespace;
@@ -107,7 +109,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 35] {
+fn of_guests() -> [(&'static str, Test); 38] {
     [
         ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
@@ -131,7 +133,10 @@ fn of_guests() -> [(&'static str, Test); 35] {
         ("a_guest_has_so_many_connections", bounds::a_guest_has_so_many_connections),
         ("a_guest_begins_so_many_connections", bounds::a_guest_begins_so_many_connections),
         ("others_begin_so_many_with_a_guest", bounds::others_begin_so_many_with_a_guest),
-        ("homes_begin_so_many_by_the_gateway", bounds::homes_begin_so_many_by_the_gateway),
+        ("others_begin_so_many_by_the_gateway", bounds::others_begin_so_many_by_the_gateway),
+        ("a_guest_asks_for_so_many_names", names::a_guest_asks_for_so_many_names),
+        ("a_lease_elsewhere_begins_so_many", elsewhere::a_lease_begins_so_many),
+        ("a_guest_begins_so_many_with_another", elsewhere::a_guest_begins_so_many_with_another),
         ("twenty_leases_leave_nothing", leases::twenty_leave_nothing),
         ("a_closed_pod_asks_so_often", bounds::a_closed_pod_asks_so_often),
         ("a_closed_pod_reaches_nobody_else", closed::nobody_else_is_reached),
