@@ -6,22 +6,22 @@
 //! something else is in a frame than its header says: both are compared.
 
 mod arp;
+mod node;
+mod scope;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use ipnet::IpNet;
-
+use self::scope::{Scope, scopes};
 use super::expression::{
-    Expression, Verdict, address, destination, is_kind, is_protocol, lacks_more_headers, source,
+    Expression, Verdict, destination, is_kind, is_protocol, lacks_more_headers, source,
 };
 use super::frames::{FrameBase, FrameChain, FrameTable};
-use super::protocols::{ANSWERS_V4, ICMP, ICMP_TYPE, ICMPV6, IPV4, IPV6, TCP, UDP};
+use super::protocols::{ICMP_TYPE, ICMPV6, TCP, UDP};
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
 use crate::family::Family;
-use crate::limits;
 use crate::overlay::Mac;
 use crate::reach::Closed;
 
@@ -37,20 +37,6 @@ const TO_NEIGHBOURS: &str = "to_neighbours";
 /// Of a frame, where the address of its sender stands.
 const SENDER: Expression = Expression::Frame { offset: 6, bytes: 6 };
 
-/// The port of name servers (RFC 1035, section 4.2).
-const NAMES: u16 = 53;
-/// Whoever is called at the node itself has work, and its conntrack an entry, for each of them.
-const OF_NAMES: Expression =
-    Expression::Often { a_second: limits::OF_NAMES_A_SECOND, burst: limits::OF_NAMES };
-const OF_GATE: Expression =
-    Expression::Often { a_second: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
-/// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
-const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
-const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
-const SYN_AND_ACK: u8 = 0x12;
-const SYN: u8 = 0x02;
-/// The same, with "packet too big" (RFC 4443).
-const ANSWERS_V6: [u8; 5] = [129, 1, 2, 3, 4];
 /// Who has an address, and that somebody has it: of whom (RFC 4861, section 4.3 and 4.4).
 const ASKS: u8 = 135;
 const SAYS: u8 = 136;
@@ -93,18 +79,6 @@ pub(crate) fn closed_at_node(
     table(wanted, interface, name, chains)
 }
 
-/// Those of a family that has an address of the pod.
-struct Scope<'a> {
-    wanted: &'a Closed,
-    family: Family,
-}
-
-fn scopes(wanted: &Closed) -> Vec<Scope<'_>> {
-    let has = |family: &Family| wanted.own.iter().any(|own| Family::of(*own) == *family);
-    let families = Family::ALL.into_iter().filter(has);
-    families.map(|family| Scope { wanted, family }).collect()
-}
-
 fn table(
     wanted: &Closed,
     interface: &Interface,
@@ -130,97 +104,6 @@ fn table(
     FrameTable { name, chains, sets, maps: BTreeMap::new() }
 }
 
-impl Scope<'_> {
-    /// What a set or chain of this family is called.
-    fn name(&self, what: &str) -> String {
-        let family = match self.family {
-            Family::V4 => "four",
-            Family::V6 => "six",
-        };
-        format!("{what}_{family}")
-    }
-
-    fn reached(&self) -> impl Iterator<Item = IpNet> + '_ {
-        let ranges = self.wanted.reached.iter().map(IpNet::trunc);
-        ranges.filter(|range| Family::of_net(*range) == self.family)
-    }
-
-    /// Ranges of one length are in one set.
-    fn reached_set(&self, range: IpNet) -> String {
-        self.name(&format!("reached_{}", range.prefix_len()))
-    }
-
-    /// What is loaded is in a range that is reached: a rule for each of their lengths.
-    fn is_reached(&self, loaded: &Expression, comment: &str) -> Vec<PacketRule> {
-        let by_length: BTreeMap<u8, IpNet> =
-            self.reached().map(|range| (range.prefix_len(), range)).collect();
-        let one = |range: IpNet| {
-            let mask = Expression::Mask(address(range.netmask()));
-            let words = [loaded.clone(), mask, Expression::In(self.reached_set(range))];
-            rule(comment, words, Verdict::Accept)
-        };
-        by_length.into_values().map(one).collect()
-    }
-
-    fn has_node(&self) -> bool {
-        self.wanted.node.iter().any(|node| Family::of(*node) == self.family)
-    }
-
-    fn is_in(&self, loaded: Expression, what: &str) -> [Expression; 2] {
-        [loaded, Expression::In(self.name(what))]
-    }
-
-    fn kind(&self) -> u16 {
-        match self.family {
-            Family::V4 => IPV4,
-            Family::V6 => IPV6,
-        }
-    }
-
-    fn icmp(&self) -> u8 {
-        match self.family {
-            Family::V4 => ICMP,
-            Family::V6 => ICMPV6,
-        }
-    }
-
-    /// Of this protocol, and whole: nothing is put together of it where it arrives.
-    fn whole(&self, protocol: u8) -> Vec<Expression> {
-        match self.family {
-            Family::V4 => {
-                // More to come, or where this part belongs (RFC 791, section 3.1).
-                let parts = Expression::Header { offset: 6, bytes: 2 };
-                let mask = Expression::Mask(vec![0x3f, 0xff]);
-                let whole = [parts, mask, Expression::Is(vec![0, 0])];
-                is_protocol(protocol).into_iter().chain(whole).collect()
-            }
-            Family::V6 => {
-                lacks_more_headers(protocol).into_iter().chain(is_protocol(protocol)).collect()
-            }
-        }
-    }
-
-    /// To where names are asked for. The address is the node's: so this comes before all else of it.
-    fn to_names(&self) -> Vec<PacketRule> {
-        let names = self.wanted.names.filter(|names| Family::of(*names) == self.family);
-        let Some(names) = names else { return Vec::new() };
-        let there = [destination(self.family), Expression::Is(address(names))];
-        let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
-        let words: Vec<_> = there.into_iter().chain(port).collect();
-        let often = words.iter().cloned().chain([OF_NAMES]);
-        let mut rules = vec![drop_of("asks for names too often", often)];
-        rules.extend([UDP, TCP].map(|protocol| {
-            let words = self.whole(protocol).into_iter().chain(words.clone());
-            rule("to ask for names", words, Verdict::Accept)
-        }));
-        rules
-    }
-
-    fn goto(&self, what: &str) -> Verdict {
-        Verdict::Goto(self.name(what))
-    }
-}
-
 /// What a pod may send: as seen by its own device or, coming in, by the node's end of it.
 fn leaving(
     scopes: &[Scope<'_>],
@@ -242,7 +125,7 @@ fn leaving(
             chains.insert(TO_NEIGHBOURS.to_owned(), FrameChain::plain(to_neighbours(scope)));
         }
         if scope.has_node() {
-            chains.insert(scope.name("to_node"), FrameChain::plain(to_node(scope)));
+            chains.insert(scope.name("to_node"), FrameChain::plain(node::to_node(scope)));
         }
     }
     rules.push(drop_of("of no family that it has", []));
@@ -311,39 +194,12 @@ fn to_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
 /// The node comes first: a range may have its addresses in it.
 fn to(scope: &Scope<'_>) -> Vec<PacketRule> {
     let to = destination(scope.family);
-    let mut rules = scope.to_names();
+    let mut rules = node::to_names(scope);
     if scope.has_node() {
         rules.push(rule("to the node", scope.is_in(to.clone(), "node"), scope.goto("to_node")));
     }
     rules.extend(scope.is_reached(&to, "to whom it may reach"));
     rules.push(drop_of("to nobody whom it may reach", []));
-    rules
-}
-
-/// Answers, by what they are, whole: nothing is put together of them there.
-fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let whole = |protocol| scope.whole(protocol);
-    let bits = Expression::Mask(vec![SYN_AND_ACK]);
-    let goes_on = [TCP_FLAGS, bits, Expression::IsNot(vec![SYN])];
-    let tcp = whole(TCP).into_iter().chain(goes_on);
-    let mut rules = vec![rule("connections that the node began", tcp, Verdict::Accept)];
-    if scope.wanted.gate != 0 {
-        let port = Expression::Is(scope.wanted.gate.to_be_bytes().to_vec());
-        let to_gate = whole(TCP).into_iter().chain([DESTINATION_PORT, port]);
-        let often = to_gate.clone().chain([OF_GATE]);
-        rules.push(drop_of("asks whoever has closed it in too often", often));
-        rules.push(rule("to whoever has closed it in", to_gate, Verdict::Accept));
-    }
-    let kinds = match scope.family {
-        Family::V4 => &ANSWERS_V4[..],
-        Family::V6 => &ANSWERS_V6[..],
-    };
-    for kind in kinds {
-        let is = [ICMP_TYPE, Expression::Is(vec![*kind])];
-        let words = whole(scope.icmp()).into_iter().chain(is);
-        rules.push(rule("answers to echoes, and errors", words, Verdict::Accept));
-    }
-    rules.push(drop_of("to the node, and no answer", []));
     rules
 }
 

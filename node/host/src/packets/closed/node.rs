@@ -1,0 +1,68 @@
+//! What a pod may send to its own node, which is reached by whatever listens there: answers, questions for
+//! names, and to whoever has closed it in.
+
+use super::scope::Scope;
+use crate::family::Family;
+use crate::limits;
+use crate::packets::expression::{Expression, Verdict, address, destination};
+use crate::packets::protocols::{ANSWERS_V4, ICMP_TYPE, TCP, UDP};
+use crate::packets::rule::{drop_of, rule};
+use crate::packets::table::PacketRule;
+
+/// The port of name servers (RFC 1035, section 4.2).
+const NAMES: u16 = 53;
+/// Whoever is called at the node itself has work, and its conntrack an entry, for each of them.
+const OF_NAMES: Expression =
+    Expression::Often { a_second: limits::OF_NAMES_A_SECOND, burst: limits::OF_NAMES };
+const OF_GATE: Expression =
+    Expression::Often { a_second: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
+/// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
+const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
+const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
+const SYN_AND_ACK: u8 = 0x12;
+const SYN: u8 = 0x02;
+/// The answer to an echo, and errors: with "packet too big" (RFC 4443).
+const ANSWERS_V6: [u8; 5] = [129, 1, 2, 3, 4];
+
+/// To where names are asked for. The address is the node's: so this comes before all else of it.
+pub(super) fn to_names(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let names = scope.wanted.names.filter(|names| Family::of(*names) == scope.family);
+    let Some(names) = names else { return Vec::new() };
+    let there = [destination(scope.family), Expression::Is(address(names))];
+    let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+    let words: Vec<_> = there.into_iter().chain(port).collect();
+    let often = words.iter().cloned().chain([OF_NAMES]);
+    let mut rules = vec![drop_of("asks for names too often", often)];
+    rules.extend([UDP, TCP].map(|protocol| {
+        let words = scope.whole(protocol).into_iter().chain(words.clone());
+        rule("to ask for names", words, Verdict::Accept)
+    }));
+    rules
+}
+
+/// Answers, by what they are, whole: nothing is put together of them there.
+pub(super) fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
+    let whole = |protocol| scope.whole(protocol);
+    let bits = Expression::Mask(vec![SYN_AND_ACK]);
+    let goes_on = [TCP_FLAGS, bits, Expression::IsNot(vec![SYN])];
+    let tcp = whole(TCP).into_iter().chain(goes_on);
+    let mut rules = vec![rule("connections that the node began", tcp, Verdict::Accept)];
+    if scope.wanted.gate != 0 {
+        let port = Expression::Is(scope.wanted.gate.to_be_bytes().to_vec());
+        let to_gate = whole(TCP).into_iter().chain([DESTINATION_PORT, port]);
+        let often = to_gate.clone().chain([OF_GATE]);
+        rules.push(drop_of("asks whoever has closed it in too often", often));
+        rules.push(rule("to whoever has closed it in", to_gate, Verdict::Accept));
+    }
+    let kinds = match scope.family {
+        Family::V4 => &ANSWERS_V4[..],
+        Family::V6 => &ANSWERS_V6[..],
+    };
+    for kind in kinds {
+        let is = [ICMP_TYPE, Expression::Is(vec![*kind])];
+        let words = whole(scope.icmp()).into_iter().chain(is);
+        rules.push(rule("answers to echoes, and errors", words, Verdict::Accept));
+    }
+    rules.push(drop_of("to the node, and no answer", []));
+    rules
+}
