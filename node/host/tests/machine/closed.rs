@@ -1,7 +1,7 @@
 //! What a closed pod reaches, and what not. Each try that must fail is made before, when it does
 //! not: whether a frame has left is seen at the node's end of the pair.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use anyhow::{Context as _, Result, ensure};
@@ -21,6 +21,9 @@ use crate::tries::{Tries, plain_tries, raw_tries, raw_tries_of_six};
 
 /// Of a Service that the pod may reach.
 const OWN_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 7);
+
+/// At which nobody listens in the pod (that of `discard`).
+const NOBODYS_PORT: u16 = 9;
 
 fn leaves(pods: &Pods, tries: &Tries) -> Result<()> {
     for (name, sends) in tries {
@@ -73,6 +76,10 @@ fn whom_it_may_is_reached(pods: &Pods) -> Result<()> {
         let asks = socket(&pods.node, node, 0)?;
         asks.send_to(b"?", pod.local_addr()?)?;
         pod.recv_from(&mut [0; 1]).context("a datagram of its node")?;
+        asks.connect((own, NOBODYS_PORT))?;
+        asks.send(b"?")?;
+        let refused = asks.recv(&mut [0; 1]).expect_err("nobody listens");
+        ensure!(refused.kind() == ErrorKind::ConnectionRefused, "its node is told {refused}");
     }
     Ok(())
 }

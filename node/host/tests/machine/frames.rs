@@ -75,6 +75,11 @@ pub(crate) fn icmp(kind: u8) -> Vec<u8> {
     vec![kind, 0, 0, 0, 0, 7, 0, 1]
 }
 
+/// An error of ICMP, of either family, about this packet.
+pub(crate) fn error(kind: u8, packet: &[u8]) -> Vec<u8> {
+    [&icmp(kind), packet].concat()
+}
+
 pub(crate) fn about(kind: u8, whom: Ipv6Addr) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0x20, 0, 0, 0][..], &whom.octets()].concat()
 }

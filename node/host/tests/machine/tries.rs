@@ -7,8 +7,8 @@ use anyhow::Result;
 use socket2::{Domain, Socket, Type};
 
 use crate::frames::{
-    ANY, ARP, IPV4, IPV6, VLAN, about, arp, four, frame, icmp, own, part_of_four, send, send_raw,
-    send_with_header, six, tcp, udp,
+    ANY, ARP, IPV4, IPV6, VLAN, about, arp, error, four, frame, icmp, own, part_of_four, send,
+    send_raw, send_with_header, six, tcp, udp,
 };
 use crate::namespace::Namespace;
 use crate::packets::{PORT, socket};
@@ -120,6 +120,12 @@ pub(crate) fn raw_tries() -> Tries {
     by_frame("a second part", ANY, own(IPV4, &part_of_four(POD, node, TCP, 1, rest)));
     by_frame("a redirect", ANY, own(IPV4, &four(POD, node, ICMP, &icmp(5))));
     by_frame("a question for the time", ANY, own(IPV4, &four(POD, node, ICMP, &icmp(13))));
+    let to_other = four(NODE[1], OTHER, UDP, &udp());
+    for kind in [3, 11, 12] {
+        let error = four(POD, node, ICMP, &error(kind, &to_other));
+        by_frame(&format!("error {kind} about somebody else"), ANY, own(IPV4, &error));
+    }
+    by_frame("an error about nothing", ANY, own(IPV4, &four(POD, node, ICMP, &icmp(3))));
     tries
 }
 
@@ -152,6 +158,11 @@ pub(crate) fn raw_tries_of_six() -> Tries {
         "a second part of SCTP",
         six(POD_V6, REACHED_V6, 44, &[&[SCTP, 0, 0, 8, 0, 0, 0, 7][..], &[0; 16]].concat()),
     );
+    let to_other = six(node, OTHER_V6, UDP, &udp());
+    for kind in 1..=4 {
+        let error = six(POD_V6, node, ICMPV6, &error(kind, &to_other));
+        by_frame(&format!("error {kind} about somebody else"), error);
+    }
     let everybody: Ipv6Addr = "ff02::1".parse().expect("an address");
     for kind in [133, 134, 137] {
         for to in [everybody, node, REACHED_V6] {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::packets::expression::{Expression, Rewritten, Verdict, is_kind, is_protocol};
 use crate::packets::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
-use crate::packets::protocols::{ANSWERS_V4, ICMP, ICMP_TYPE, IPV4};
+use crate::packets::protocols::{ERRORS_V4, ICMP, ICMP_TYPE, IPV4};
 use crate::packets::rule::{rule, said};
 use crate::packets::table::{PacketRule, Side};
 use crate::reach::Closed;
@@ -82,14 +82,12 @@ impl Way {
         let written = |what: Rewritten| {
             [what.load(), Expression::ByMap(self.map.to_owned()), Expression::Write(what)]
         };
-        // An echo's answer is no error.
-        let errors = ANSWERS_V4.iter().filter(|kind| **kind != 0);
         let of_error = |kind: &u8| {
             let is = [ICMP_TYPE, Expression::Is(vec![*kind])];
             let words = is_protocol(ICMP).into_iter().chain(is).chain(written(self.in_error));
             said("an error about a Service", words)
         };
-        let mut rules: Vec<_> = errors.map(of_error).collect();
+        let mut rules: Vec<_> = ERRORS_V4.iter().map(of_error).collect();
         rules.push(said("an address of a Service", written(self.address)));
         rules
     }
