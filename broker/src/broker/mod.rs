@@ -78,7 +78,8 @@ impl Broker {
         }
         let restored = std::mem::take(&mut self.restored);
         if restored {
-            effects.extend(self.unwritten.drain(..).map(Effect::Persist));
+            let unwritten = self.unwritten.drain(..).filter(|_| !self.deals.degraded());
+            effects.extend(unwritten.map(Effect::Persist));
             effects.extend(self.deals.current().filter_map(Effect::lease));
         }
         self.deals.run_deadlines(now, &mut effects);
@@ -151,14 +152,14 @@ impl Broker {
     }
 
     fn on_message(&mut self, now: Now, message: &Verified<Message>, effects: &mut Vec<Effect>) {
-        if message.to != self.config.cluster() || message.cluster() != Some(message.from) {
+        let is_ours = message.to == self.config.cluster();
+        if !is_ours || message.cluster() != Some(message.from) || self.deals.degraded() {
             return;
         }
         if let Some(deal) = self.deals.get(&message.negotiation) {
             if self.deals.is_of_peer(deal, message) {
                 let (buyer, all) = (self.catalogue.buyer(&deal.peer()), self.deals.current());
                 let asked = self.supply.judge_amendment(now, buyer, deal, &message.body, all);
-                let asked = asked.filter(|_| !self.deals.degraded());
                 self.deals.on_message(now, message, asked, effects);
             }
             return;

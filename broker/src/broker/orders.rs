@@ -67,6 +67,12 @@ impl Broker {
         command: Command,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
+        // What was ordered before is on record; and nothing is kept of a stop.
+        let is_ordered =
+            matches!(&command, Command::Order { id: Some(id), .. } if self.deal(id).is_some());
+        if self.deals.degraded() && !is_ordered && command != Command::Stop {
+            return Err(Refusal::Degraded);
+        }
         match command {
             Command::Share(policy) => {
                 self.supply.set_policy(policy.clone()).map_err(Refusal::Invalid)?;
@@ -142,9 +148,6 @@ impl Broker {
         note: &str,
         more: usize,
     ) -> Result<(), Refusal> {
-        if self.deals.degraded() {
-            return Err(Refusal::Degraded);
-        }
         if self.deals.is_full_with_orders(more) {
             return Err(Refusal::TooMany);
         }

@@ -57,7 +57,7 @@ impl Broker {
         request: &Request,
         effects: &mut Vec<Effect>,
     ) {
-        if self.deals.degraded() || self.deals.is_full_with(1) || self.early.ended(now, message) {
+        if self.deals.is_full_with(1) || self.early.ended(now, message) {
             return;
         }
         if self.supply.waits_for_inventory() {
@@ -93,11 +93,6 @@ impl Broker {
         }
     }
 
-    /// What waits for the owner's answer, when something can be promised.
-    fn promisable(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
-        if self.deals.degraded() { Err(Refusal::Degraded) } else { self.deals.asked(id) }
-    }
-
     /// Grants a request, or a change.
     pub(super) fn accept(
         &mut self,
@@ -105,7 +100,7 @@ impl Broker {
         id: NegotiationId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let deal = self.promisable(id)?;
+        let deal = self.deals.asked(id)?;
         if let Some(change) = deal.lease().and_then(|lease| lease.amendments().in_review()) {
             let more = change.terms().quantity.saturating_sub(&deal.terms().quantity);
             self.supply.has_room(change.terms(), &more, self.deals.current())?;
@@ -127,7 +122,7 @@ impl Broker {
         changes: Changes,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let asked = self.promisable(request)?;
+        let asked = self.deals.asked(request)?;
         if is_amendment_asked(asked) {
             let text = "a change is at the price of its contract, as asked for or not at all";
             return Err(Refusal::Invalid(text.to_owned()));
@@ -191,9 +186,6 @@ impl Broker {
         term_s: Option<u64>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        if self.deals.degraded() {
-            return Err(Refusal::Degraded);
-        }
         let terms = amended(self.deals.bought(contract)?, contract, quantity, term_s)?;
         let asked = self.deals.edit_lease(now, contract.into(), effects, |lease, exchange| {
             lease.ask_amendment(exchange, terms)
@@ -209,9 +201,6 @@ impl Broker {
         contract: ContractId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        if self.deals.degraded() {
-            return Err(Refusal::Degraded);
-        }
         let open = self.deals.bought(contract)?.amendments().open();
         let waits = |state| matches!(state, State::Requested | State::Review);
         open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;

@@ -44,9 +44,6 @@ impl Broker {
         offer: NegotiationId,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
-        if self.deals.degraded() {
-            return Err(Refusal::Degraded);
-        }
         let deal = self.deals.get(&offer).filter(|deal| deal.side() == Side::Consumer);
         let deal = deal.ok_or(Refusal::Unknown(offer))?;
         if let Some(EndReason::Terminated(reason)) = deal.end().map(|end| end.reason) {

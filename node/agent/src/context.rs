@@ -11,6 +11,7 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::time::Now;
 
 use crate::peers::Peers;
+use crate::record::Change;
 use crate::request::Request;
 
 /// What a part is given beside its input: the time, and the parts that it may look at; and what it
@@ -28,6 +29,11 @@ impl<'a> Turn<'a> {
 
     pub(crate) fn push(&mut self, request: impl Into<Request>) {
         self.out.push(request.into());
+    }
+
+    /// Keeps what nothing waits for: [`Request::Note`].
+    pub(crate) fn note<C: Into<Change>>(&mut self, changes: impl IntoIterator<Item = C>) {
+        self.extend(changes.into_iter().map(|change| Request::Note(change.into())));
     }
 
     pub(crate) fn extend<R: Into<Request>>(&mut self, requests: impl IntoIterator<Item = R>) {

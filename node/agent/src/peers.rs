@@ -10,7 +10,6 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::{ClusterIdentity, Replaced};
 
-use crate::effect::Effect;
 use crate::limits;
 use crate::record::{Change, Record, RecordKey};
 
@@ -153,9 +152,9 @@ impl Peers {
     }
 
     /// Whom there was no room for is forgotten on disk, too.
-    pub(crate) fn erase_forgotten(&mut self) -> impl Iterator<Item = Effect> {
+    pub(crate) fn erase_forgotten(&mut self) -> impl Iterator<Item = Change> + use<> {
         let forgotten = std::mem::take(&mut self.forgotten).into_iter();
-        forgotten.map(|of| Effect::Persist(Change::Erase(RecordKey::Key(of))))
+        forgotten.map(|of| Change::Erase(RecordKey::Key(of)))
     }
 
     /// The keys of a cluster, as far as they are known.
@@ -171,11 +170,10 @@ impl Peers {
     }
 
     /// Remembers that this cluster changed its key, if it did and that is not on disk.
-    pub(crate) fn keep(&mut self, cluster: &ClusterId) -> Option<Effect> {
+    pub(crate) fn keep(&mut self, cluster: &ClusterId) -> Option<Change> {
         let changed = self.keys.get(cluster).filter(|keys| !keys.replaced.is_empty());
         let Keys { latest, replaced } = changed.filter(|_| self.kept.insert(*cluster))?;
-        let record = Record::Key(*cluster, *latest, replaced.clone());
-        Some(Effect::Persist(Change::Put(record)))
+        Some(Change::Put(Record::Key(*cluster, *latest, replaced.clone())))
     }
 
     /// Somebody comes with an earlier key of this cluster's; whether that is new.
@@ -325,7 +323,7 @@ mod tests {
         }
         assert!(peers.key(&named).is_some() && peers.key(&member).is_some());
         assert_eq!(peers.key(&cluster(4)), None, "the oldest");
-        let erased = Effect::Persist(Change::Erase(RecordKey::Key(kept)));
+        let erased = Change::Erase(RecordKey::Key(kept));
         assert_eq!(peers.key(&kept), None);
         assert_eq!(peers.erase_forgotten().collect::<Vec<_>>(), [erased], "also on disk");
     }

@@ -10,6 +10,9 @@ use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
 pub(crate) enum Request {
     /// An effect of the whole agent.
     Outside(Effect),
+    /// A change of the records for which nothing waits that others see: of what was learned, or is
+    /// over. It is let go while they cannot be written, since it comes up again once they can.
+    Note(Change),
     /// The broker is to hear this, after what is under way.
     Broker(mercato_broker::Input),
     /// Gossip is to hear this.
@@ -28,15 +31,28 @@ impl From<Effect> for Request {
     }
 }
 
+impl From<FederationRecord> for Change {
+    fn from(record: FederationRecord) -> Self {
+        Self::Put(Record::Federation(record))
+    }
+}
+
+impl From<FederationKey> for Change {
+    /// What has this key is erased.
+    fn from(key: FederationKey) -> Self {
+        Self::Erase(RecordKey::Federation(key))
+    }
+}
+
 impl From<FederationRecord> for Request {
     fn from(record: FederationRecord) -> Self {
-        Effect::Persist(Change::Put(Record::Federation(record))).into()
+        Effect::Persist(record.into()).into()
     }
 }
 
 impl From<FederationKey> for Request {
     /// What has this key is erased.
     fn from(key: FederationKey) -> Self {
-        Effect::Persist(Change::Erase(RecordKey::Federation(key))).into()
+        Effect::Persist(key.into()).into()
     }
 }

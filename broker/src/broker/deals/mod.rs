@@ -161,6 +161,9 @@ impl Deals {
     ) {
         let Some(latest) = keys.last().copied() else { return };
         self.keys.insert(cluster, keys);
+        if self.degraded {
+            return; // it is told again once that can be kept
+        }
         let with = self.current().filter(|deal| deal.peer() == cluster);
         for mut deal in with.cloned().collect::<Vec<_>>() {
             deal.set_peer_key(latest);

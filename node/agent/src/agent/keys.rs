@@ -30,7 +30,7 @@ impl Agent {
         }
         let rank = self.federations.ranks(&self.broker);
         let claim = self.peers.learn(cluster, keys, rank);
-        out.extend(self.peers.erase_forgotten());
+        self.disk.note(self.peers.erase_forgotten(), out);
         match claim {
             Claim::Outdated => return false,
             Claim::Known => {}
@@ -51,7 +51,7 @@ impl Agent {
                 || self.leases.with(&cluster).next().is_some()
         };
         if before != Some(latest) && matters() {
-            out.extend(self.peers.keep(&cluster));
+            self.disk.note(self.peers.keep(&cluster), out);
         }
         true
     }
@@ -69,7 +69,7 @@ impl Agent {
         let of =
             move |other: &ClusterId| if *other == cluster { Rank::Partner } else { rank(other) };
         let claim = self.peers.assume(cluster, key, of);
-        out.extend(self.peers.erase_forgotten());
+        self.disk.note(self.peers.erase_forgotten(), out);
         if claim == Claim::New {
             self.on_new_key(now, cluster, key, out);
         }

@@ -75,12 +75,12 @@ impl Agent {
         match record {
             mercato_broker::Record::Peer(cluster, standing) => {
                 self.peers.set_standing(cluster, standing);
-                out.extend(self.peers.keep(&cluster));
+                self.disk.note(self.peers.keep(&cluster), out);
                 out.push(Effect::Notice(Notice::Standing(cluster, standing)));
                 self.set_standing(now, cluster, out);
             }
             mercato_broker::Record::Deal(deal) => {
-                out.extend(self.peers.keep(&deal.peer()));
+                self.disk.note(self.peers.keep(&deal.peer()), out);
                 out.extend(self.news.notices(now, &deal).into_iter().map(Effect::Notice));
                 if is_bound(&deal) {
                     self.publishers.add(deal.peer_key());

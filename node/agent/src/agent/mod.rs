@@ -1,6 +1,7 @@
 //! The agent: takes an input to the part that it is for, and gathers what they want done. What
 //! the broker wants, and what gossip brings, is in `market`; which key speaks for whom in `keys`.
 
+mod disk;
 mod keys;
 mod market;
 mod restored;
@@ -34,6 +35,7 @@ use crate::publishers::Publishers;
 use crate::record::Records;
 use crate::request::Request;
 use crate::unsent::Unsent;
+use disk::Disk;
 use restored::Restored;
 
 /// What the agent is told once.
@@ -54,8 +56,7 @@ pub struct Agent {
     unsent: Unsent,
     /// What the broker is yet to hear, after what is under way.
     for_broker: VecDeque<ForBroker>,
-    /// Why records cannot be written.
-    degraded: Option<String>,
+    disk: Disk,
     started: bool,
     /// The last time that was told, to compare deadlines of both clocks.
     last: Now,
@@ -83,7 +84,7 @@ impl Agent {
             broker: Broker::restore(config.clone(), rng.random(), of_broker),
             connections: Connections::new(own, Directory::new(own, rng.random())),
             gossip: Gossip::new(own, rng.random(), interner),
-            federations: Federations::new(config.clone(), of_federations),
+            federations: Federations::new(config.clone(), of_federations, degraded.is_some()),
             config,
             leases,
             peers,
@@ -92,7 +93,7 @@ impl Agent {
             news,
             unsent: Unsent::default(),
             for_broker: VecDeque::new(),
-            degraded,
+            disk: Disk::new(degraded),
             started: false,
             last: Now::default(),
         }
@@ -160,8 +161,8 @@ impl Agent {
 
     fn start(&mut self, now: Now, out: &mut Vec<Effect>) {
         self.started = true;
-        if let Some(why) = &self.degraded {
-            out.push(Effect::Notice(Notice::Degraded(why.clone())));
+        if let Some(why) = self.disk.failure() {
+            out.push(Effect::Notice(Notice::Degraded(why.to_owned())));
             self.for_broker.push_back(ForBroker::Degraded(true));
         }
         for cluster in self.peers.changed().map(|(cluster, _)| *cluster).collect::<Vec<_>>() {
@@ -199,10 +200,11 @@ impl Agent {
         for request in requests {
             match request {
                 Request::Outside(effect) => out.push(effect),
+                Request::Note(change) => self.disk.note([change], out),
                 Request::Broker(input) => self.for_broker.push_back(input),
                 Request::Gossip(input) => self.run_gossip(now, input, out),
                 Request::KeepConnected(cluster) => self.keep_connected(now, cluster, out),
-                Request::KeepKeys(cluster) => out.extend(self.peers.keep(&cluster)),
+                Request::KeepKeys(cluster) => self.disk.note(self.peers.keep(&cluster), out),
                 Request::PublishersChanged => self.publishers.change(),
             }
         }

@@ -18,7 +18,7 @@ impl Agent {
     /// Why the records cannot be written, if so. Then nothing that peers say in negotiations can
     /// be kept: the driver hands over none of it, and answers none.
     pub fn degraded(&self) -> Option<&str> {
-        self.degraded.as_deref()
+        self.disk.failure()
     }
 
     /// The market, to look at.

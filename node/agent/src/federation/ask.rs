@@ -68,6 +68,9 @@ pub enum FederationRefusal {
     /// Its daemon has gone back to its records meanwhile, since something could not be kept.
     #[error("this daemon had to go back to its records, and does not know what came of it")]
     Interrupted,
+    /// The records cannot be written.
+    #[error("read-only: cannot write to the data folder; federations stay as they are")]
+    Degraded,
     /// It is not known here.
     #[error("this cluster did not join that federation")]
     Unknown,

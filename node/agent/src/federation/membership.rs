@@ -21,7 +21,6 @@ use crate::federation::registrar::Registrar;
 use crate::federation::renewal::Renewal;
 use crate::limits;
 use crate::record::FederationRecord;
-use crate::request::Request;
 
 /// A list of one who is not known to issue certificates, and what its signer is worth.
 #[derive(Debug)]
@@ -130,9 +129,9 @@ impl Membership {
     }
 
     /// The latest list of its issuer, on disk.
-    pub(crate) fn keep_list(&self, list: &Verified<RevocationList>) -> Request {
+    pub(crate) fn keep_list(&self, list: &Verified<RevocationList>) -> FederationRecord {
         let (of, issuer) = (self.federation.id(), *list.key());
-        FederationRecord::Revocations(of, issuer, list.signed().clone()).into()
+        FederationRecord::Revocations(of, issuer, list.signed().clone())
     }
 
     /// Looks whether certificates that others show are of this cluster's registrar, under a root
@@ -227,7 +226,7 @@ impl Membership {
     /// Lists that count by now are written.
     pub(crate) fn keep_unsaved(&mut self, turn: &mut Turn<'_>) {
         let lists = std::mem::take(&mut self.unsaved);
-        turn.extend(lists.iter().map(|list| self.keep_list(list)));
+        turn.note(lists.iter().map(|list| self.keep_list(list)));
     }
 
     pub(crate) fn member(&self, cluster: &ClusterId) -> Option<&Member> {

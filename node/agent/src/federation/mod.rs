@@ -50,6 +50,8 @@ pub(crate) struct Federations {
     /// How much each organisation may still advertise.
     rates: Rates,
     joining: BTreeMap<FederationId, Joining>,
+    /// The records cannot be written: what is asked for is refused, and nothing is issued.
+    rests: bool,
     /// Records that were not looked at yet, since that takes the time.
     remembered: Vec<FederationRecord>,
     /// What the broker was told last.
@@ -57,13 +59,14 @@ pub(crate) struct Federations {
 }
 
 impl Federations {
-    pub(crate) fn new(config: Config, remembered: Vec<FederationRecord>) -> Self {
+    pub(crate) fn new(config: Config, remembered: Vec<FederationRecord>, rests: bool) -> Self {
         Self {
             config,
             memberships: BTreeMap::new(),
             frauds: Frauds::default(),
             rates: Rates::default(),
             joining: BTreeMap::new(),
+            rests,
             remembered,
             told: mercato_broker::Membership::default(),
         }
@@ -89,7 +92,7 @@ impl Federations {
                 FederationRecord::Fraud(key, proof) => {
                     match proof.open(self.config.federation, turn.now) {
                         Ok(proof) => self.keep_out(&proof, turn),
-                        Err(_) => turn.push(FederationKey::Fraud(key)),
+                        Err(_) => turn.note([FederationKey::Fraud(key)]),
                     }
                 }
                 FederationRecord::Registrar(of, record) => {
@@ -124,6 +127,9 @@ impl Federations {
 
     /// Answers at once, but what a registrar is asked for.
     fn on_ask(&mut self, to: u64, ask: Ask, turn: &mut Turn<'_>) -> Option<Answer> {
+        if self.rests {
+            return Some(refused_at_rest(&ask));
+        }
         let done = match ask {
             Ask::Enter(papers) => self.enter(*papers, None, turn),
             Ask::Join(token) => match self.join(to, *token, turn) {
@@ -222,7 +228,7 @@ impl Federations {
         let rank = self.rank_of_key(list.key(), turn.context);
         let Some(membership) = self.memberships.get_mut(&of) else { return };
         if membership.revoke(turn.now, list.clone(), rank) {
-            turn.push(membership.keep_list(list));
+            turn.note([membership.keep_list(list)]);
             self.notify(turn);
         }
     }
@@ -250,20 +256,25 @@ impl Federations {
     /// When somebody may be no member any more, the next list is due, or our certificate is.
     pub(crate) fn wakeup(&self, now: Now) -> Option<Deadline> {
         let reviews = self.memberships().filter_map(Membership::review_ms);
-        let reviews = reviews.chain(self.frauds.review_ms()).map(|at_ms| at_ms + 1);
+        let reviews = reviews.chain(self.frauds.review_ms()).map(|at_ms| Deadline::Wall(at_ms + 1));
         let lists = self.memberships().filter_map(|of| of.list_due_ms(&self.config));
-        let walls = reviews.chain(lists).map(Deadline::Wall);
-        Deadline::earliest(now, walls.chain(self.renewal_wakeup()).map(Some))
+        let to_keep = lists.map(Deadline::Wall).chain(self.renewal_wakeup());
+        let to_keep = to_keep.filter(|_| !self.rests);
+        Deadline::earliest(now, reviews.chain(to_keep).map(Some))
     }
 
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         let ended = self.frauds.review(turn.now);
-        turn.extend(ended.into_iter().map(FederationKey::Fraud));
+        turn.note(ended.into_iter().map(FederationKey::Fraud));
         for membership in self.memberships.values_mut() {
             membership.review(turn.now);
-            membership.publish_due(&self.config, turn);
+            if !self.rests {
+                membership.publish_due(&self.config, turn);
+            }
         }
-        self.renewals_due(turn);
+        if !self.rests {
+            self.renewals_due(turn);
+        }
         self.notify(turn);
     }
 
@@ -337,7 +348,7 @@ impl Federations {
         self.keep_out(proof, turn);
         let key = *proof.publisher();
         if self.frauds.contains(&key) {
-            turn.push(FederationRecord::Fraud(key, Box::new(proof.proof().clone())));
+            turn.note([FederationRecord::Fraud(key, Box::new(proof.proof().clone()))]);
         }
         self.notify(turn);
     }
@@ -349,12 +360,25 @@ impl Federations {
         let left = self.frauds.quarantine(turn.now, proof, rank);
         // One that finds no room here gossip alone keeps quiet.
         let left = left.unwrap_or_else(|_| vec![*proof.publisher()]);
-        turn.extend(left.into_iter().map(FederationKey::Fraud));
+        turn.note(left.into_iter().map(FederationKey::Fraud));
     }
 
     /// Whether one of these keys equivocated.
     pub(crate) fn is_fraud(&self, keys: &Keys) -> bool {
         keys.any(|key| self.frauds.contains(key))
+    }
+}
+
+/// What is answered while nothing can be kept.
+fn refused_at_rest(ask: &Ask) -> Answer {
+    match ask {
+        Ask::Admit { .. } => Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Unavailable))),
+        Ask::Enter(_)
+        | Ask::Join(_)
+        | Ask::Leave(_)
+        | Ask::Token { .. }
+        | Ask::Revoke(..)
+        | Ask::Publish(..) => Answer::Refused(FederationRefusal::Degraded),
     }
 }
 

@@ -327,8 +327,7 @@ impl Lease {
 
     /// Erases all that is kept of it.
     fn erase(self, out: &mut Vec<Request>) {
-        let erasures = self.kept.into_iter().map(|key| Effect::Persist(Change::Erase(key)));
-        out.extend(erasures.map(Request::Outside));
+        out.extend(self.kept.into_iter().map(|key| Request::Note(Change::Erase(key))));
     }
 }
 

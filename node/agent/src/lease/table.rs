@@ -63,7 +63,7 @@ impl Leases {
     pub(crate) fn drop_shelved(&mut self, turn: &mut Turn<'_>) {
         self.drop_ranges(turn);
         let records = std::mem::take(&mut self.shelved).into_values().flatten();
-        turn.extend(records.map(|record| Effect::Persist(Change::Erase(record.key()))));
+        turn.note(records.map(|record| Change::Erase(record.key())));
     }
 
     pub(crate) fn handle(&mut self, id: ContractId, input: LeaseInput, turn: &mut Turn<'_>) {
@@ -227,9 +227,10 @@ impl Leases {
         self.all.get_mut(id)
     }
 
-    /// Names the guest namespaces that are to be named, before anything is done in them.
+    /// Names the guest namespaces that are to be named, before anything is done in them: not while
+    /// that cannot be kept.
     fn name_namespaces(&mut self, id: ContractId, turn: &mut Turn<'_>) {
-        if !self.all.get(&id).is_some_and(Lease::is_to_name) {
+        if self.rests || !self.all.get(&id).is_some_and(Lease::is_to_name) {
             return;
         }
         let others = self.all.values().filter(|other| other.id() != id && !other.is_retired());
@@ -255,7 +256,7 @@ impl Leases {
             lease.erase(&mut turn.out);
             let guests = self.ranges.of_guests(id).map(|range| RangeOwner::Guests(id, range));
             for owner in guests.chain([RangeOwner::Lease(id)]).collect::<Vec<_>>() {
-                turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+                turn.note(self.ranges.give_back(owner));
             }
             self.forget_ranges(cluster, turn);
             turn.push(Effect::CloseStreams(id));

@@ -19,6 +19,7 @@ use mercato_protocol::limits;
 use mercato_protocol::time::Now;
 
 mod ads;
+mod disk;
 mod keys;
 mod members;
 mod renewal;
@@ -51,6 +52,8 @@ impl Node {
 
     fn feed(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = self.agent.handle(at(self.now_ms), input);
+        let kept = effects.iter().find(|effect| matches!(effect, Effect::Persist(_)));
+        assert!(self.agent.degraded().is_none() || kept.is_none(), "{kept:?} cannot be kept");
         for effect in effects.extract_if(.., |effect| matches!(effect, Effect::Persist(_))) {
             if let Effect::Persist(change) = effect {
                 self.records.apply(change);
@@ -64,8 +67,17 @@ impl Node {
     }
 
     fn restart(&mut self) -> Vec<Effect> {
-        self.agent =
-            Agent::restore(self.config.clone(), [9; 32], Interner::new(2), &self.records, None);
+        self.restore(None)
+    }
+
+    /// Goes on from what is on a disk that cannot be written.
+    fn rest(&mut self) -> Vec<Effect> {
+        self.restore(Some("the disk is full".to_owned()))
+    }
+
+    fn restore(&mut self, degraded: Option<String>) -> Vec<Effect> {
+        let (config, interner) = (self.config.clone(), Interner::new(2));
+        self.agent = Agent::restore(config, [9; 32], interner, &self.records, degraded);
         self.feed(Input::Tick)
     }
 

@@ -106,7 +106,7 @@ fn what_is_over_while_the_daemon_is_down_is_erased_as_it_starts() {
     assert_eq!(one.frauds_on_disk(), 0);
 }
 
-fn list(key: &KeyPair, number: u64) -> Publication {
+pub(crate) fn list(key: &KeyPair, number: u64) -> Publication {
     let list = RevocationList {
         number,
         issued_ms: START_MS,

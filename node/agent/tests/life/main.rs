@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod cluster;
+mod disk;
 mod names;
 mod story;
 mod unsaid;

@@ -36,7 +36,7 @@ pub(crate) fn inventory() -> Inventory {
     }
 }
 
-fn policy() -> SharePolicy {
+pub(crate) fn policy() -> SharePolicy {
     SharePolicy {
         amounts: [
             (Resource::Cpu, Amount::Exactly(4_000)),
@@ -171,6 +171,20 @@ pub(crate) fn leased() -> (World, ContractId) {
             return (world, id);
         }
         people.act(&mut world);
+        world.step();
+    }
+}
+
+/// Tells the story, and a minute of what comes after it; at each step somebody looks.
+pub(crate) fn watch(mut look: impl FnMut(&World)) {
+    let (mut world, mut people) = (World::new(), People::default());
+    while !people.act(&mut world) {
+        look(&world);
+        world.step();
+    }
+    let until_ms = world.now_ms + 60_000;
+    while world.now_ms < until_ms {
+        look(&world);
         world.step();
     }
 }

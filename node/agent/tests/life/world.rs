@@ -71,7 +71,12 @@ pub(crate) struct World {
 }
 
 /// An agent that numbers keys for itself.
-fn restore(config: Config, seed: [u8; 32], records: &Records, degraded: Option<String>) -> Agent {
+pub(crate) fn restore(
+    config: Config,
+    seed: [u8; 32],
+    records: &Records,
+    degraded: Option<String>,
+) -> Agent {
     Agent::restore(config, seed, Interner::new(1), records, degraded)
 }
 
@@ -109,21 +114,9 @@ impl World {
         world
     }
 
-    /// What every daemon hears at its start.
     fn begin(&mut self, node: usize) {
         self.list(node);
-        self.tell(
-            node,
-            Input::Broker(BrokerInput::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()])),
-        );
-        self.tell(node, Input::Broker(BrokerInput::Isolation(true)));
-        let range = |text: &str| text.parse().unwrap();
-        let tunnel = [
-            TunnelInput::Pool(Some(range("10.200.0.0/13"))),
-            TunnelInput::Own([range("10.42.0.0/24")].into()),
-        ];
-        tunnel.into_iter().for_each(|input| self.tell(node, Input::Tunnel(input)));
-        self.tell(node, Input::Broker(BrokerInput::Inventory(crate::story::inventory())));
+        greeting().into_iter().for_each(|input| self.tell(node, input));
     }
 
     /// The owner lists the other.
@@ -178,7 +171,7 @@ impl World {
         self.nodes[node].config.key.public()
     }
 
-    fn owner(&self, node: usize) -> ClusterIdentity {
+    pub(crate) fn owner(&self, node: usize) -> ClusterIdentity {
         self.nodes[node].config.identity.open_identity(at(self.now_ms)).unwrap()
     }
 
@@ -242,7 +235,8 @@ impl World {
             let this = &mut self.nodes[node];
             if let Some(effect) = released {
                 self.perform(node, effect);
-            } else if this.gate.write().is_some() {
+            } else if let Some(changes) = this.gate.write() {
+                assert_eq!(this.agent.degraded(), None, "{changes:?}");
                 if this.fail_at.is_some_and(|step| this.steps >= step) {
                     this.gate.failed();
                     this.fail_at = None;
@@ -367,6 +361,18 @@ impl World {
         };
         inputs.into_iter().for_each(|input| self.tell(node, input));
     }
+}
+
+/// What every daemon hears at its start.
+pub(crate) fn greeting() -> Vec<Input> {
+    let range = |text: &str| text.parse().unwrap();
+    vec![
+        Input::Broker(BrokerInput::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()])),
+        Input::Broker(BrokerInput::Isolation(true)),
+        Input::Tunnel(TunnelInput::Pool(Some(range("10.200.0.0/13")))),
+        Input::Tunnel(TunnelInput::Own([range("10.42.0.0/24")].into())),
+        Input::Broker(BrokerInput::Inventory(crate::story::inventory())),
+    ]
 }
 
 /// Home's gateway does what it is asked at once.

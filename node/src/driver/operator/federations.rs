@@ -132,6 +132,9 @@ impl From<FederationRefusal> for Problem {
             Refusal::TooLarge(_) => {
                 (Class::Failed, "ask the registrar's owner to look at its lists")
             }
+            Refusal::Degraded => {
+                (Class::Failed, "see what is wrong with the data folder: mercato status")
+            }
             Refusal::Interrupted => (Class::Failed, "why: mercato status; then ask again"),
             Refusal::TooMany => (Class::Failed, "leave one first: mercato federation leave"),
             Refusal::NoRegistrar => (

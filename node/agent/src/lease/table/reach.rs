@@ -140,7 +140,7 @@ impl Leases {
             | RangeOwner::Guests(..) => false,
         };
         for owner in self.ranges.owners().filter(is_theirs).collect::<Vec<_>>() {
-            turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+            turn.note(self.ranges.give_back(owner));
         }
     }
 
@@ -204,7 +204,7 @@ impl Leases {
         };
         let stale: Vec<_> = self.ranges.owners().filter(is_stale).collect();
         for owner in stale {
-            turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+            turn.note(self.ranges.give_back(owner));
         }
     }
 
@@ -217,7 +217,7 @@ impl Leases {
         };
         let stale: Vec<_> = self.ranges.owners().filter(is_stale).collect();
         for owner in stale {
-            turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+            turn.note(self.ranges.give_back(owner));
         }
     }
 }
