@@ -30,9 +30,5 @@ pub const OPENED: usize = 400_000;
 /// without end.
 pub const WAKES: u32 = 10_000;
 
-/// How often one daemon goes back to its records within a second; more means that its own words,
-/// or those of others, make it do so again. A guess: one failed write is the rule.
-pub const REBUILDS: u32 = 8;
-
 /// Events between two checks of everything.
 pub const GLOBAL_CHECK_STEPS: u64 = 256;

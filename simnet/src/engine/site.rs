@@ -66,8 +66,8 @@ pub(crate) struct Site {
     writing: Vec<Change>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
-    /// The second in which it last went back to its records, and how often it did in that one.
-    rebuilt: (u64, u32),
+    /// A write has failed, and none is tried before its disk is fine.
+    pub(crate) rests: bool,
     /// What it does against the others, if anything.
     pub(crate) attack: Option<Box<dyn Attack>>,
     /// How often its attack has tried.
@@ -128,7 +128,7 @@ impl Site {
             watch_planned: false,
             writing: Vec::new(),
             disk_full: false,
-            rebuilt: (0, 0),
+            rests: false,
             attack: None,
             tried: 0,
             clock,
@@ -180,6 +180,7 @@ impl Site {
     /// The daemon starts on what is on disk.
     pub(crate) fn start(&mut self, at_ms: u64, seed: [u8; 32]) {
         self.started_ms = at_ms;
+        self.rests = false;
         self.run += 1;
         self.agent = Some(self.restore(seed, self.gate.records(), None));
     }
@@ -282,14 +283,6 @@ impl Site {
         let lease = self.leases.get_mut(&contract)?;
         let (cluster, bodies) = (&mut self.kube, &mut self.bodies);
         Some((lease, Client { cluster, bodies, now, outcome }))
-    }
-
-    /// It goes back to its records; how often it did within this second.
-    pub(crate) fn count_rebuild(&mut self, at_ms: u64) -> u32 {
-        let second = at_ms / 1_000;
-        let (last, count) = self.rebuilt;
-        self.rebuilt = (second, if last == second { count + 1 } else { 1 });
-        self.rebuilt.1
     }
 
     /// Its agent begins anew with all leases, and so does its gateway.

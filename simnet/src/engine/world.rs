@@ -83,19 +83,15 @@ impl World {
         let site = &mut self.sites[at];
         let now = site.now(self.agenda.at_ms());
         let Some(agent) = &mut site.agent else { return Ok(()) };
-        match &mut self.sabotage {
-            None => {
-                let answer = agent.handle(now, input);
-                site.keep(answer)?;
-            }
+        let answer = match &mut self.sabotage {
+            None => agent.handle(now, input),
             Some(sabotage) => {
-                for input in sabotage.twist_input(at, input) {
-                    let Some(agent) = &mut site.agent else { continue };
-                    let answer = sabotage.twist(at, agent.handle(now, input));
-                    site.keep(answer)?;
-                }
+                let heard = sabotage.twist_input(at, input).into_iter();
+                heard.flat_map(|input| sabotage.twist(at, agent.handle(now, input))).collect()
             }
-        }
+        };
+        self.checks.on_answer(site, &answer)?;
+        site.keep(answer)?;
         self.go_on(at)
     }
 
@@ -201,10 +197,7 @@ impl World {
     /// The agent goes on from what is on disk; its connections stay.
     fn rebuild(&mut self, at: usize, degraded: Option<String>) -> Result<(), Violation> {
         note!(self, at, "goes on from its records: {degraded:?}");
-        let count = self.sites[at].count_rebuild(self.agenda.at_ms());
-        ensure(count <= limits::REBUILDS, || {
-            format!("{} goes back to its records without end", self.sites[at].name)
-        })?;
+        self.sites[at].rests = degraded.is_some();
         let seed = self.rng.seeds.seed();
         let hides = self.sabotage.as_ref().is_some_and(Sabotage::hides_full_disks);
         self.sites[at].rebuild(seed, degraded.filter(|_| !hides));

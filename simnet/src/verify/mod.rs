@@ -71,6 +71,16 @@ impl pods::Clusters for Sites {
 }
 
 impl Checks {
+    /// Right after an agent was told something: what cannot be kept is not asked for, for that would
+    /// fail, lead back to the records, and from them to the same again.
+    pub(crate) fn on_answer(&self, site: &Site, answer: &[Effect]) -> Result<(), Violation> {
+        let persists = |effect: &&Effect| matches!(effect, Effect::Persist(_));
+        let wanted = answer.iter().find(persists).filter(|_| site.rests);
+        ensure(wanted.is_none(), || {
+            format!("{} cannot keep anything, and is to: {wanted:?}", site.name)
+        })
+    }
+
     /// Right before an effect of an honest cluster is performed.
     pub(crate) fn on_effect(
         &mut self,
