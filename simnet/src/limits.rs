@@ -30,5 +30,12 @@ pub const OPENED: usize = 400_000;
 /// without end.
 pub const WAKES: u32 = 10_000;
 
+/// Values of a body that a cluster takes: fewer than its peers send, as if it were of another
+/// release.
+pub const TAKEN_VALUES: usize = 2_000;
+/// Values of a body that a cluster sends. Both are far below the product's, and far above what
+/// ordinary objects of a run have.
+pub const SENT_VALUES: usize = 3_000;
+
 /// Events between two checks of everything.
 pub const GLOBAL_CHECK_STEPS: u64 = 256;

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use mercato_broker::{Refusal, Reply, Side};
 use mercato_discovery::Address;
 use mercato_offload::address::{GuestAddress, MappedRange};
+use mercato_offload::body::Way;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
@@ -132,6 +133,16 @@ pub enum Frame {
     ToHome(message::Frame<ToHome>),
 }
 
+impl Frame {
+    /// Which way the bodies go that come with it.
+    pub fn way(&self) -> Way {
+        match self {
+            Self::ToGuest(_) => Way::ToGuest,
+            Self::ToHome(_) => Way::ToHome,
+        }
+    }
+}
+
 /// How a lease is to be in this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseDesire {
@@ -146,6 +157,8 @@ pub struct LeaseDesire {
     pub peer_name: Option<String>,
     /// Whether the other side is connected.
     pub reachable: bool,
+    /// The other side is connected, and does not take what it is told under the lease.
+    pub stuck: bool,
     /// How far the lease is.
     pub phase: Phase,
     /// Provider: guest namespaces by home namespace. They have to be there before any

@@ -1,5 +1,5 @@
 //! The bytes of one lease's objects that cross, by digest: what its session speaks of
-//! and does not hold. Of each object only the last is kept, one that is sent and one that
+//! and does not hold. What may cross at all is `mercato_offload::body`'s. Of each object only the last is kept, one that is sent and one that
 //! comes, and for a while those before, which may be on their way. Bounded; what falls out
 //! is asked for again by the sessions. Never on disk: there are secrets among them.
 
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use mercato_offload::forge;
+use mercato_offload::body::{self, Found, Limits, Way, Weight};
+use mercato_offload::forge::{self, Refusal};
 use mercato_offload::key::Item;
 use mercato_protocol::id::Digest;
 use serde_json::Value;
@@ -22,25 +23,34 @@ pub struct Bodies(Arc<Mutex<Inner>>);
 struct Inner {
     bodies: BTreeMap<Digest, Body>,
     /// The last body of each object.
-    last: BTreeMap<(Way, Item), Digest>,
+    last: BTreeMap<(Direction, Item), Digest>,
     /// In the order in which they fall out: those of no object first, by their last use.
     order: BTreeMap<(Use, u64), Digest>,
     clock: u64,
     /// What all take, and those of no object, in bytes.
     size: usize,
     spare: usize,
+    peer_refuses: bool,
 }
 
 struct Body {
-    bytes: Bytes,
+    content: Content,
     used_at: u64,
     /// Of how many objects it is the last.
     objects: usize,
 }
 
-/// Which way a body goes: out to the peer, or in from it.
+/// What is kept under a digest.
+#[derive(Clone)]
+enum Content {
+    Bytes(Bytes, Weight),
+    /// It came from the peer, and is too much.
+    Refused(Refusal),
+}
+
+/// Whether a body goes out to the peer, or came in from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum Direction {
     Out,
     In,
 }
@@ -51,57 +61,57 @@ enum Use {
     Last,
 }
 
-/// A body that is not taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BodyError {
-    /// So many bytes, which is above [`limits::OBJECT`].
-    #[error("an object of {0} bytes is too large to cross")]
-    TooLarge(usize),
-    /// No JSON, or more of it than an object is made of.
-    #[error("a body that is no object")]
-    NotAnObject,
-}
-
 impl Bodies {
     /// Keeps what is to be sent of an object, and says what it is known by.
-    pub fn keep(&self, item: &Item, object: &Value) -> Result<Digest, BodyError> {
-        self.keep_within(limits::OBJECT, item, object)
-    }
-
-    /// The same with a bound of its own.
-    pub fn keep_within(
-        &self,
-        most: usize,
-        item: &Item,
-        object: &Value,
-    ) -> Result<Digest, BodyError> {
+    ///
+    /// # Errors
+    /// It is too much to cross: why, for the owner of the object.
+    pub fn keep(&self, way: Way, item: &Item, object: &Value) -> Result<Digest, Refusal> {
         let bytes = Bytes::from(object.to_string());
-        if bytes.len() > most {
-            return Err(BodyError::TooLarge(bytes.len()));
-        }
+        let weight = Weight::of(&bytes);
+        Limits::of(way).check(weight, way, item)?;
         let digest = forge::digest(object);
-        self.lock().insert(Way::Out, std::slice::from_ref(item), digest, bytes);
+        let content = Content::Bytes(bytes, weight);
+        self.lock().insert(Direction::Out, std::slice::from_ref(item), digest, content);
         Ok(digest)
     }
 
-    /// Keeps what a peer sent beside its statements, if they name it: of these objects.
-    pub fn receive(
+    /// Keeps what a peer sent beside its statements, if they name it: of these objects. Of what is
+    /// too much only that is kept, and why. How many were no JSON: of all objects whose bodies did
+    /// not come otherwise it is said that they are none.
+    pub fn receive<'a>(
         &self,
-        bytes: &[u8],
+        way: Way,
+        bodies: impl Iterator<Item = &'a [u8]>,
         named: &BTreeMap<Digest, Vec<Item>>,
-    ) -> Result<(), BodyError> {
-        if bytes.len() > limits::OBJECT {
-            return Err(BodyError::TooLarge(bytes.len()));
+    ) -> usize {
+        let (mut left, mut malformed) = (named.clone(), 0);
+        for bytes in bodies {
+            let weight = Weight::of(bytes);
+            let Some(digest) = digest_of(bytes, weight, way) else {
+                malformed += 1;
+                continue;
+            };
+            let Some(items) = left.remove(&digest) else { continue };
+            let taken =
+                items.first().map_or(Ok(()), |item| Limits::of(way).check(weight, way, item));
+            let content = match taken {
+                Ok(()) => Content::Bytes(Bytes::copy_from_slice(bytes), weight),
+                Err(refusal) => Content::Refused(refusal),
+            };
+            self.lock().insert(Direction::In, &items, digest, content);
         }
-        if values(bytes) > limits::VALUES {
-            return Err(BodyError::NotAnObject);
+        if malformed > 0 {
+            for (digest, items) in left {
+                let Some(item) = items.first() else { continue };
+                let mut kept = self.lock();
+                if !kept.bodies.contains_key(&digest) {
+                    let content = Content::Refused(body::malformed(way, item));
+                    kept.insert(Direction::In, &items, digest, content);
+                }
+            }
         }
-        let object: Value = serde_json::from_slice(bytes).map_err(|_| BodyError::NotAnObject)?;
-        let digest = forge::digest(&object);
-        if let Some(items) = named.get(&digest) {
-            self.lock().insert(Way::In, items, digest, Bytes::copy_from_slice(bytes));
-        }
-        Ok(())
+        malformed
     }
 
     /// There is no such object any more.
@@ -109,20 +119,48 @@ impl Bodies {
         self.lock().forget(item);
     }
 
-    /// The bytes, as they are sent.
-    pub fn bytes(&self, digest: &Digest) -> Option<Bytes> {
-        self.lock().get(digest)
+    /// The peer answers with a refusal where it does not take a body; otherwise it ends the stream,
+    /// as earlier releases do.
+    pub fn set_peer_refuses(&self, refuses: bool) {
+        self.lock().peer_refuses = refuses;
     }
 
-    /// The object that the bytes of this digest hold; none if they are not kept.
-    pub fn object(&self, digest: &Digest) -> Option<Value> {
-        serde_json::from_slice(&self.bytes(digest)?).ok()
+    /// The bytes that go with a statement about `item`. One that the peer would end the stream over
+    /// is refused here.
+    pub fn to_send(&self, way: Way, digest: &Digest, item: &Item) -> Found<Bytes> {
+        let mut kept = self.lock();
+        let Some(Content::Bytes(bytes, weight)) = kept.get(digest) else { return Found::Missing };
+        match weight.check_earlier(item) {
+            Err(refusal) if way == Way::ToGuest && !kept.peer_refuses => Found::Refused(refusal),
+            Ok(()) | Err(_) => Found::Here(bytes),
+        }
+    }
+
+    /// The object that the bytes of this digest hold.
+    pub fn object(&self, digest: &Digest) -> Found<Value> {
+        let content = self.lock().get(digest);
+        match content {
+            Some(Content::Bytes(bytes, _)) => {
+                serde_json::from_slice(&bytes).map_or(Found::Missing, Found::Here)
+            }
+            Some(Content::Refused(refusal)) => Found::Refused(refusal),
+            None => Found::Missing,
+        }
+    }
+
+    /// Whether what is kept under this digest is built in little memory.
+    pub fn is_small(&self, digest: &Digest) -> bool {
+        match self.lock().get(digest) {
+            Some(Content::Bytes(_, weight)) => weight.is_small(),
+            Some(Content::Refused(_)) | None => true,
+        }
     }
 
     /// Whether a body is kept for this object's sake.
     #[cfg(test)]
     pub(crate) fn has_one_of(&self, item: &Item) -> bool {
-        [Way::Out, Way::In].iter().any(|way| self.lock().last.contains_key(&(*way, item.clone())))
+        let last = &self.lock().last;
+        [Direction::Out, Direction::In].iter().any(|way| last.contains_key(&(*way, item.clone())))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -131,9 +169,9 @@ impl Bodies {
 }
 
 impl Inner {
-    fn insert(&mut self, way: Way, items: &[Item], digest: Digest, bytes: Bytes) {
+    fn insert(&mut self, way: Direction, items: &[Item], digest: Digest, content: Content) {
         if !self.bodies.contains_key(&digest) {
-            let body = Body { bytes, used_at: 0, objects: 0 };
+            let body = Body { content, used_at: 0, objects: 0 };
             self.size += body.takes();
             self.spare += body.takes();
             self.bodies.insert(digest, body);
@@ -157,15 +195,15 @@ impl Inner {
     }
 
     fn forget(&mut self, item: &Item) {
-        for way in [Way::Out, Way::In] {
+        for way in [Direction::Out, Direction::In] {
             let last = self.last.remove(&(way, item.clone()));
             last.inspect(|last| self.count(last, -1));
         }
     }
 
-    fn get(&mut self, digest: &Digest) -> Option<Bytes> {
+    fn get(&mut self, digest: &Digest) -> Option<Content> {
         self.count(digest, 0);
-        self.bodies.get(digest).map(|body| body.bytes.clone())
+        self.bodies.get(digest).map(|body| body.content.clone())
     }
 
     /// It is used now, and the last body of so many more objects. Of one that fell out
@@ -188,7 +226,11 @@ impl Inner {
 
 impl Body {
     fn takes(&self) -> usize {
-        self.bytes.len() + limits::BODY
+        let bytes = match &self.content {
+            Content::Bytes(bytes, _) => bytes.len(),
+            Content::Refused(refusal) => refusal.path.len() + refusal.reason.len(),
+        };
+        bytes + limits::BODY
     }
 
     fn usage(&self) -> Use {
@@ -196,25 +238,20 @@ impl Body {
     }
 }
 
-/// How many values there are in a JSON text, or a few more: each takes much more memory
-/// than it takes bytes.
-fn values(text: &[u8]) -> usize {
-    let (mut count, mut quoted, mut escaped) = (1, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = quoted,
-            b'"' => quoted = !quoted,
-            b'[' | b'{' | b',' | b':' if !quoted => count += 1,
-            _ => {}
-        }
-    }
-    count
+/// What a body is named by; none of what is no JSON. Nothing is built of what may be much.
+fn digest_of(bytes: &[u8], weight: Weight, way: Way) -> Option<Digest> {
+    forge::digest_of_text(bytes).or_else(|| {
+        // Another program may not sort the keys.
+        let is_much = weight.exceeds(Limits::of(way));
+        let object: Value = (!is_much).then(|| serde_json::from_slice(bytes).ok())??;
+        Some(forge::digest(&object))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use mercato_offload::key::{ObjectKind, key};
+    use mercato_protocol::limits::OBJECT_BYTES;
     use serde_json::json;
 
     use super::*;
@@ -223,42 +260,88 @@ mod tests {
         Item::Object(key(ObjectKind::ConfigMap, "shop", name))
     }
 
+    fn named(digest: Digest, name: &str) -> BTreeMap<Digest, Vec<Item>> {
+        BTreeMap::from([(digest, vec![item(name)])])
+    }
+
+    fn receive(bodies: &Bodies, text: &[u8], named: &BTreeMap<Digest, Vec<Item>>) -> usize {
+        bodies.receive(Way::ToGuest, [text].into_iter(), named)
+    }
+
     #[test]
-    fn what_is_kept_is_found_and_what_lies_is_not_taken() {
+    fn what_is_kept_is_found_and_what_nobody_named_is_not_taken() {
         let bodies = Bodies::default();
         let object = json!({ "b": 1, "a": [true] });
-        let digest = bodies.keep(&item("a"), &object).unwrap();
-        assert_eq!(bodies.object(&digest), Some(object));
-        let other = Bodies::default();
-        let bytes = bodies.bytes(&digest).unwrap();
-        let named = BTreeMap::from([(digest, vec![item("a")])]);
-        assert_eq!(other.receive(b"{\"a\":[true],\"b\":2}", &named), Ok(()));
+        let digest = bodies.keep(Way::ToGuest, &item("a"), &object).unwrap();
+        assert_eq!(bodies.object(&digest), Found::Here(object.clone()));
+        let (other, named) = (Bodies::default(), named(digest, "a"));
+        assert_eq!(receive(&other, b"{\"a\":[true],\"b\":2}", &named), 0);
         assert!(other.lock().bodies.is_empty(), "nobody named it");
-        assert_eq!(other.receive(&bytes, &named), Ok(()));
-        assert_eq!(other.receive(b"{", &named), Err(BodyError::NotAnObject));
-        assert_eq!(other.bytes(&digest), Some(bytes));
-        let huge = json!("x".repeat(limits::OBJECT));
-        assert!(matches!(bodies.keep(&item("a"), &huge), Err(BodyError::TooLarge(_))));
+        // Another program may have its keys in another order.
+        assert_eq!(receive(&other, b"{\"b\":1,\"a\":[true]}", &named), 0);
+        assert_eq!(other.object(&digest), Found::Here(object));
     }
 
     #[test]
-    fn a_body_of_too_many_values_is_not_read() {
-        assert_eq!(values(br#"{"a":[1,"\\\",[{:"],"b":"\\"}"#), 7);
-        let nothing = |n: usize| format!("[{}0]", "0,".repeat(n));
+    fn what_is_too_much_is_refused_where_it_comes_from_and_where_it_comes_to() {
         let bodies = Bodies::default();
-        let few = nothing(limits::VALUES - 2);
-        assert_eq!(bodies.receive(few.as_bytes(), &BTreeMap::new()), Ok(()));
-        let many = nothing(limits::VALUES);
-        let refused = bodies.receive(many.as_bytes(), &BTreeMap::new());
-        assert_eq!(refused, Err(BodyError::NotAnObject));
+        let list = |values: usize| Value::from(vec![0_u8; values - 1]);
+        let most = Limits::of(Way::ToGuest).values;
+        let keep = |values| bodies.keep(Way::ToGuest, &item("a"), &list(values));
+        let (largest, refused) = (keep(most).unwrap(), keep(most + 1).unwrap_err());
+        assert_eq!(refused.path, "data");
+        assert!(!bodies.is_small(&largest));
+        let other = Bodies::default();
+        let (text, named_so) = (list(most).to_string(), named(largest, "a"));
+        assert_eq!(receive(&other, text.as_bytes(), &named_so), 0);
+        assert_eq!(other.object(&largest), Found::Here(list(most)));
+        let (text, digest) = (list(most + 1).to_string(), forge::digest(&list(most + 1)));
+        assert_eq!(receive(&other, text.as_bytes(), &named(digest, "b")), 0);
+        assert_eq!(other.object(&digest), Found::Refused(refused));
+        assert_eq!(other.to_send(Way::ToGuest, &digest, &item("b")), Found::Missing);
     }
 
-    const LARGEST: usize = limits::OBJECT + limits::BODY;
+    #[test]
+    fn a_peer_that_would_end_the_stream_is_not_sent_what_it_does_not_take() {
+        let bodies = Bodies::default();
+        let keep = |values: usize| {
+            bodies.keep(Way::ToGuest, &item("a"), &Value::from(vec![0_u8; values - 1])).unwrap()
+        };
+        let (small, large) = (keep(64 << 10), keep((64 << 10) + 1));
+        let send = |way, digest| bodies.to_send(way, &digest, &item("a"));
+        assert!(matches!(send(Way::ToGuest, small), Found::Here(_)));
+        let Found::Refused(refusal) = send(Way::ToGuest, large) else { panic!("it is sent") };
+        assert_eq!(refusal.path, "data");
+        bodies.set_peer_refuses(true);
+        assert!(matches!(send(Way::ToGuest, large), Found::Here(_)));
+    }
+
+    #[test]
+    fn of_what_is_no_json_those_are_refused_that_did_not_come_otherwise() {
+        let bodies = Bodies::default();
+        let object = json!({ "a": 1 });
+        let (good, bad) = (forge::digest(&object), forge::digest(&json!(2)));
+        let named = [(good, vec![item("good")]), (bad, vec![item("bad")])].into();
+        let text = object.to_string();
+        let sent = [b"{".as_slice(), text.as_bytes()];
+        assert_eq!(bodies.receive(Way::ToGuest, sent.into_iter(), &named), 1);
+        assert_eq!(bodies.object(&good), Found::Here(object));
+        assert!(matches!(bodies.object(&bad), Found::Refused(_)));
+        assert_eq!(bodies.object(&forge::digest(&json!(3))), Found::Missing);
+    }
+
+    const LARGEST: usize = OBJECT_BYTES + limits::BODY;
+
+    fn content(text: Vec<u8>) -> Content {
+        let weight = Weight::of(b"");
+        Content::Bytes(text.into(), weight)
+    }
 
     /// One body of the greatest size, of these objects.
     fn insert(inner: &mut Inner, items: &[Item], n: usize) -> Digest {
         let digest = Digest::of(&n.to_be_bytes());
-        inner.insert(Way::Out, items, digest, Bytes::from(vec![0; limits::OBJECT]));
+        let text = vec![0; OBJECT_BYTES];
+        inner.insert(Direction::Out, items, digest, content(text));
         assert!(inner.size <= limits::BODIES && inner.spare <= limits::SPARE_BODIES);
         assert_eq!(inner.order.len(), inner.bodies.len());
         digest
@@ -292,7 +375,7 @@ mod tests {
         let mut inner = Inner::default();
         for n in 0..=limits::BODY_OBJECTS {
             let digest = Digest::of(&n.to_be_bytes());
-            inner.insert(Way::In, &[item(&n.to_string())], digest, Bytes::from_static(b"{}"));
+            inner.insert(Direction::In, &[item(&n.to_string())], digest, content(b"{}".to_vec()));
         }
         assert_eq!(inner.last.len(), limits::BODY_OBJECTS);
         assert_eq!(inner.spare, 2 + limits::BODY, "the last one is nobody's");
@@ -302,7 +385,8 @@ mod tests {
     fn ever_more_small_bodies_gain_nothing() {
         let (mut inner, room) = (Inner::default(), limits::SPARE_BODIES / limits::BODY);
         for n in 0..2 * room {
-            inner.insert(Way::In, &[], Digest::of(&n.to_be_bytes()), Bytes::from_static(b"{}"));
+            let digest = Digest::of(&n.to_be_bytes());
+            inner.insert(Direction::In, &[], digest, content(b"{}".to_vec()));
         }
         assert!(inner.bodies.len() < room && inner.spare <= limits::SPARE_BODIES);
     }

@@ -48,7 +48,7 @@ pub use apiserver::listener::Listener;
 pub use apiserver::reviews::{Action, Holder, Reviews};
 pub use apiserver::rights;
 pub use apiserver::watch::open as open_watches;
-pub use bodies::{Bodies, BodyError};
+pub use bodies::Bodies;
 pub use bucket::{Bucket, TooMuch};
 pub use format::packed::Packed;
 pub use home::{HomeLease, HomeLeaseConfig, HomeLeaseError};

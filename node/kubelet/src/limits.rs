@@ -125,10 +125,9 @@ pub const BODY: usize = 512;
 /// and the objects that they are of, which a peer names, in both directions.
 pub const BODY_OBJECTS: usize =
     2 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);
-/// JSON values of one object: a config map of 1 MiB in small pieces; some 8 MiB of memory.
-pub const VALUES: usize = 64 << 10;
-/// Objects of one lease that are written at a time, of [`REQUESTS_IN_FLIGHT`].
-pub const WRITES: usize = 16;
+/// Objects of one lease that are written at a time, of [`REQUESTS_IN_FLIGHT`]; one that takes much
+/// memory is written alone.
+pub const WRITES: u32 = 16;
 /// Refusals of one lease that events tell of at once,
 pub const EVENTS: u64 = 256;
 /// and then each second; the pods' statuses tell of all.
@@ -142,8 +141,6 @@ pub const GUEST_EVENTS_WAITING: usize = 256;
 pub const GUEST_EVENTS: u64 = 1_024;
 /// and then each second: 20 MiB at the end of the hour for which an API server keeps them.
 pub const GUEST_EVENTS_EACH_S: u64 = 5;
-/// Largest object that crosses; etcd's own limit is 1.5 MiB, of a request 3.
-pub const OBJECT: usize = 3 << 20;
 /// Entries of `status.podIPs` that are looked at: a pod has one address of each family.
 pub const POD_ADDRESSES: usize = 4;
 /// Inputs of watchers that wait for the driver.

@@ -7,6 +7,7 @@
 //! - [`message`] is what they say to each other, through an ordered [`channel`];
 //! - [`forge`] turns a home object into a guest object and a guest status into a home
 //!   status, as functions over raw JSON;
+//! - [`body`] is how large an object may be that crosses, and why one is refused;
 //! - [`address`] is by which address a pod is known here and there;
 //! - [`placement`] decides what is done in a cluster: which pods leave home, how the virtual node
 //!   looks, whose an object is at the provider, and whether there is room for it.
@@ -16,6 +17,7 @@
 //! bodies, and signing are left to the rooms above.
 
 pub mod address;
+pub mod body;
 pub mod channel;
 pub mod forge;
 pub mod guest;

@@ -54,6 +54,10 @@ pub const JSON_DEPTH: usize = 32;
 /// nothing, so that this only covers one that broke without a word.
 pub const RESEND_MS: u64 = 2_000;
 
+/// A frame that was said again so often, and got lost each time, is one that the peer does not take.
+/// A stream may break off once by chance. A guess.
+pub const STUCK_REPEATS: u32 = 2;
+
 /// Longest wait for an acknowledgement, in ms.
 pub const RESEND_MAX_MS: u64 = 30_000;
 

@@ -132,6 +132,28 @@ fn a_change_that_is_refused_is_told_and_the_pod_goes_on() {
 }
 
 #[test]
+fn a_body_that_the_provider_would_break_over_is_told_of_once_and_stops_nothing() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::EditConfig(0));
+    world.act(Action::Create(0));
+    world.settle();
+    world.home.withholds = true;
+    world.act(Action::EditConfig(0));
+    world.act(Action::Create(1));
+    world.settle();
+    assert!(world.guest_runs(0) && world.guest_runs(1));
+    let told: Vec<_> = world.home.refused.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(told, ["config-0", "config-1"], "each once");
+    // The provider has another release from now on.
+    world.home.withholds = false;
+    world.act(Action::CutLink);
+    world.act(Action::RaiseLink);
+    world.settle();
+    world.assert_agreement();
+}
+
+#[test]
 fn a_bare_list_deletes_nothing() {
     let mut world = World::new(0);
     world.act(Action::RaiseLink);

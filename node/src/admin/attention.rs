@@ -137,6 +137,8 @@ closed_list! {
         MoreContracts,
         /// The other side of a contract is not reached.
         PeerUnreachable,
+        /// One side of a contract does not take what the other says under it.
+        LeaseStuck,
         /// A budget is used up.
         BudgetUsedUp,
         /// The registrar refuses to renew a membership.

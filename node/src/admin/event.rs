@@ -155,6 +155,8 @@ closed_list! {
         ContractSuspended,
         /// The provider takes the capacity back.
         ContractReclaiming,
+        /// One side of a contract does not take what the other says under it.
+        LeaseStuck,
         /// A contract is over, on this side at least.
         ContractClosed,
         /// Consumer: a change of a contract was asked for.

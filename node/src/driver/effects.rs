@@ -19,7 +19,8 @@ use tracing::Instrument as _;
 use super::operator::news;
 use super::peers::{inbound, requests};
 use super::tunnels::LeaseTunnels;
-use super::workload::outbound::Outbound;
+use super::workload::outbound::{Out, Outbound};
+use super::workload::stuck;
 use super::{Driver, Streams};
 use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling};
 use crate::telemetry::spans;
@@ -133,13 +134,15 @@ impl Driver {
     }
 
     fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {
-        let (net, metrics) = (&self.net, self.handle.metrics());
         if self.outbound.get(&contract).is_some_and(Outbound::has_ended) {
             self.outbound.remove(&contract);
         }
         let outbound = self.outbound.entry(contract).or_insert_with(|| {
             let bodies = self.leases.get(&contract).map(LeaseHandle::bodies);
-            Outbound::start(net.clone(), metrics.clone(), bodies, peer, contract)
+            let (net, metrics) = (self.net.clone(), self.handle.metrics().clone());
+            let handle = self.handle.clone();
+            let out = Out { net, metrics, report: Arc::new(move |input| handle.tell(input)) };
+            Outbound::start(out, bodies, peer, contract)
         });
         outbound.send(frame);
     }
@@ -153,6 +156,9 @@ impl Driver {
         let contract = desire.contract.id;
         if let Some(lease) = self.leases.get(&contract) {
             self.tunnel(|tunnels| tunnels.lease(&desire, lease.node_cell()));
+            if let Some(event) = stuck::sender(&lease.desire(), &desire) {
+                self.handle.say(event);
+            }
             lease.set_desired(desire);
             return;
         }

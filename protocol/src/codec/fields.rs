@@ -15,13 +15,22 @@ pub struct Fields<'r, 'a> {
 }
 
 impl<'r, 'a> Fields<'r, 'a> {
-    /// Those of the map that follows, to be taken in ascending order.
+    /// Those of the map that follows, to be taken in ascending order. No extension is known.
     pub fn read(reader: &'r mut Reader<'a>) -> Result<Self, CodecError> {
+        Self::read_with(reader, |_, _| Ok(()))
+    }
+
+    /// The same, where `known` takes the number and the value of each extension that is not
+    /// critical; of those that it does not know it keeps nothing.
+    pub fn read_with(
+        reader: &'r mut Reader<'a>,
+        known: impl FnMut(u64, &[u8]) -> Result<(), CodecError>,
+    ) -> Result<Self, CodecError> {
         let left = reader.map()?;
         let mut fields = Self { reader, left, key: None };
         fields.advance()?;
         if fields.key == Some(0) {
-            extensions(fields.reader)?;
+            extensions(fields.reader, known)?;
             fields.advance()?;
         }
         Ok(fields)
@@ -73,9 +82,12 @@ impl Wire for Nothing {
     }
 }
 
-/// Unknown fields: `{id: [critical, value]}`. None is known yet, so one that is
-/// critical is refused and the others are passed over.
-fn extensions(reader: &mut Reader<'_>) -> Result<(), CodecError> {
+/// Fields of later releases: `{id: [critical, value]}`. One that is critical is refused; the others
+/// are passed over, but for what `known` makes of them.
+fn extensions(
+    reader: &mut Reader<'_>,
+    mut known: impl FnMut(u64, &[u8]) -> Result<(), CodecError>,
+) -> Result<(), CodecError> {
     let count = reader.map()?;
     at_most("extensions", count, limits::EXT_FIELDS)?;
     for _ in 0..count {
@@ -86,7 +98,7 @@ fn extensions(reader: &mut Reader<'_>) -> Result<(), CodecError> {
         if reader.bool()? {
             return Err(CodecError::CriticalExtension(id));
         }
-        reader.bytes(limits::TEXT_BYTES)?;
+        known(id, reader.bytes(limits::TEXT_BYTES)?)?;
     }
     Ok(())
 }

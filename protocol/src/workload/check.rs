@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{
-    BodyHead, Frame, Item, Message, ObjectKey, Open, Outcome, PodEvent, PodId, Refusal, ToGuest,
-    ToHome,
+    BodyHead, Frame, Item, Message, ObjectKey, Outcome, PodEvent, PodId, Refusal, ToGuest, ToHome,
 };
 use crate::codec::{self, CodecError, at_most, ensure};
 use crate::limits;
@@ -36,10 +35,6 @@ impl codec::Message for Message {
             }
         }
     }
-}
-
-impl codec::Message for Open {
-    const MAX_BYTES: usize = limits::OPEN_BYTES;
 }
 
 impl<T> Frame<T> {

@@ -8,9 +8,11 @@
 mod body;
 mod check;
 mod key;
+mod open;
 mod route;
 
 pub use check::{is_reserved, may_be_chosen};
+pub use open::Open;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,17 +21,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, ensure, wire_enum, wire_map, wire_union};
-use crate::id::{ClusterId, ContractId, Digest};
-
-/// The first message of a stream, by whoever opens it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Open {
-    /// The lease that the stream is for, by its contract.
-    pub contract: ContractId,
-    /// Only acknowledgements come on it: they do not wait behind bodies.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub acks: bool,
-}
+use crate::id::{ClusterId, Digest};
 
 /// Every further message, each followed by its bodies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,7 +351,6 @@ impl Stage {
     }
 }
 
-wire_map!(Open { 1 => contract, 2 => acks });
 wire_union!(Message {
     0 => ToGuest { 1 => frame, 2 => bodies }, 1 => ToHome { 1 => frame, 2 => bodies },
 });

@@ -209,6 +209,8 @@ fn good() -> Vec<Good> {
     plain("workload-open", "open", samples::open().to_bytes());
     let acks = workload::Open { acks: true, ..samples::open() };
     plain("workload-open", "for acknowledgements", acks.to_bytes());
+    let refuses = workload::Open { refuses_bodies: true, ..acks };
+    plain("workload-open", "that refuses bodies", refuses.to_bytes());
     samples::workload().iter().for_each(|(name, m)| plain("workload", name, m.to_bytes()));
     for (name, message) in samples::stream_requests() {
         plain("stream-request", name, message.to_bytes());

@@ -1,9 +1,11 @@
 //! What is under way between two clusters.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use mercato_agent::Frame;
+use mercato_offload::key::Item;
 use mercato_offload::message::{ToGuest, ToHome};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::Signed;
@@ -117,12 +119,12 @@ pub(crate) enum Packet {
     },
 }
 
-/// The bodies that go with a frame.
-pub(crate) fn carried(frame: &Frame) -> Vec<Digest> {
+/// The bodies that go with a frame, and of what each is.
+pub(crate) fn carried(frame: &Frame) -> BTreeMap<Digest, Item> {
     match frame {
         Frame::ToGuest(frame) => {
             let put = |said: &ToGuest| match said {
-                ToGuest::Put { digest, .. } => Some(*digest),
+                ToGuest::Put { digest, item, .. } => Some((*digest, item.clone())),
                 ToGuest::Delete { .. }
                 | ToGuest::Drop(_)
                 | ToGuest::Want(_)
@@ -134,7 +136,7 @@ pub(crate) fn carried(frame: &Frame) -> Vec<Digest> {
         }
         Frame::ToHome(frame) => {
             let status = |said: &ToHome| match said {
-                ToHome::Status { report, .. } => report.status,
+                ToHome::Status { report, pod } => Some((report.status?, Item::Pod(pod.clone()))),
                 ToHome::Have { .. }
                 | ToHome::HaveEnd
                 | ToHome::Refused { .. }

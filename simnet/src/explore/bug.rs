@@ -64,11 +64,14 @@ pub enum Bug {
     ReadyBeforeReached,
     /// The provider is not told that an endpoint has gone with its pod.
     EndpointOutlivesPod,
+    /// A frame with a body that is not taken is dropped, as if its stream had ended: it is said again
+    /// and again.
+    BodyEndsStream,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -97,6 +100,7 @@ impl Bug {
         Self::AddressGivenTwice,
         Self::ReadyBeforeReached,
         Self::EndpointOutlivesPod,
+        Self::BodyEndsStream,
     ];
 }
 

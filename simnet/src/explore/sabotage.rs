@@ -77,6 +77,11 @@ impl Sabotage {
         self.bug == Bug::FullDiskIgnored
     }
 
+    /// Whether a frame is lost with a body of it that is not taken.
+    pub(crate) fn ends_streams(&self) -> bool {
+        self.bug == Bug::BodyEndsStream
+    }
+
     /// What an agent hears instead.
     pub(crate) fn twist_input(&mut self, at: usize, input: Input) -> Vec<Input> {
         self.look(at, &input);
@@ -196,7 +201,8 @@ impl Sabotage {
             | Bug::RoomIgnored
             | Bug::OptInIgnored
             | Bug::FullDiskIgnored
-            | Bug::EndpointOutlivesPod => answer,
+            | Bug::EndpointOutlivesPod
+            | Bug::BodyEndsStream => answer,
         }
     }
 

@@ -6,6 +6,8 @@ use mercato_offload::forge::labels;
 use mercato_offload::placement::export::{OptIn, Secrets, Targets};
 use serde_json::{Value, json};
 
+use crate::limits;
+
 /// What a service mesh calls its certificate, in every namespace.
 pub(crate) const MESH: &str = "mesh-ca";
 
@@ -29,9 +31,9 @@ pub(super) fn virtual_node(kube: &Cluster) -> Option<String> {
 }
 
 /// Pods on a virtual node of which none may ever run there: of a namespace that did not opt in, of
-/// one whose pods may go elsewhere only, with a secret that stays at home, and larger than what was
-/// bought.
-pub(super) fn staying(node: &str) -> [Value; 4] {
+/// one whose pods may go elsewhere only, with a secret that stays at home, larger than what was
+/// bought, and of more values than home sends.
+pub(super) fn staying(node: &str) -> [Value; 5] {
     let pod = |namespace: &str, name: &str, container: Value| {
         let mut pod = json!({
             "kind": "Pod",
@@ -44,16 +46,20 @@ pub(super) fn staying(node: &str) -> [Value; 4] {
     };
     let secret = json!({ "envFrom": [{ "secretRef": { "name": KEPT, "optional": true } }] });
     let large = json!({ "resources": { "requests": { "cpu": "4500m" } } });
+    let many = json!({ "args": vec!["-v"; limits::SENT_VALUES] });
     [
         pod("bank", "unasked", json!({})),
         pod("lab", "elsewhere", json!({})),
         pod("shop", "secret", secret),
         pod("shop", "large", large),
+        pod("shop", "unsendable", many),
     ]
 }
 
 /// What the names of such pods begin with.
 pub(crate) const STAYS: &str = "stays-";
+/// A config map that is larger than providers take.
+const HEAVY: &str = "heavy";
 /// The secret of the script's namespace that stays at home.
 const KEPT: &str = "vault";
 
@@ -70,6 +76,13 @@ pub(super) fn settings(version: u64) -> Value {
         "data": { "version": version.to_string() } })
 }
 
+/// Settings that every pod would read, and that no provider takes: of too many values.
+pub(super) fn heavy() -> Value {
+    let data: serde_json::Map<_, _> =
+        (0..limits::TAKEN_VALUES / 2).map(|nth| (nth.to_string(), json!(""))).collect();
+    json!({ "kind": "ConfigMap", "metadata": { "namespace": "shop", "name": HEAVY }, "data": data })
+}
+
 /// A pod that may only run on a virtual node.
 pub(super) fn pod(name: u64, ends: bool) -> Value {
     let (image, policy) = if ends { ("job:1", "Never") } else { ("web:1", "Always") };
@@ -84,6 +97,7 @@ pub(super) fn pod(name: u64, ends: bool) -> Value {
                 "envFrom": [
                     { "configMapRef": { "name": "settings", "optional": true } },
                     { "configMapRef": { "name": MESH, "optional": true } },
+                    { "configMapRef": { "name": HEAVY, "optional": true } },
                 ],
                 "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
             }],

@@ -8,7 +8,7 @@ use mercato_offload::placement::export::Scope;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use super::objects::{pod, pod_key, settings, settings_key, staying, virtual_node};
+use super::objects::{heavy, pod, pod_key, settings, settings_key, staying, virtual_node};
 use super::services::{service, service_key};
 use crate::engine::rng::Rng;
 use crate::verify::Pods;
@@ -140,9 +140,9 @@ impl Action {
             }
             Self::Misplace => {
                 let pods = virtual_node(kube).into_iter().flat_map(|node| staying(&node));
-                pods.collect::<Vec<_>>()
-                    .into_iter()
-                    .try_for_each(|pod| kube.create(now, pod).map(drop))
+                let pods: Vec<_> = pods.collect();
+                let all = pods.into_iter().try_for_each(|pod| kube.create(now, pod).map(drop));
+                all.and(kube.apply(now, heavy()).map(drop))
             }
             Self::Edit(name) => match kube.get(&pod_key(name)).cloned() {
                 Some(mut pod) => {

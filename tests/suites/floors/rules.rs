@@ -261,7 +261,6 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
         "FAMILIAR_NETWORKS",
         "the network that was allowed nothing for the longest time",
     ),
-    ("node/kubelet", "OBJECT", "the object is refused"),
     ("node/kubelet", "PODS", "figures of more pods than a lease has are left out"),
     ("node/kubelet", "PORTS", "the request is refused"),
     ("node/kubelet", "RUN_OUTPUT", "the output is cut"),

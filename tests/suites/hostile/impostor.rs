@@ -114,7 +114,7 @@ async fn take(
             }
             // Whoever does not look at it has no use for it.
             Event::Workload { header, frames, .. } => {
-                if let Ok(Open { contract, acks }) = Open::from_bytes(&header) {
+                if let Ok(Open { contract, acks, .. }) = Open::from_bytes(&header) {
                     opened.lock().expect(UNHARMED).insert((contract, acks), frames);
                 }
             }

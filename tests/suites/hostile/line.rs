@@ -214,6 +214,6 @@ pub(crate) async fn stream(
     victim: PublicKey,
     contract: ContractId,
 ) -> Result<WorkloadSender> {
-    let header = Bytes::from(Open { contract, acks: false }.to_bytes()?);
+    let header = Bytes::from(Open { contract, acks: false, refuses_bodies: true }.to_bytes()?);
     Ok(impostor.net.open_workload(victim, header).await?)
 }

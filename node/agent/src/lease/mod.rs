@@ -284,11 +284,17 @@ impl Lease {
             Desired::Drained | Desired::Gone if self.rests() => Phase::Suspended,
             Desired::Drained | Desired::Gone => self.drain(turn.now, &mut turn.out),
         };
+        let stuck = match &self.session {
+            Session::Home(session) => session.is_stuck(),
+            Session::Guest(session) => session.is_stuck(),
+            Session::Resting => false,
+        };
         let known_name = self.said.as_ref().and_then(|said| said.peer_name.clone());
         let peer_name = name.or(known_name);
         // Compared before anything is copied: each input of a session ends here.
         let same = |said: &LeaseDesire| {
-            (said.phase, said.reachable, said.peer) == (phase, reachable, self.key)
+            (said.phase, said.reachable, said.stuck, said.peer)
+                == (phase, reachable, stuck, self.key)
                 && said.peer_name == peer_name
                 && said.namespaces == self.namespaces
                 && said.ranges == self.reach.ranges
@@ -304,6 +310,7 @@ impl Lease {
             peer: self.key,
             peer_name,
             reachable,
+            stuck,
             phase,
             namespaces: self.namespaces.clone(),
             ranges: self.reach.ranges.clone(),

@@ -75,7 +75,10 @@ impl Leases {
             LeaseInput::News(news) => turn.extend(on_news(lease, news, turn.context.peers)),
             LeaseInput::Frame { peer, .. } if lease.key != peer => {}
             LeaseInput::Tunnel(news) => lease.hear_of_tunnel(news, turn),
-            LeaseInput::Home(input) => lease.handle_home(turn.now, input, &mut turn.out),
+            LeaseInput::Home(input) => {
+                lease.handle_home(turn.now, input, &mut turn.out);
+                self.settle(id, turn);
+            }
             LeaseInput::Guest(input) => {
                 let before = turn.out.len();
                 lease.handle_guest(turn.now, input, &mut turn.out);
@@ -84,7 +87,8 @@ impl Leases {
             }
             LeaseInput::Frame { frame, .. } => match (lease.spec.side, frame) {
                 (Side::Consumer, Frame::ToHome(frame)) => {
-                    lease.handle_home(turn.now, home::Input::Frame(frame), &mut turn.out);
+                    let input = LeaseInput::Home(home::Input::Frame(frame));
+                    self.handle(id, input, turn);
                 }
                 (Side::Provider, Frame::ToGuest(frame)) => {
                     lease.hear_names(&frame, turn.context.peers.name(&lease.key));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use mercato_offload::address::MappedRange;
+use mercato_offload::body::{Found, Way};
 use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
@@ -203,7 +204,11 @@ impl GuestSide {
             let (path, reason) = ("metadata.namespace".to_owned(), reason.clone());
             return Err(Failure::Refused(Refusal { path, reason }));
         }
-        let body = client.bodies.get(&digest).ok_or(Failure::MissingBody)?;
+        let body = match client.bodies.get(&digest) {
+            Found::Here(body) => body,
+            Found::Refused(refusal) => return Err(Failure::Refused(refusal)),
+            Found::Missing => return Err(Failure::MissingBody),
+        };
         let forged = forge::forge(item, &body, digest, route, &self.context);
         let mut forged = forged.map_err(Failure::Refused)?;
         let present = self.place(item).and_then(|place| client.cluster.get(&place)).cloned();
@@ -289,7 +294,7 @@ fn failed(error: ApiError) -> Failure {
 fn observe(context: &GuestContext, object: &Value, bodies: &mut dyn Bodies) -> Option<Observed> {
     let observed = forge::observe(context, object)?;
     if observed.pod.is_some() {
-        bodies.keep(&observed.item, &forge::guest_status(object)).ok()?;
+        bodies.keep(Way::ToHome, &observed.item, &forge::guest_status(object)).ok()?;
     }
     Some(observed)
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use mercato_offload::address::MappedRange;
+use mercato_offload::body::{Found, Way};
 use mercato_offload::forge::labels::CONTRACT;
 use mercato_offload::forge::{self, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
@@ -209,7 +210,8 @@ impl HomeSide {
         for (key, told) in &mut self.objects {
             let object = place(key).and_then(|place| cluster.get(&place));
             let digest = object.and_then(|object| {
-                bodies.keep(&Item::Object(key.clone()), &forge::export_object(object)).ok()
+                let sent = forge::export_object(object);
+                bodies.keep(Way::ToGuest, &Item::Object(key.clone()), &sent).ok()
             });
             if *told != Some(digest) {
                 *told = Some(digest);
@@ -254,7 +256,7 @@ impl HomeSide {
             Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),
             Departure::Leaves(permit) => {
                 let id = forge::pod_id(pod)?;
-                let keep = |body: Value| bodies.keep(&Item::Pod(id), &body);
+                let keep = |body: Value| bodies.keep(Way::ToGuest, &Item::Pod(id), &body);
                 (permit.home_pod(pod, &BTreeMap::new(), keep), false)
             }
         })
@@ -274,8 +276,10 @@ impl HomeSide {
             Write::Status { status, outcome, reach } => {
                 let guest = match status.map(|digest| bodies.get(&digest)) {
                     None => Value::Null,
-                    Some(Some(guest)) => guest,
-                    Some(None) => return Input::NotWritten { uid, missing: true },
+                    Some(Found::Here(guest)) => guest,
+                    Some(Found::Missing) => return Input::NotWritten { uid, missing: true },
+                    // The pod stays as it is until another status comes.
+                    Some(Found::Refused(_)) => return Input::Written(uid),
                 };
                 let context = StatusContext { host_ip: None, reach: *reach };
                 Some(forge::home_status(&guest, home, outcome.as_ref(), &context))

@@ -7,6 +7,7 @@ mod home;
 mod reflected;
 mod watch;
 
+use mercato_offload::body::{Found, Way};
 use mercato_offload::forge::Refusal;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind};
 use mercato_offload::placement::export::{Scope, admitted};
@@ -21,14 +22,14 @@ pub use home::{HomeSide, NodeState};
 
 /// Where the bytes of objects and statuses are kept, by digest.
 pub trait Bodies {
-    /// Keeps what belongs to `item`.
+    /// Keeps what belongs to `item`, to be sent this way.
     ///
     /// # Errors
-    /// It is too large, or there is too much already.
-    fn keep(&mut self, item: &Item, body: &Value) -> Result<Digest, Refusal>;
+    /// It is too much to cross: why.
+    fn keep(&mut self, way: Way, item: &Item, body: &Value) -> Result<Digest, Refusal>;
 
-    /// What was kept under that digest, if it still is.
-    fn get(&self, digest: &Digest) -> Option<Value>;
+    /// What is kept under that digest.
+    fn get(&self, digest: &Digest) -> Found<Value>;
 }
 
 /// A client of the model's API server, for one request.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_offload::address::MappedRange;
+use mercato_offload::body::Way;
 use mercato_offload::forge::{export_service, export_slice};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
@@ -97,8 +98,9 @@ impl Reflected {
             for (place, object) in of_it {
                 let key = key(kind, namespace, &place.name);
                 let sent = self.sent(kind, object);
-                let digest =
-                    sent.and_then(|sent| bodies.keep(&Item::Object(key.clone()), &sent).ok());
+                let digest = sent.and_then(|sent| {
+                    bodies.keep(Way::ToGuest, &Item::Object(key.clone()), &sent).ok()
+                });
                 all.extend(digest.map(|digest| (key, digest)));
             }
         }
@@ -124,6 +126,7 @@ fn changes(before: &BTreeMap<ObjectKey, Digest>, now: &BTreeMap<ObjectKey, Diges
 
 #[cfg(test)]
 mod tests {
+    use mercato_offload::body::Found;
     use mercato_offload::forge::{Refusal, digest};
     use mercato_protocol::time::Now;
     use serde_json::json;
@@ -135,13 +138,13 @@ mod tests {
     struct Kept(BTreeMap<Digest, Value>);
 
     impl Bodies for Kept {
-        fn keep(&mut self, _: &Item, body: &Value) -> Result<Digest, Refusal> {
+        fn keep(&mut self, _: Way, _: &Item, body: &Value) -> Result<Digest, Refusal> {
             self.0.insert(digest(body), body.clone());
             Ok(digest(body))
         }
 
-        fn get(&self, digest: &Digest) -> Option<Value> {
-            self.0.get(digest).cloned()
+        fn get(&self, digest: &Digest) -> Found<Value> {
+            self.0.get(digest).cloned().map_or(Found::Missing, Found::Here)
         }
     }
 

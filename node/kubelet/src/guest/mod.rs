@@ -66,7 +66,7 @@ impl GuestSide {
         let (sender, context) = watch::channel(Arc::new(context));
         let stop = CancellationToken::new();
         let (capacity, guests) = (Mutex::default(), Guests::default());
-        let turns = Semaphore::new(limits::WRITES);
+        let turns = Semaphore::new(limits::WRITES as usize);
         let shared = Arc::new(Shared {
             cluster,
             bodies,

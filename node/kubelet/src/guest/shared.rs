@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mercato_offload::body::Way;
 use mercato_offload::forge::{self, GuestContext, Refusal};
 use mercato_offload::guest::{Input, Observed};
-use mercato_offload::key::Item;
+use mercato_offload::key::{Item, PodId};
+use mercato_offload::message::{EventKind, PodEvent};
 use mercato_offload::placement::Capacity;
-use mercato_protocol::limits::STATUS_BYTES;
+use mercato_offload::placement::export::{REFUSED, refusal_text};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
@@ -78,14 +80,26 @@ impl Shared {
                 "a guest would not be held back until it is isolated, and is ended: leave the \
                 namespaces of guests out of webhooks that change containers");
         }
-        if observed.pod.is_some()
-            && let Err(error) =
-                self.bodies.keep_within(STATUS_BYTES, &observed.item, &forge::guest_status(object))
-        {
-            // Once for each status.
-            tracing::warn!(%error, "a guest's status cannot cross");
-            return None;
+        if let (Item::Pod(pod), Some(_)) = (&observed.item, &observed.pod) {
+            let status = forge::guest_status(object);
+            if let Err(refusal) = self.bodies.keep(Way::ToHome, &observed.item, &status) {
+                self.tell_of_status(pod.clone(), &refusal);
+                return None;
+            }
         }
         Some(observed)
+    }
+
+    /// Home sees the guest as it was: its owner is told why, unless too much is said already.
+    fn tell_of_status(&self, pod: PodId, refusal: &Refusal) {
+        let event = PodEvent {
+            kind: EventKind::Warning,
+            reason: REFUSED.to_owned(),
+            field: String::new(),
+            message: refusal_text(refusal),
+            count: 1,
+        };
+        // An error means that there are events enough, or that the driver has gone.
+        let _ = self.inputs.try_send(Input::Event(pod, event));
     }
 }

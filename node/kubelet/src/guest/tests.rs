@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mercato_offload::body::Way;
 use mercato_offload::forge::labels::DIGEST;
 use mercato_offload::forge::{self, GuestContext};
 use mercato_offload::guest::{Failure, Input};
@@ -84,7 +85,7 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
 
 impl Bed {
     async fn apply(&mut self, item: &Item, body: &Value) -> Input {
-        let digest = self.bodies.keep(item, body).unwrap();
+        let digest = self.bodies.keep(Way::ToGuest, item, body).unwrap();
         self.side.apply(item.clone(), digest, route());
         self.inputs.recv().await.unwrap()
     }
@@ -371,7 +372,7 @@ async fn an_update_makes_nothing() {
     let (item, body) = pod();
     let Item::Pod(id) = item.clone() else { panic!() };
     assert_eq!(bed.apply(&item, &body).await, Input::Written(item.clone()));
-    let digest = bed.bodies.keep(&item, &body).unwrap();
+    let digest = bed.bodies.keep(Way::ToGuest, &item, &body).unwrap();
     bed.side.update(id, digest, route());
     assert_eq!(bed.inputs.recv().await, Some(Input::NotWritten(item, Failure::Absent)));
     assert_eq!(bed.written().len(), 1);

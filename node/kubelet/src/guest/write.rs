@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::body::Found;
 use mercato_offload::forge::{self, FINALIZER, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
@@ -38,7 +39,9 @@ pub(super) fn apply(
     if_absent: IfAbsent,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let turn = shared.turns.acquire().await;
+        // What takes much memory is written while nothing else is.
+        let turns = if shared.bodies.is_small(&body.digest) { 1 } else { limits::WRITES };
+        let turn = shared.turns.acquire_many(turns).await;
         let written = write(&shared, &item, &body, if_absent).await;
         drop(turn);
         let input = match written {
@@ -57,7 +60,7 @@ pub(super) fn apply(
 
 /// Home's spec stays as it is: its owner is told once what it comes to over here.
 async fn tell_of_shorter_grace(shared: &Shared, pod: &PodId, digest: &Digest) {
-    let Some(home) = shared.bodies.object(digest) else { return };
+    let Found::Here(home) = shared.bodies.object(digest) else { return };
     let Some(message) = forge::shortened(&home, shared.context().longest_grace_s) else { return };
     let event = PodEvent {
         kind: EventKind::Warning,
@@ -82,7 +85,11 @@ async fn write(
     Body { digest, route }: &Body,
     if_absent: IfAbsent,
 ) -> Result<Made, GuestFailure> {
-    let body = shared.bodies.object(digest).ok_or(GuestFailure::MissingBody)?;
+    let body = match shared.bodies.object(digest) {
+        Found::Here(body) => body,
+        Found::Refused(refusal) => return Err(GuestFailure::Refused(refusal)),
+        Found::Missing => return Err(GuestFailure::MissingBody),
+    };
     let forged = forge::forge(item, &body, *digest, route, &shared.context());
     let forged = forged.map_err(GuestFailure::Refused)?;
     let place = Place::of(shared, item)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use mercato_offload::forge::Refusal;
+use mercato_offload::body::Way;
 use mercato_offload::home::{HomePod, Input};
 use mercato_offload::key::{Item, PodId, Uid};
 use mercato_offload::placement::export::{Departure, staying};
@@ -144,8 +144,7 @@ impl Teller<'_> {
                 let environment = self.environment(id).await;
                 let bodies = &self.shared.bodies;
                 permit.home_pod(pod, &environment, |body| {
-                    let kept = bodies.keep(&Item::Pod(id.clone()), &body);
-                    kept.map_err(|error| Refusal { path: String::new(), reason: error.to_string() })
+                    bodies.keep(Way::ToGuest, &Item::Pod(id.clone()), &body)
                 })
             }
         }

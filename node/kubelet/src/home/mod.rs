@@ -76,7 +76,7 @@ impl HomeSide {
             inputs,
             ranges: known,
             events: Bucket::new(Instant::now(), limits::EVENTS, limits::EVENTS_EACH_S),
-            turns: Semaphore::new(limits::WRITES),
+            turns: Semaphore::new(limits::WRITES as usize),
             stop: CancellationToken::new(),
         });
         let (told, to_write) = mpsc::channel(limits::GUEST_EVENTS_WAITING);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use mercato_offload::body::Way;
 use mercato_offload::forge;
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind};
@@ -14,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::shared::Shared;
+use super::write;
 use crate::apiserver::kind::{CONFIG_MAP, Kind, SECRET};
 use crate::apiserver::life::Life;
 use crate::apiserver::watch::{Change, Selection, changes};
@@ -98,7 +100,7 @@ fn follow(
     .boxed()
 }
 
-async fn follow_life(shared: &Shared, kind: ObjectKind, life: &Life, names: &Names) {
+async fn follow_life(shared: &Arc<Shared>, kind: ObjectKind, life: &Life, names: &Names) {
     let namespace = life.namespace();
     let all = Selection::within(life);
     let mut changes = changes(&shared.cluster, kind_of(kind), all, |object| object);
@@ -132,14 +134,14 @@ fn look(shared: Arc<Shared>, key: ObjectKey) -> BoxFuture<'static, ()> {
     .boxed()
 }
 
-async fn tell(shared: &Shared, key: ObjectKey, object: Option<Value>) {
+async fn tell(shared: &Arc<Shared>, key: ObjectKey, object: Option<Value>) {
     let item = Item::Object(key.clone());
-    let kept = object.map(|object| shared.bodies.keep(&item, &forge::export_object(&object)));
-    let digest = match kept {
+    let sent = object.map(|object| forge::export_object(&object));
+    let digest = match sent.map(|sent| shared.bodies.keep(Way::ToGuest, &item, &sent)) {
         None => None,
         Some(Ok(digest)) => Some(digest),
-        // Once for each content of it.
-        Some(Err(error)) => return tracing::warn!(%error, %key, "an object cannot cross"),
+        // What the provider has stays as it is.
+        Some(Err(refusal)) => return write::object_refused(shared.clone(), key, refusal).await,
     };
     shared.tell(Input::Object { key, digest }).await;
 }

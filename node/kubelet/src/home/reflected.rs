@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mercato_offload::address::MappedRange;
+use mercato_offload::body::Way;
 use mercato_offload::forge::{Refusal, SERVICE_NAME, export_service, export_slice};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
@@ -28,11 +29,11 @@ pub(super) struct Reflection {
     pub(super) bodies: Bodies,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) ranges: Ranges,
-    /// Tells the owner of a Service what guests do not know of it.
+    /// Tells the owner of a Service, or of a slice, what guests do not know of it.
     pub(super) left_out: LeftOut,
 }
 
-/// Takes a Service, and what is left out of it.
+/// Takes a Service, or a slice, and what is left out of it.
 pub(super) type LeftOut = Arc<dyn Fn(ObjectKey, Refusal) + Send + Sync>;
 
 /// What the session knows of one namespace.
@@ -188,12 +189,11 @@ impl Reflected {
     /// Keeps what would be sent. Whether it is something else than before.
     fn keep(&mut self, key: &ObjectKey, sent: Option<Value>) -> bool {
         let item = Item::Object(key.clone());
-        let kept = sent.map(|sent| self.to.bodies.keep(&item, &sent));
+        let kept = sent.map(|sent| self.to.bodies.keep(Way::ToGuest, &item, &sent));
         let digest = match kept {
             Some(Ok(digest)) => Some(digest),
-            Some(Err(error)) => {
-                // Once for each content of it.
-                tracing::warn!(%error, %key, "an object cannot cross");
+            Some(Err(refusal)) => {
+                (self.to.left_out)(key.clone(), refusal);
                 None
             }
             None => None,

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::body::Way;
 use mercato_offload::forge::{self, TokenRequest};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey};
-use mercato_offload::placement::export::Departure;
+use mercato_offload::placement::export::{Departure, refusal_text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -71,15 +72,18 @@ impl Tokens {
             return self.postpone(&key, limits::TOKEN_RETRY);
         }
         let (digest, wait) = match issue(shared, &request).await {
-            Ok((object, wait)) => match shared.bodies.keep(&Item::Object(key.clone()), &object) {
-                Ok(digest) => (Some(digest), wait),
-                Err(error) => {
-                    if let Some(token) = self.lock().get_mut(&key) {
-                        warn_once!(token.repeated, error; %key, "a token cannot cross");
+            Ok((object, wait)) => {
+                match shared.bodies.keep(Way::ToGuest, &Item::Object(key.clone()), &object) {
+                    Ok(digest) => (Some(digest), wait),
+                    Err(refusal) => {
+                        if let Some(token) = self.lock().get_mut(&key) {
+                            let why = refusal_text(&refusal);
+                            warn_once!(token.repeated, why; %key, "a token cannot cross");
+                        }
+                        return self.postpone(&key, limits::TOKEN_RETRY);
                     }
-                    return self.postpone(&key, limits::TOKEN_RETRY);
                 }
-            },
+            }
             Err(failure) => {
                 if let Some(token) = self.lock().get_mut(&key) {
                     warn_once!(token.repeated, failure; %key, "no token");

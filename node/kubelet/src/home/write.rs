@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::body::Found;
 use mercato_offload::forge::{self, Refusal, StatusContext};
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
@@ -31,11 +32,17 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
             Write::Status { status, outcome, reach } => {
                 let guest = match status.map(|digest| shared.bodies.object(&digest)) {
                     None => Value::Null,
-                    Some(Some(guest)) => guest,
+                    Some(Found::Here(guest)) => guest,
                     // Those bytes are not here: they are asked for again.
-                    Some(None) => {
+                    Some(Found::Missing) => {
                         drop(turn);
                         return shared.tell(Input::NotWritten { uid, missing: true }).await;
+                    }
+                    // To ask for them is in vain: the pod stays as it is until another status comes.
+                    Some(Found::Refused(refusal)) => {
+                        drop(turn);
+                        object_refused(shared.clone(), pod.key(), refusal).await;
+                        return shared.tell(Input::Written(uid)).await;
                     }
                 };
                 let host_ip = Some(shared.config.host_ip.to_string());

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::address::MappedRange;
 use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
-pub use digest::digest;
+pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use gate::{Gate, Passage, is_about_gate, passage, without_gate};
 pub use grace::{longest_grace_s, shortened};

@@ -31,6 +31,11 @@ impl GuestSession {
         Self { guests, outbox }
     }
 
+    /// Whether the other side does not take what it is told, though there is a link.
+    pub fn is_stuck(&self) -> bool {
+        self.outbox.is_stuck()
+    }
+
     /// When to be woken.
     pub fn wakeup(&self) -> Option<Deadline> {
         let deadlines = [self.outbox.deadline_ms(), self.guests.deadline_ms()];

@@ -17,7 +17,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Reach, Tunnel};
-use crate::key::{ObjectKey, PodId, Uid};
+use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
 pub use session::HomeSession;
 
@@ -95,6 +95,16 @@ pub enum Input {
         namespace: String,
         /// All there are of both kinds.
         objects: BTreeMap<ObjectKey, Digest>,
+    },
+    /// A body that was to go with what was said did not: the provider's release takes none of that
+    /// size, and would end the stream.
+    Withheld {
+        /// The pod or other object that it is of.
+        item: Item,
+        /// The content that did not go.
+        digest: Digest,
+        /// Why it did not, for its owner.
+        refusal: Refusal,
     },
     /// The write that was under way succeeded.
     Written(Uid),

@@ -38,6 +38,8 @@ struct Object {
     current: Option<Option<Digest>>,
     /// The content that the provider holds.
     told: Option<Digest>,
+    /// The content that this provider is not sent.
+    withheld: Option<Digest>,
 }
 
 impl Object {
@@ -50,7 +52,9 @@ impl Object {
 impl Objects {
     /// What was told on an earlier link is void.
     pub(super) fn on_new_link(&mut self) {
-        self.all.values_mut().for_each(|object| object.told = None);
+        for object in self.all.values_mut() {
+            (object.told, object.withheld) = (None, None);
+        }
     }
 
     /// The provider holds it, with this content; whether that is one that may be known.
@@ -103,6 +107,13 @@ impl Objects {
     /// The provider asks for its content once more; whether it is one of home's.
     pub(super) fn on_missing(&mut self, key: &ObjectKey) -> bool {
         self.all.get_mut(key).map(|object| object.told = None).is_some()
+    }
+
+    /// This content of it was not sent.
+    pub(super) fn on_withheld(&mut self, key: &ObjectKey, digest: Digest) {
+        if let Some(object) = self.all.get_mut(key) {
+            object.withheld = Some(digest);
+        }
     }
 
     /// Whether it was sent, and somebody owns what was.
@@ -194,7 +205,8 @@ impl Objects {
             true => object.current,
             false => (!(certain.is_any_pod_unknown)()).then_some(None),
         };
-        let next = wanted.filter(|wanted| *wanted != object.told);
+        let is_withheld = |wanted: &Option<Digest>| wanted.is_some() && *wanted == object.withheld;
+        let next = wanted.filter(|wanted| *wanted != object.told && !is_withheld(wanted));
         let is_kept = if key.is_of_namespace() { object.is_there() } else { is_used };
         match next {
             Some(wanted) => object.told = wanted,

@@ -48,6 +48,11 @@ impl Outbox {
         out.push(Effect::Send(greeting));
     }
 
+    /// Whether the other side does not take what it is told.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.channel.is_stuck()
+    }
+
     pub(super) fn on_link_down(&mut self) {
         self.channel.link_down();
         self.resynced = false;

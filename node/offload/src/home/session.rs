@@ -32,6 +32,11 @@ impl HomeSession {
         Self { exports, outbox }
     }
 
+    /// Whether the other side does not take what it is told, though there is a link.
+    pub fn is_stuck(&self) -> bool {
+        self.outbox.is_stuck()
+    }
+
     /// When to be woken.
     pub fn wakeup(&self) -> Option<Deadline> {
         let deadlines = [self.outbox.deadline_ms(), self.exports.deadline_ms()];
@@ -70,6 +75,9 @@ impl HomeSession {
             Input::Object { key, digest } => exports.on_object(key, digest, &mut out),
             Input::Services { namespace, objects } => {
                 exports.on_services(&namespace, objects, &mut out);
+            }
+            Input::Withheld { item, digest, refusal } => {
+                exports.on_withheld(item, digest, refusal, &mut out);
             }
             Input::Written(uid) => exports.on_written(&uid, &mut out),
             Input::NotWritten { uid, missing } => {

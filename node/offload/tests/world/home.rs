@@ -9,12 +9,12 @@ use mercato_offload::address::{Reach, Tunnel};
 use mercato_offload::home::{
     Config, Effect, HomePod, HomeSession, Input, Record, RecordKey, Write,
 };
-use mercato_offload::key::{ObjectKey, ObjectKind, PodId, Uid, key};
+use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{Outcome, ToGuest, ToHome};
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::{Deadline, Now};
 
-use super::{Letter, Queue};
+use super::{Letter, Queue, content, withheld};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -51,6 +51,8 @@ pub(crate) struct Home {
     made: u32,
     /// Changes of which the owner was told that they are refused.
     pub(crate) refused: Vec<ObjectKey>,
+    /// The provider would end the stream over the body of any config map.
+    pub(crate) withholds: bool,
     pub(crate) tunnel: Tunnel,
 }
 
@@ -59,10 +61,6 @@ const CONFIG: Config =
 
 pub(crate) fn config_key(name: u8) -> ObjectKey {
     key(ObjectKind::ConfigMap, "shop", &format!("config-{name}"))
-}
-
-fn content(text: &str, version: u32) -> Digest {
-    Digest::of(format!("{text} {version}").as_bytes())
 }
 
 impl Home {
@@ -79,6 +77,7 @@ impl Home {
             outbox: Vec::new(),
             made: 0,
             refused: Vec::new(),
+            withholds: false,
             tunnel: Tunnel::Off,
         }
     }
@@ -156,13 +155,15 @@ impl Home {
                 Effect::Persist(record) => drop(self.records.insert(record.key(), record)),
                 Effect::Erase(key) => drop(self.records.remove(&key)),
                 Effect::Send(frame) => {
-                    let body = |said: &ToGuest| match said {
-                        ToGuest::Put { digest, .. } => Some(*digest),
-                        _ => None,
-                    };
-                    let at_hand = self.bodies();
-                    let bodies = frame.statements.iter().filter_map(body);
-                    let bodies = bodies.filter(|digest| at_hand.contains(digest)).collect();
+                    let mut bodies = Vec::new();
+                    for said in &frame.statements {
+                        let ToGuest::Put { digest, item, .. } = said else { continue };
+                        if self.withholds && matches!(item, Item::Object(_)) {
+                            self.events.push_back(withheld(item.clone(), *digest));
+                        } else if self.bodies().contains(digest) {
+                            bodies.push(*digest);
+                        }
+                    }
                     self.outbox.push(Letter { frame, bodies });
                 }
                 Effect::Watch(key) => {

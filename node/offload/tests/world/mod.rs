@@ -7,7 +7,9 @@ mod home;
 use std::collections::VecDeque;
 
 use mercato_offload::address::Tunnel;
-use mercato_offload::message::{Frame, ToGuest, ToHome};
+use mercato_offload::home::Input;
+use mercato_offload::key::Item;
+use mercato_offload::message::{Frame, Refusal, ToGuest, ToHome};
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
@@ -288,6 +290,17 @@ fn pick<T: Clone>(letters: &mut Vec<Letter<T>>, n: usize, double: bool) -> Optio
         return Some(Letter { frame: frame.clone(), bodies: bodies.clone() });
     }
     Some(letters.remove(n))
+}
+
+/// What is sent of an object's version.
+fn content(text: &str, version: u32) -> Digest {
+    Digest::of(format!("{text} {version}").as_bytes())
+}
+
+/// A body that did not go with what was said.
+fn withheld(item: Item, digest: Digest) -> Input {
+    let refusal = Refusal { path: "data".to_owned(), reason: "too much".to_owned() };
+    Input::Withheld { item, digest, refusal }
 }
 
 /// Work that is under way outside of a session.

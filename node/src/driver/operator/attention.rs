@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::view;
 use crate::admin::{Attention, AttentionKind as Kind, EventPeer};
 use crate::driver::Driver;
+use crate::driver::workload::stuck;
 use crate::kubernetes::LeaseHandle;
 use crate::limits;
 use crate::present::change::refused;
@@ -38,6 +39,7 @@ pub(in crate::driver) fn all(driver: &Driver) -> Vec<Attention> {
         .chain(deals)
         .chain(more)
         .chain(links)
+        .chain(driver.leases.values().filter_map(stuck::attention))
         .chain(budgets(driver))
         .collect()
 }

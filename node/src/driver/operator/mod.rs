@@ -25,6 +25,7 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::{Notify, watch};
 
+use super::workload::stuck;
 use super::{Driver, Gone, Handle, records};
 use crate::admin::{
     Answer, Attention, Class, Event, EventKind, Offload, OnSale, OperatorApi, Peer, Pong, Problem,
@@ -306,6 +307,8 @@ impl OperatorService {
             ),
         }
         findings.extend(self.about.desk.finding());
+        let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();
+        findings.extend::<Vec<_>>(self.driver.look(stuck).await?);
         Ok(Answer::Findings(findings))
     }
 

@@ -1,9 +1,11 @@
 //! What the other party of a lease may ask of us in a time. It is slowed down rather than
 //! refused, so that nothing of what an honest one says is lost.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mercato_kubelet::{Bucket, TooMuch};
+use mercato_protocol::id::Digest;
 use tokio::sync::watch;
 
 use crate::limits;
@@ -13,6 +15,8 @@ pub(crate) struct Allowance {
     statements: Bucket,
     bytes: Bucket,
     asks: Bucket,
+    /// The last message that was not taken, and why; a second time at least if it is `again`.
+    untaken: Mutex<Option<Untaken>>,
     /// Counts the streams that were opened, those for acknowledgements apart: the latest is the
     /// one that is listened to.
     streams: [watch::Sender<u64>; 2],
@@ -24,6 +28,7 @@ impl Allowance {
             statements: Bucket::new(now, limits::STATEMENTS, limits::STATEMENTS_EACH_S),
             bytes: Bucket::new(now, limits::BODY_BYTES, limits::BODY_BYTES_EACH_S),
             asks: Bucket::new(now, limits::ASKS, limits::ASKS_EACH_S),
+            untaken: Mutex::default(),
             streams: [watch::Sender::new(0), watch::Sender::new(0)],
         }
     }
@@ -61,10 +66,37 @@ impl Allowance {
         self.statements.take(now, limits::STATEMENTS / limits::BREACHES, limits::LEASE_DEBT)
     }
 
+    /// A message came that is none; true for the first time that one has come again.
+    pub(crate) fn note_untaken(&self, message: Digest, why: String) -> bool {
+        let mut untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = untaken.take().filter(|before| before.message == message);
+        let news = before.as_ref().is_some_and(|before| !before.again);
+        *untaken = Some(Untaken { message, why, again: before.is_some() });
+        news
+    }
+
+    /// A message with statements came, and was taken.
+    pub(crate) fn note_taken(&self) {
+        *self.untaken.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Why a message that comes again and again is not taken; none if that is not so.
+    pub(crate) fn stuck(&self) -> Option<String> {
+        let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
+        untaken.as_ref().filter(|untaken| untaken.again).map(|untaken| untaken.why.clone())
+    }
+
     /// Whether one more kubelet stream may be asked for now.
     pub(crate) fn ask(&self, now: Instant) -> bool {
         self.asks.has_one(now)
     }
+}
+
+/// A message of the other party that is none.
+struct Untaken {
+    message: Digest,
+    why: String,
+    again: bool,
 }
 
 /// The time of one stream, until another takes its place.
@@ -115,6 +147,20 @@ mod tests {
         assert!(of_bytes.debt(now) > Duration::from_secs(1), "another stream waits, too");
         let most = (0..).map_while(|_| of_bytes.frame(now, 0, 3 << 20).ok()).last();
         assert!(most.unwrap() <= limits::LEASE_DEBT, "who does not wait is not listened to");
+    }
+
+    #[test]
+    fn a_message_that_comes_again_is_told_of_once_until_one_is_taken() {
+        let allowance = Allowance::new(Instant::now());
+        let (one, other) = (Digest::of(b"one"), Digest::of(b"other"));
+        let note = |message| allowance.note_untaken(message, "no message".to_owned());
+        assert!(!note(one) && !note(other), "a stream may break off anywhere");
+        assert_eq!(allowance.stuck(), None);
+        assert!(note(other) && !note(other));
+        assert_eq!(allowance.stuck().as_deref(), Some("no message"));
+        allowance.note_taken();
+        assert_eq!(allowance.stuck(), None);
+        assert!(!note(other) && note(other));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 pub(crate) mod allowance;
 pub(in crate::driver) mod outbound;
+pub(in crate::driver) mod stuck;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mercato_agent::{Frame, Input, LeaseInput};
-use mercato_kubelet::{Bodies, BodyError};
+use mercato_kubelet::Bodies;
 use mercato_net::{Held, WorkloadReceiver};
 use mercato_offload::key::Item;
 use mercato_offload::message::ToGuest;
@@ -46,16 +47,34 @@ pub(super) async fn receive_all(
                 Err(error) => return tracing::debug!(%error, "a workload stream broke"),
             };
             handle.metrics().message(Way::In, WORKLOAD, frame.header.len() + frame.body.len());
-            let (said, length) = match taken(&frame, &bodies, open.acks) {
+            let Taken { said, length, malformed } = match taken(&frame, &bodies, open.acks) {
                 Ok(taken) => taken,
                 Err(error) => {
                     // Once for each stream, which ends with it.
                     tracing::warn!(%error, "a workload message that is none");
+                    if allowance.note_untaken(Digest::of(&frame.header), error.to_string()) {
+                        let says = move |driver: &Driver| stuck::receiver(driver, &contract);
+                        handle
+                            .look(says)
+                            .await
+                            .ok()
+                            .flatten()
+                            .into_iter()
+                            .for_each(|it| handle.say(it));
+                    }
                     let wait = allowance.breach(Instant::now()).unwrap_or(limits::LEASE_DEBT);
                     return tokio::time::sleep(wait).await;
                 }
             };
-            let wait = match allowance.frame(Instant::now(), statements(&said), length) {
+            if statements(&said) > 0 {
+                allowance.note_taken();
+            }
+            let breaches = (0..malformed).map(|_| allowance.breach(Instant::now()));
+            let frame = allowance.frame(Instant::now(), statements(&said), length);
+            let wait = match breaches
+                .chain([frame])
+                .try_fold(Duration::ZERO, |longest, wait| wait.map(|wait| longest.max(wait)))
+            {
                 Ok(wait) => wait,
                 Err(too_much) => return tracing::debug!(%too_much, "a workload stream ends"),
             };
@@ -72,7 +91,7 @@ pub(super) async fn receive_all(
 async fn expected(
     handle: &Handle,
     peer: PublicKey,
-    Open { contract, acks }: Open,
+    Open { contract, acks, refuses_bodies }: Open,
 ) -> Option<(Bodies, Arc<Allowance>, Turn)> {
     let known = move |driver: &Driver| {
         let deal = driver.agent().broker().deal(&contract.into());
@@ -83,33 +102,42 @@ async fn expected(
             lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open(acks)));
         (lease.is_some() || !begins).then_some(lease)
     };
-    handle.look_until(limits::LEASE_WAIT, known).await.flatten()
+    let lease = handle.look_until(limits::LEASE_WAIT, known).await.flatten();
+    lease.inspect(|(bodies, ..)| bodies.set_peer_refuses(refuses_bodies))
 }
 
-/// A message, and the bodies that it names kept; how long these are. Of what was refused there
+/// A message, and the bodies that it names kept, or why one is not taken: the session refuses that
+/// one alone. Of what was refused there
 /// never was anything that could be seen to go: home's word is all there is.
-fn taken(
-    frame: &mercato_net::Frame,
-    bodies: &Bodies,
-    acks: bool,
-) -> Result<(Frame, usize), Untaken> {
+fn taken(frame: &mercato_net::Frame, bodies: &Bodies, acks: bool) -> Result<Taken, Untaken> {
     let message = Message::from_bytes(&frame.header)?;
     let length = message.bodies().iter().map(|body| body.length as usize).sum();
-    let named = match &message {
-        Message::ToGuest { frame, .. } => by_digest(frame.statements.iter().filter_map(to_guest)),
-        Message::ToHome { frame, .. } => by_digest(frame.statements.iter().filter_map(to_home)),
-    };
-    for body in message.split_bodies(&frame.body)?.values() {
-        bodies.receive(body, &named)?;
-    }
-    if let Message::ToGuest { frame, .. } = &message {
-        frame.statements.iter().filter_map(forgotten).for_each(|item| bodies.forget(&item));
-    }
+    let came = message.split_bodies(&frame.body)?;
     let said = match message {
         Message::ToGuest { frame, .. } => Frame::ToGuest(frame),
         Message::ToHome { frame, .. } => Frame::ToHome(frame),
     };
-    if acks && !(is_ack(&said) && length == 0) { Err(Untaken::NoAck) } else { Ok((said, length)) }
+    let named = match &said {
+        Frame::ToGuest(frame) => by_digest(frame.statements.iter().filter_map(to_guest)),
+        Frame::ToHome(frame) => by_digest(frame.statements.iter().filter_map(to_home)),
+    };
+    let malformed = bodies.receive(said.way(), came.values().map(|body| &**body), &named);
+    if let Frame::ToGuest(frame) = &said {
+        frame.statements.iter().filter_map(forgotten).for_each(|item| bodies.forget(&item));
+    }
+    if acks && !(is_ack(&said) && length == 0) {
+        return Err(Untaken::NoAck);
+    }
+    Ok(Taken { said, length, malformed })
+}
+
+/// A message that was taken.
+struct Taken {
+    said: Frame,
+    /// How long its bodies are together.
+    length: usize,
+    /// How many of them were no JSON.
+    malformed: usize,
 }
 
 /// What home wants no more.
@@ -136,8 +164,6 @@ fn by_digest(named: impl Iterator<Item = (Digest, Item)>) -> BTreeMap<Digest, Ve
 enum Untaken {
     #[error(transparent)]
     Message(#[from] CodecError),
-    #[error(transparent)]
-    Body(#[from] BodyError),
     #[error("a statement on the stream for acknowledgements")]
     NoAck,
 }
@@ -151,13 +177,15 @@ fn statements(frame: &Frame) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use mercato_offload::key::{PodId, Uid};
+    use mercato_offload::body::{Found, Way};
+    use mercato_offload::key::{ObjectKind, PodId, Uid, key};
+    use mercato_offload::{forge, home};
     use mercato_protocol::id::ClusterId;
-    use mercato_protocol::workload::Route;
+    use mercato_protocol::workload::{BodyHead, Route};
     use serde_json::json;
     use tokio::sync::mpsc;
 
-    use super::outbound::{Outbound, framed};
+    use super::outbound::{Framed, Outbound, framed};
     use super::*;
 
     const STATEMENT: usize = 60_000;
@@ -171,7 +199,7 @@ mod tests {
     fn put(home: &Bodies, pod: &PodId, n: usize) -> (Digest, ToGuest) {
         let item = Item::Pod(pod.clone());
         let object = json!({ "kind": "Pod", "n": n, "fill": "x".repeat(STATEMENT) });
-        let digest = home.keep(&item, &object).unwrap();
+        let digest = home.keep(Way::ToGuest, &item, &object).unwrap();
         let origin = ClusterId([1; 32]);
         let route = Route { origin, path: vec![origin], hops: 1 };
         (digest, ToGuest::Put { item, digest, route, place: None })
@@ -188,7 +216,7 @@ mod tests {
             answer: true,
             statements,
         };
-        taken(&framed(Frame::ToGuest(frame), home).unwrap(), provider, false).unwrap();
+        taken(&framed(Frame::ToGuest(frame), home).unwrap().framed, provider, false).unwrap();
     }
 
     fn frame(answer: bool, statements: Vec<ToGuest>) -> Frame {
@@ -213,9 +241,74 @@ mod tests {
         assert_eq!(acked.try_recv(), Ok(ack.clone()));
         assert!(said.try_recv().is_err() && acked.try_recv().is_err());
         // Their stream has no place for anything else.
-        let taken = |frame, acks| taken(&framed(frame, &home).unwrap(), &provider, acks);
+        let taken = |frame, acks| taken(&framed(frame, &home).unwrap().framed, &provider, acks);
         assert!(taken(ack, true).is_ok() && taken(body.clone(), false).is_ok());
         assert!(matches!(taken(body, true), Err(Untaken::NoAck)));
+    }
+
+    /// A statement of this item, and its body as `sender` keeps it.
+    fn put_list(sender: &Bodies, item: Item, values: usize) -> (Digest, ToGuest) {
+        let object = serde_json::Value::from(vec![0; values - 1]);
+        let digest = sender.keep(Way::ToGuest, &item, &object).unwrap();
+        let origin = ClusterId([1; 32]);
+        let route = Route { origin, path: vec![origin], hops: 1 };
+        (digest, ToGuest::Put { item, digest, route, place: None })
+    }
+
+    #[test]
+    fn the_largest_of_each_item_crosses_and_one_that_is_not_taken_stops_no_other() {
+        let kinds = [
+            ObjectKind::ConfigMap,
+            ObjectKind::Secret,
+            ObjectKind::ServiceAccountToken,
+            ObjectKind::Service,
+            ObjectKind::EndpointSlice,
+        ];
+        let objects = kinds.map(|kind| Item::Object(key(kind, "shop", "large")));
+        for item in objects.into_iter().chain([Item::Pod(pod("large"))]) {
+            let (home, provider) = (Bodies::default(), Bodies::default());
+            home.set_peer_refuses(true);
+            let most = mercato_offload::body::Limits::of(Way::ToGuest).values;
+            let (largest, large) = put_list(&home, item.clone(), most);
+            let framed_large = framed(frame(true, vec![large]), &home).unwrap();
+            assert!(framed_large.withheld.is_empty());
+            assert!(taken(&framed_large.framed, &provider, false).is_ok());
+            assert!(matches!(provider.object(&largest), Found::Here(_)), "{item:?}");
+            let more = serde_json::Value::from(vec![0; most]);
+            assert!(home.keep(Way::ToGuest, &item, &more).is_err(), "{item:?}");
+            // A peer that sends it all the same is heard on, and so is what comes beside it.
+            let text = more.to_string();
+            let (digest, (beside, small)) = (forge::digest(&more), put(&home, &pod("small"), 0));
+            let origin = ClusterId([1; 32]);
+            let route = Route { origin, path: vec![origin], hops: 1 };
+            let put = ToGuest::Put { item: item.clone(), digest, route, place: None };
+            let Some(Framed { framed, .. }) = framed(frame(true, vec![put, small]), &home) else {
+                panic!("it can be said")
+            };
+            let mut message = Message::from_bytes(&framed.header).unwrap();
+            let (head, sent) = BodyHead::pack(text.as_bytes());
+            let Message::ToGuest { bodies, .. } = &mut message else { panic!("it is home's") };
+            bodies.push(head);
+            let body = [&framed.body[..], &sent].concat().into();
+            let header = message.to_bytes().unwrap().into();
+            let said = taken(&mercato_net::Frame { header, body }, &provider, false).unwrap();
+            assert_eq!(statements(&said.said), 2, "{item:?}");
+            assert!(matches!(provider.object(&digest), Found::Refused(_)), "{item:?}");
+            assert!(matches!(provider.object(&beside), Found::Here(_)), "{item:?}");
+        }
+    }
+
+    #[test]
+    fn home_says_what_it_keeps_back_from_a_peer_that_would_end_the_stream() {
+        let (home, item) = (Bodies::default(), Item::Pod(pod("large")));
+        let (digest, large) = put_list(&home, item.clone(), 100_000);
+        let said = || framed(frame(true, vec![large.clone()]), &home).unwrap();
+        let Framed { framed, withheld } = said();
+        assert!(framed.body.is_empty() && !framed.header.is_empty());
+        assert!(matches!(&withheld[..], [home::Input::Withheld { item: of, digest: what, .. }]
+            if (of, *what) == (&item, digest)));
+        home.set_peer_refuses(true);
+        assert!(!said().framed.body.is_empty());
     }
 
     #[test]
@@ -227,12 +320,13 @@ mod tests {
             if forgets {
                 said(&home, &provider, ToGuest::Forget(pod("refused")));
             }
-            assert!(provider.bytes(&digest).is_some(), "a write of it may be under way");
+            let there = |digest| matches!(provider.object(digest), Found::Here(_));
+            assert!(there(&digest), "a write of it may be under way");
             for n in 0..=mercato_kubelet::limits::SPARE_BODIES / STATEMENT + 1 {
                 let (_, changed) = put(&home, &pod("changes"), n);
                 said(&home, &provider, changed);
             }
-            assert_eq!(provider.bytes(&digest).is_none(), forgets);
+            assert_eq!(!there(&digest), forgets);
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mercato_agent::Frame;
+use mercato_agent::{Frame, Input, LeaseInput};
 use mercato_kubelet::Bodies;
 use mercato_net::{Net, NetError, WorkloadSender};
+use mercato_offload::body::Found;
+use mercato_offload::home;
 use mercato_offload::key::Item;
 use mercato_offload::message::{ToGuest, ToHome};
 use mercato_protocol::codec::Message as _;
@@ -17,6 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use crate::kubernetes::Report;
 use crate::limits;
 use crate::telemetry::spans;
 use crate::telemetry::{Metrics, Queue, Way};
@@ -39,17 +42,17 @@ impl Outbound {
     /// With the bodies of a lease that is in this cluster. One of which nothing is left here, and
     /// which therefore has none, is seldom spoken of: its streams end where they rest.
     pub(in crate::driver) fn start(
-        net: Net,
-        metrics: Metrics,
+        out: Out,
         bodies: Option<Bodies>,
         peer: PublicKey,
         contract: ContractId,
     ) -> Self {
         let rests = bodies.is_none().then_some(limits::OVER_RESTS);
-        let bodies = bodies.unwrap_or_default();
+        let (bodies, metrics) = (bodies.unwrap_or_default(), out.metrics.clone());
         let sender = |acks| {
-            let (net, metrics, bodies) = (net.clone(), metrics.clone(), bodies.clone());
-            Sender { net, metrics, bodies, peer, open: Open { contract, acks }, rests }
+            let (out, bodies) = (out.clone(), bodies.clone());
+            let open = Open { contract, acks, refuses_bodies: true };
+            Sender { out, bodies, peer, open, rests }
         };
         let start = |acks| {
             let (frames, queue) = mpsc::channel(limits::FRAMES);
@@ -102,9 +105,17 @@ impl Drop for Outbound {
     }
 }
 
+/// Where frames go, and what is told of that.
+#[derive(Clone)]
+pub(in crate::driver) struct Out {
+    pub(in crate::driver) net: Net,
+    pub(in crate::driver) metrics: Metrics,
+    /// Takes what the session is to hear.
+    pub(in crate::driver) report: Report,
+}
+
 struct Sender {
-    net: Net,
-    metrics: Metrics,
+    out: Out,
     bodies: Bodies,
     peer: PublicKey,
     open: Open,
@@ -127,10 +138,14 @@ impl Sender {
                 stream = self.open().await.ok();
             }
             let Some(open) = &mut stream else { continue };
-            let Some(framed) = framed(frame, &self.bodies) else { continue };
+            let Some(Framed { framed, withheld }) = framed(frame, &self.bodies) else { continue };
+            for withheld in withheld {
+                let input = LeaseInput::Home(withheld);
+                (self.out.report)(Input::Lease(self.open.contract, input)).await;
+            }
             let bytes = framed.header.len() + framed.body.len();
             match open.send(framed).await {
-                Ok(()) => self.metrics.message(Way::Out, WORKLOAD, bytes),
+                Ok(()) => self.out.metrics.message(Way::Out, WORKLOAD, bytes),
                 Err(error) => {
                     tracing::debug!(%error, "a workload stream broke");
                     stream = None;
@@ -141,22 +156,34 @@ impl Sender {
 
     async fn open(&self) -> Result<WorkloadSender, NetError> {
         let header = self.open.to_bytes().expect("an id is always a message");
-        self.net.open_workload(self.peer, Bytes::from(header)).await
+        self.out.net.open_workload(self.peer, Bytes::from(header)).await
     }
 }
 
-/// The message, followed by the bodies that its statements name, as far as they are here
-/// and fit.
-pub(in crate::driver) fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
+/// A message with its bodies, and what the session is told of those that do not go with it.
+pub(in crate::driver) struct Framed {
+    pub(in crate::driver) framed: mercato_net::Frame,
+    pub(in crate::driver) withheld: Vec<home::Input>,
+}
+
+/// The message, followed by the bodies that its statements name, as far as they are here, fit, and
+/// may go to this peer.
+pub(in crate::driver) fn framed(frame: Frame, bodies: &Bodies) -> Option<Framed> {
+    let way = frame.way();
     let named: Vec<_> = match &frame {
         Frame::ToGuest(frame) => frame.statements.iter().filter_map(to_guest).collect(),
         Frame::ToHome(frame) => frame.statements.iter().filter_map(to_home).collect(),
     };
-    let (mut heads, mut joined, mut length) = (Vec::new(), Vec::new(), 0);
-    for bytes in named.iter().filter_map(|(digest, _)| bodies.bytes(digest)) {
-        if length + bytes.len() > OBJECT_BYTES {
-            continue;
-        }
+    let (mut heads, mut joined, mut length, mut withheld) = (Vec::new(), Vec::new(), 0, Vec::new());
+    for (digest, item) in named {
+        let bytes = match bodies.to_send(way, &digest, &item) {
+            Found::Here(bytes) if length + bytes.len() <= OBJECT_BYTES => bytes,
+            Found::Refused(refusal) => {
+                withheld.push(home::Input::Withheld { item, digest, refusal });
+                continue;
+            }
+            Found::Here(_) | Found::Missing => continue,
+        };
         let (head, sent) = BodyHead::pack(&bytes);
         if !heads.contains(&head) {
             length += bytes.len();
@@ -169,7 +196,10 @@ pub(in crate::driver) fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato
         Frame::ToHome(frame) => Message::ToHome { frame, bodies: heads },
     };
     match message.to_bytes() {
-        Ok(header) => Some(mercato_net::Frame { header: header.into(), body: joined.into() }),
+        Ok(header) => {
+            let framed = mercato_net::Frame { header: header.into(), body: joined.into() };
+            Some(Framed { framed, withheld })
+        }
         Err(error) => {
             tracing::error!(%error, "a workload message that cannot be said");
             None

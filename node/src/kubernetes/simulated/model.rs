@@ -7,7 +7,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_cluster_model::sides::{self, Client, Outcome};
 use mercato_cluster_model::{ApiError, Cluster, Script};
-use mercato_kubelet::{Bodies, BodyError};
+use mercato_kubelet::Bodies;
+use mercato_offload::body::{Found, Way};
 use mercato_offload::forge::Refusal;
 use mercato_offload::key::Item;
 use mercato_offload::placement::allocatable;
@@ -158,12 +159,11 @@ impl Simulated {
 struct Kept<'a>(&'a Bodies);
 
 impl sides::Bodies for Kept<'_> {
-    fn keep(&mut self, item: &Item, body: &Value) -> Result<Digest, Refusal> {
-        let refused = |error: BodyError| Refusal { path: String::new(), reason: error.to_string() };
-        self.0.keep(item, body).map_err(refused)
+    fn keep(&mut self, way: Way, item: &Item, body: &Value) -> Result<Digest, Refusal> {
+        self.0.keep(way, item, body)
     }
 
-    fn get(&self, digest: &Digest) -> Option<Value> {
+    fn get(&self, digest: &Digest) -> Found<Value> {
         self.0.object(digest)
     }
 }

@@ -59,7 +59,12 @@ const MESSAGES: [(&str, Bound); 28] = [
     ("JoinReply", Parts(|| vec![size(&join_reply())])),
     ("JoinRequest", Parts(|| vec![size(&join_request())])),
     ("JoinToken", Parts(|| vec![size(&join_token())])),
-    ("Open", Parts(|| vec![size(&workload::Open { contract: CONTRACT, acks: true })])),
+    (
+        "Open",
+        Parts(|| {
+            vec![size(&workload::Open { contract: CONTRACT, acks: true, refuses_bodies: true })]
+        }),
+    ),
     ("Receipt", Parts(|| vec![size(&receipt())])),
     ("Reply", Parts(|| replies().iter().map(size).collect())),
     ("Request", Parts(|| requests().iter().map(size).collect())),

@@ -193,7 +193,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
 }
 
 pub(crate) fn open() -> Open {
-    Open { contract: contract_id(), acks: false }
+    Open { contract: contract_id(), acks: false, refuses_bodies: false }
 }
 
 pub(crate) fn stream_requests() -> Vec<(&'static str, kubelet_stream::Ask)> {

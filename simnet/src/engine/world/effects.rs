@@ -45,8 +45,8 @@ impl World {
             }
             Effect::Workload { peer, contract, frame } => {
                 let kept = &self.sites[at].bodies;
-                let named = carried(&frame).into_iter();
-                let bodies = named.filter_map(|digest| kept.get(&digest)).collect();
+                let named = carried(&frame).into_keys();
+                let bodies = named.filter_map(|digest| kept.get(&digest).here()).collect();
                 self.send(at, peer, Packet::Workload { contract, frame, bodies })
             }
             Effect::Lease(desire) => self.on_desire(at, *desire),

@@ -17,6 +17,7 @@ use crate::engine::network::Road;
 use crate::engine::packet::Packet;
 use crate::engine::parcel::{Parcel, Word};
 use crate::engine::trace::note;
+use crate::explore::sabotage::Sabotage;
 use crate::hostile::{Attack, Scene};
 use crate::verify::Violation;
 
@@ -180,8 +181,9 @@ impl World {
                 }
             }
             Packet::Workload { contract, frame, bodies } => {
-                for body in bodies {
-                    self.sites[to].bodies.put(body);
+                let ends = self.sabotage.as_ref().is_some_and(Sabotage::ends_streams);
+                if !self.sites[to].bodies.receive(&frame, bodies) && ends {
+                    return Ok(());
                 }
                 self.tell(to, Input::Lease(contract, LeaseInput::Frame { peer, frame }))
             }

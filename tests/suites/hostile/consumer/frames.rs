@@ -4,7 +4,6 @@
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use mercato_net::Frame as Packet;
-use mercato_offload::forge;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::Digest;
 use mercato_protocol::workload::{BodyHead, Frame, Message, ObjectKind, ToGuest};
@@ -39,8 +38,11 @@ pub(super) async fn are_no_messages(scene: &Scene<'_>, consumer: &mut Consumer<'
     let seen = lines(&scene.siena, NONE)? - before;
     ensure!(seen < breaches.len() + 20, "{seen} lines in the log");
     consumer.line.reopen().await?;
+    // More values than a body may have: that one is refused, and what comes beside it is heard.
+    let (kind, slice) = services::slice("web", json!(vec![json!({ "addresses": [] }); 100_000]));
+    let (endless, slice) = object(kind, "endless", slice);
     let (item, body) = object(ObjectKind::ConfigMap, "after", json!({ "kind": "ConfigMap" }));
-    consumer.put(&[(item, body)]).await?;
+    consumer.put(&[(endless.clone(), slice), (item, body)]).await?;
     // A stream of a breach that is only taken now may cut ours, with what is on its way in it.
     consumer.line.delivered().await?;
     let after = ["-n", GUEST, "get", "configmap", "after", "-o", "name"];
@@ -48,7 +50,10 @@ pub(super) async fn are_no_messages(scene: &Scene<'_>, consumer: &mut Consumer<'
         scene.siena.cluster.kubectl(&after).await?.ok()?;
         Ok(true)
     })
-    .await
+    .await?;
+    let refusal = consumer.refusal(&endless).await?;
+    ensure!(refusal.path == "endpoints", "{refusal:?}");
+    Ok(())
 }
 
 fn breaches(consumer: &Consumer<'_>) -> Result<Vec<Packet>> {
@@ -80,20 +85,7 @@ fn breaches(consumer: &Consumer<'_>) -> Result<Vec<Packet>> {
     all.push(packet(good, &vec![b'x'; body.len()].into()));
     let long = message(put, 1_000_000)?;
     all.push(packet(patched(&long, &1_000_000_u32.to_be_bytes(), &[255; 4])?, &body));
-    all.push(endpoints(consumer)?);
     Ok(all)
-}
-
-/// A slice of more endpoints than an object has parts.
-fn endpoints(consumer: &Consumer<'_>) -> Result<Packet> {
-    let (kind, body) = services::slice("web", json!(vec![json!({ "addresses": [] }); 100_000]));
-    let (item, body) = object(kind, "endless", body);
-    let statements = vec![consumer.wants(item, forge::digest(&body))];
-    let frame = Frame { from: u64::MAX / 2, to: 1, seq: 1, ack: 0, answer: false, statements };
-    let body = Bytes::from(body.to_string());
-    let length = u32::try_from(body.len())?;
-    let bodies = vec![BodyHead { digest: Digest::of(&body), length, packed: None }];
-    Ok(Packet { header: Message::ToGuest { frame, bodies }.to_bytes()?.into(), body })
 }
 
 /// With the last place where `from` stands saying `to`.

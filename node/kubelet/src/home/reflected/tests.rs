@@ -74,7 +74,7 @@ impl Bed {
         let Ok(Input::Object { key, digest }) = self.inputs.try_recv() else {
             panic!("no change was told");
         };
-        (key, digest.map(|digest| self.bodies.object(&digest).unwrap()))
+        (key, digest.map(|digest| self.bodies.object(&digest).here().unwrap()))
     }
 
     fn tells_nothing(&mut self) {
@@ -96,7 +96,7 @@ async fn nothing_is_told_before_both_lists_have_come() {
     bed.reflected.on_slices(Change::Synced(vec![slice("web-1", "10.1.0.7")])).await;
     let all = bed.all();
     assert_eq!(all.keys().collect::<Vec<_>>(), [&of_service(), &of_slice("web-1")]);
-    let told = |key| bed.bodies.object(&all[&key]).unwrap();
+    let told = |key| bed.bodies.object(&all[&key]).here().unwrap();
     assert_eq!(told(of_service())["spec"]["ports"][0]["port"], 81, "as it is by then");
     let address = &told(of_slice("web-1"))["endpoints"][0]["addresses"][0];
     assert_eq!(address, "100.64.0.7", "as guests know it");

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mercato_offload::address::Reach;
+use mercato_offload::body::Way;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -124,7 +125,7 @@ async fn an_offloaded_pod_is_told_with_what_it_needs() {
     let kinds: Vec<_> = told.needs.iter().map(|key| (key.kind, key.name.as_str())).collect();
     assert!(kinds.contains(&(ObjectKind::Secret, "sec")), "{kinds:?}");
     assert_eq!(kinds.len(), 2, "and its token");
-    let body = bed.bodies.object(&told.digest).unwrap();
+    let body = bed.bodies.object(&told.digest).here().unwrap();
     assert!(body["status"].is_null());
     let of_services = &body["spec"]["containers"][0]["env"];
     let host = json!({ "name": "REDIS_SERVICE_HOST", "value": "10.0.0.11" });
@@ -195,7 +196,7 @@ async fn a_pod_says_where_it_is_to_be() {
 async fn a_status_carries_the_uid() {
     let (mut bed, _) = bed("shop", None, (200, pod("shop"))).await;
     let guest = json!({ "phase": "Running", "startTime": "2026-01-01T00:00:00Z" });
-    let digest = bed.bodies.keep(&Item::Pod(id("shop")), &guest).unwrap();
+    let digest = bed.bodies.keep(Way::ToHome, &Item::Pod(id("shop")), &guest).unwrap();
     let write = Write::Status { status: Some(digest), outcome: None, reach: Reach::Not };
     assert_eq!(bed.write("shop", write).await, Input::Written(Uid("u1".into())));
     let (request, patch) = bed.writes.lock().unwrap().remove(0);
@@ -266,7 +267,10 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
     running["status"] = json!({ "phase": "Running" });
     running["metadata"]["resourceVersion"] = "6".into();
     let (mut bed, _) = bed("shop", None, (200, running)).await;
-    let started = bed.bodies.keep(&Item::Pod(id("shop")), &json!({ "phase": "Running" })).unwrap();
+    let started = bed
+        .bodies
+        .keep(Way::ToHome, &Item::Pod(id("shop")), &json!({ "phase": "Running" }))
+        .unwrap();
     bed.write("shop", Write::Status { status: Some(started), outcome: None, reach: Reach::Not })
         .await;
     let refusal = Refusal { path: "spec.containers.resources".into(), reason: "no room".into() };
@@ -282,7 +286,7 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
 async fn what_home_says_already_is_not_written() {
     let running = json!({ "phase": "Pending", "reason": "OffloadRefused" });
     let (mut bed, _) = bed("shop", None, status(500, "etcd")).await;
-    let status = Some(bed.bodies.keep(&Item::Pod(id("shop")), &running).unwrap());
+    let status = Some(bed.bodies.keep(Way::ToHome, &Item::Pod(id("shop")), &running).unwrap());
     let written =
         bed.write("shop", Write::Status { status, outcome: None, reach: Reach::Not }).await;
     assert_eq!(written, Input::Written(Uid("u1".into())));
@@ -294,8 +298,10 @@ async fn what_becomes_of_a_failed_write() {
     let uid = Uid("u1".into());
     let failed = Input::NotWritten { uid: uid.clone(), missing: false };
     let write = |bed: &Bed| {
-        let running =
-            bed.bodies.keep(&Item::Pod(id("shop")), &json!({ "phase": "Running" })).unwrap();
+        let running = bed
+            .bodies
+            .keep(Way::ToHome, &Item::Pod(id("shop")), &json!({ "phase": "Running" }))
+            .unwrap();
         Write::Status { status: Some(running), outcome: None, reach: Reach::Not }
     };
     // Another pod of the name: the one that was meant is gone.
@@ -362,7 +368,7 @@ async fn a_token_is_bound_to_its_pod() {
         panic!()
     };
     assert_eq!(key, wanted);
-    assert!(bed.bodies.object(&digest).unwrap()["data"]["token"].is_string());
+    assert!(bed.bodies.object(&digest).here().unwrap()["data"]["token"].is_string());
     let (request, review) = bed.writes.lock().unwrap().remove(0);
     assert!(
         request.starts_with("POST /api/v1/namespaces/shop/serviceaccounts/reader/token"),

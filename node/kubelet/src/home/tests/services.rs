@@ -70,7 +70,7 @@ async fn services_come_with_the_first_pod_of_a_namespace_and_go_with_the_last() 
     side.set_ranges(vec![MappedRange { inner, local }]);
     let Input::Object { key, digest: Some(digest) } = told().await else { panic!("no change") };
     assert_eq!(key, slice);
-    let address = &bodies.object(&digest).unwrap()["endpoints"][0]["addresses"][0];
+    let address = &bodies.object(&digest).here().unwrap()["endpoints"][0]["addresses"][0];
     assert_eq!(address, "100.64.0.7");
     *is_gone.lock().unwrap() = true;
     // Said once, and before the pod is.

@@ -112,11 +112,30 @@ impl Exports {
         }
     }
 
+    /// The body of this was not sent: its owner hears that, as if the provider had refused it.
+    pub(in crate::home) fn on_withheld(
+        &mut self,
+        item: Item,
+        digest: Digest,
+        refusal: Refusal,
+        out: &mut Output<Effect>,
+    ) {
+        match &item {
+            Item::Object(key) => self.objects.on_withheld(key, digest),
+            Item::Pod(id) => {
+                if let Some(pod) = self.pods.sent(id) {
+                    pod.on_missing(Some(digest));
+                }
+            }
+        }
+        self.on_refused(item, refusal, out);
+    }
+
     /// The provider asks for the content of this once more.
     pub(in crate::home) fn on_missing(&mut self, item: Item, out: &mut Output<Effect>) {
         let is_sent = match &item {
             Item::Object(key) => self.objects.on_missing(key),
-            Item::Pod(id) => self.pods.sent(id).map(Pod::on_missing).is_some(),
+            Item::Pod(id) => self.pods.sent(id).map(|pod| pod.on_missing(None)).is_some(),
         };
         if is_sent {
             out.changed(item);

@@ -44,6 +44,8 @@ pub(super) struct Pod {
 #[derive(Debug, Default)]
 struct Told {
     put: Option<Digest>,
+    /// Content whose body did not go with it, and does not on this link.
+    withheld: Option<Digest>,
     delete: Option<u32>,
     want: bool,
     taken: bool,
@@ -208,9 +210,10 @@ impl Pod {
         None
     }
 
-    /// The provider asks for its content once more.
-    pub(super) fn on_missing(&mut self) {
+    /// The provider has not got its content: it is said once more, but not what is withheld.
+    pub(super) fn on_missing(&mut self, withheld: Option<Digest>) {
         self.told.put = None;
+        self.told.withheld = withheld.or(self.told.withheld);
     }
 
     /// It is about to be removed: it needs nothing any more.
@@ -287,6 +290,7 @@ impl Pod {
             && seen.deletion_grace_s.is_none()
             && seen.refusal.is_none()
             && self.told.put != Some(seen.digest)
+            && self.told.withheld != Some(seen.digest)
     }
 
     fn lacks_status(&self) -> bool {
