@@ -72,3 +72,37 @@ async fn closed(pair: &Pair<'_>) -> Result<()> {
     })
     .await
 }
+
+/// The contract is minutes old when home cancels it, and its pods take their time to end: home asks
+/// its API server once for the end of each, and once more to remove it, by that one's own log.
+pub(crate) async fn asks_once(stage: &Stage) -> Result<()> {
+    const PODS: usize = 3;
+    let pair = Pair::open(stage).await?;
+    clean_up(&pair).await.context("what the test before has left")?;
+    for nth in 0..PODS {
+        let mut stays = pod(&format!("stays-{nth}"));
+        stays["spec"]["containers"][0]["command"][2] = STAYS.into();
+        stays["spec"]["terminationGracePeriodSeconds"] = GRACE_S.into();
+        apply(&pair, &stays).await?;
+    }
+    agreement::reached(&pair).await.context("before")?;
+    let mark = pair.rome().audit_mark()?;
+    cancel(&pair).await?;
+    closed(&pair).await?;
+    wait::until("no pod is left at home", PATIENCE, || async {
+        Ok(pair.shop().kubectl(&["get", "pods", "-o", "name"]).await?.is_empty())
+    })
+    .await?;
+    let writes = pair.rome().writes_since(mark)?;
+    let deletes = writes.iter().filter(|(write, _)| {
+        write.by == "mercato" && write.verb == "delete" && write.resource == "pods"
+    });
+    let deletes: usize = deletes.map(|(_, count)| count).sum();
+    ensure!((PODS..=2 * PODS).contains(&deletes), "{deletes} for {PODS} pods: {writes:#?}");
+    unoffload(&pair).await
+}
+
+/// Does not end before it is killed.
+const STAYS: &str = "trap : TERM; while :; do sleep 0.2; done";
+/// Seconds after which that is done.
+const GRACE_S: u32 = 12;

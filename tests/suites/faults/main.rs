@@ -11,6 +11,7 @@ mod churn;
 mod disk;
 mod end;
 mod kills;
+mod large;
 mod link;
 mod pair;
 mod provider;
@@ -44,6 +45,8 @@ fn main() -> ExitCode {
         Test::ci("the_provider_has_such_a_namespace", |s| {
             Box::pin(provider::has_such_a_namespace(s))
         }),
+        Test::ci("large_objects_stop_nothing", |s| Box::pin(large::stops_nothing(s))),
+        Test::ci("each_pod_is_asked_to_end_once", |s| Box::pin(end::asks_once(s))),
         Test::full("a_contract_ends_while_all_is_broken", |s| Box::pin(end::nothing_left(s))),
     ];
     suite::run_in_turn("faults", env!("CARGO_BIN_EXE_lab"), clusters, tests)
