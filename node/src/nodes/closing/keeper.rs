@@ -49,6 +49,8 @@ struct Held {
     own: BTreeSet<IpAddr>,
     /// Whom it could reach last, with whom it may have connections.
     reached: Arc<BTreeSet<IpNet>>,
+    /// Where it could ask for names last: the same.
+    names: Option<IpAddr>,
     /// Its gate may ask again: it is not known that it has heard.
     asks: bool,
 }
@@ -157,7 +159,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
         let node = block_in_place(|| sandboxes.addresses())?;
         let reached = Arc::clone(&rule.reached);
-        let held = Held { uid: Some(uid.clone()), sandbox, own, reached, asks };
+        let names = rules.names;
+        let held = Held { uid: Some(uid.clone()), sandbox, own, reached, names, asks };
         let wanted = held.wanted(Some(rule), node, rules);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
@@ -189,7 +192,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             for (pod, sandbox, own) in self.sandboxes.closed()? {
                 if self.held.len() < limits::CLOSED {
                     let reached = Arc::default();
-                    let unknown = Held { uid: None, sandbox, own, reached, asks: true };
+                    let names = rules.names;
+                    let unknown = Held { uid: None, sandbox, own, reached, names, asks: true };
                     self.held.entry(pod).or_insert(unknown);
                 }
             }
@@ -221,13 +225,14 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             // Where its lease is over, it has those of before.
             if let Some(rule) = rule {
                 held.reached = Arc::clone(&rule.reached);
+                held.names = rules.names.or(held.names);
             }
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
                 Err(HostError::SandboxGone { .. }) => {
                     self.has_leftovers = true;
                     // It has not said that they are over, and conntrack knows them for days.
-                    let forgotten = self.sandboxes.forget_connections(&held.own, &held.reached);
+                    let forgotten = self.sandboxes.forget_connections(&held.own, &held.called());
                     failed = forgotten.err().or(failed.take());
                     false
                 }
@@ -290,6 +295,11 @@ fn if_gone(error: HostError) -> Result<(), HostError> {
 }
 
 impl Held {
+    /// All whom it could call last.
+    fn called(&self) -> BTreeSet<IpNet> {
+        self.reached.iter().copied().chain(self.names.map(IpNet::from)).collect()
+    }
+
     fn wanted(
         &self,
         rule: Option<&GuestRule>,

@@ -36,6 +36,7 @@ struct Now {
 }
 
 const POD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const NAMES: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 207, 255, 254));
 
 impl Fake {
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -131,7 +132,7 @@ fn uid() -> GuestUid {
 fn rules(port: u16, pod: Option<IpAddr>, reached: &str) -> ClosingRules {
     let reached = Arc::new([reached.parse().unwrap()].into());
     let guests = [(uid(), GuestRule { pod, reached, ..GuestRule::default() })].into();
-    ClosingRules { port, guests, ..ClosingRules::default() }
+    ClosingRules { port, guests, names: Some(NAMES), ..ClosingRules::default() }
 }
 
 /// The same, where the one pod of this machine is known to be no guest.
@@ -207,8 +208,8 @@ async fn a_gate_opens_once_its_pod_is_closed() {
     until(&mut closings, |now| now.addresses.is_empty()).await;
     assert!(fake.now().forgotten > before, "nothing of it is left on the node");
     let connections = fake.now().connections.clone();
-    let reached = ["10.201.3.0/25".parse().unwrap()].into();
-    assert_eq!(connections, [([POD].into(), reached)], "conntrack knows them yet");
+    let called = ["10.201.3.0/25".parse().unwrap(), NAMES.into()].into();
+    assert_eq!(connections, [([POD].into(), called)], "conntrack knows them yet");
 }
 
 #[tokio::test(flavor = "multi_thread")]
