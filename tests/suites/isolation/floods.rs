@@ -34,6 +34,9 @@ const MARGIN: u64 = 3;
 /// the gateway, the overlay, the daemon, and the kubelet.
 const PORTS: [u16; 5] = [PORT, 7_475, 7_477, 7_478, 10_250];
 
+/// Where guests ask for names, by the pool that a cluster has unless it is told otherwise.
+const NAMES: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 207, 255, 254), 53);
+
 /// What is sent without an end.
 #[derive(Clone, Copy, Debug)]
 enum Flood {
@@ -41,6 +44,8 @@ enum Flood {
     Connections,
     /// Datagrams and beginnings of connections to the node.
     Node,
+    /// The same to its name server, from as many ports.
+    Names,
     /// Questions who has the address of the node.
     Questions,
 }
@@ -70,7 +75,7 @@ pub(crate) async fn harm_no_more(provider: &Cluster, near: IpAddr) -> Result<()>
     let neighbour = Inside::of(provider, &local, &beside).await?;
     let other = local.address_of(&format!("neighbour-{}", 3 - guest.node)).await?;
     let ground = Ground { provider, neighbour, answers: SocketAddr::new(other, courier::PORT) };
-    for flood in [Flood::Node, Flood::Questions, Flood::Connections] {
+    for flood in [Flood::Node, Flood::Questions, Flood::Names, Flood::Connections] {
         let (by_guest, more) = ground.loses(&guest, flood, near).await?;
         let (by_ordinary, others) = ground.loses(&ordinary, flood, other).await?;
         println!(
@@ -82,7 +87,7 @@ pub(crate) async fn harm_no_more(provider: &Cluster, near: IpAddr) -> Result<()>
             "{flood:?} of a guest harms more"
         );
         ensure!(more <= BOUND, "with {flood:?} a guest has {more} connections");
-        if matches!(flood, Flood::Connections) {
+        if matches!(flood, Flood::Names | Flood::Connections) {
             ensure!(others > BOUND, "an ordinary pod has {others}: that was no flood");
         }
     }
@@ -128,14 +133,29 @@ impl Flood {
                 Self::Node => {
                     let at = SocketAddr::from((node, PORTS[usize::from(port) % PORTS.len()]));
                     let _ = datagrams.send_to(b"?", at);
-                    let connection = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-                    connection.set_nonblocking(true)?;
-                    let _ = connection.connect(&at.into());
+                    begin(None, at)?;
+                }
+                Self::Names => {
+                    let (own, at) = (SocketAddr::from((pod.own, 1_023 + port)), NAMES.into());
+                    // A port that a program of the pod's has is left out.
+                    let _ = UdpSocket::bind(own).and_then(|socket| socket.send_to(b"?", at));
+                    begin(Some(own), at)?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Begins a connection of TCP, from a port of its own or from this one, and does not wait for what comes
+/// of it.
+fn begin(own: Option<SocketAddr>, at: SocketAddr) -> Result<()> {
+    let connection = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    connection.set_nonblocking(true)?;
+    if own.is_none_or(|own| connection.bind(&own.into()).is_ok()) {
+        let _ = connection.connect(&at.into());
+    }
+    Ok(())
 }
 
 impl Loss {
