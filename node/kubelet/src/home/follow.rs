@@ -135,7 +135,7 @@ impl Teller<'_> {
         match self.shared.departure(pod, opted_in) {
             Departure::Undecided => None,
             Departure::Stays { refusal, ends } => {
-                if ends && let Some(asking) = write::end(&self.shared, id) {
+                if ends && let Some(asking) = write::end(self.shared, id) {
                     tokio::spawn(asking);
                 }
                 staying(pod, refusal)
