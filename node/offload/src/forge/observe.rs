@@ -101,8 +101,12 @@ pub fn classify(status: &Value) -> Failure {
         || message.contains("error looking up service account")
         || message.contains("no API token found for service account")
         || message.contains("because it is being terminated");
+    // What etcd does not take, and what its client does not send it: the answer's code is 500.
+    let is_large = message.contains("request is too large")
+        || message.contains("trying to send message larger than max");
     match code {
         _ if fresh => Failure::Transient,
+        _ if is_large => Failure::Refused(refusal("", message)),
         403 if message.contains("exceeded quota") => {
             let resource = message.split_once("requested: ").map(|(_, rest)| rest);
             let resource = resource.and_then(|rest| rest.split(['=', ',']).next());
@@ -112,5 +116,24 @@ pub fn classify(status: &Value) -> Failure {
         }
         400 | 403 | 413 | 422 => Failure::Refused(refusal("", message)),
         _ => Failure::Transient,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_etcd_does_not_take_is_refused_and_not_tried_without_end() {
+        for message in [
+            "etcdserver: request is too large",
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max \
+             (2169342 vs. 2097152)",
+        ] {
+            let failure = classify(&json!({ "code": 500, "message": message }));
+            assert!(matches!(failure, Failure::Refused(_)), "{failure:?}");
+        }
     }
 }
