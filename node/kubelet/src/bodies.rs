@@ -1,7 +1,8 @@
 //! The bytes of one lease's objects that cross, by digest: what its session speaks of
-//! and does not hold. What may cross at all is `mercato_offload::body`'s. Of each object only the last is kept, one that is sent and one that
-//! comes, and for a while those before, which may be on their way. Bounded; what falls out
-//! is asked for again by the sessions. Never on disk: there are secrets among them.
+//! and does not hold. What may cross at all is `mercato_offload::body`'s. Of each object only
+//! the last is kept, one that is sent and one that comes, and for a while those before, which
+//! may be on their way. Bounded; what falls out is asked for again by the sessions. Never on
+//! disk: there are secrets among them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ struct Inner {
     /// What all take, and those of no object, in bytes.
     size: usize,
     spare: usize,
+    /// The peer answers with a refusal where it does not take a body, and listens on.
     peer_refuses: bool,
 }
 

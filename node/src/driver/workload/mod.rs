@@ -54,13 +54,9 @@ pub(super) async fn receive_all(
                     tracing::warn!(%error, "a workload message that is none");
                     if allowance.note_untaken(Digest::of(&frame.header), error.to_string()) {
                         let says = move |driver: &Driver| stuck::receiver(driver, &contract);
-                        handle
-                            .look(says)
-                            .await
-                            .ok()
-                            .flatten()
-                            .into_iter()
-                            .for_each(|it| handle.say(it));
+                        if let Ok(Some(event)) = handle.look(says).await {
+                            handle.say(event);
+                        }
                     }
                     let wait = allowance.breach(Instant::now()).unwrap_or(limits::LEASE_DEBT);
                     return tokio::time::sleep(wait).await;
