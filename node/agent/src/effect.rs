@@ -15,6 +15,7 @@ use mercato_offload::message::{self, ToGuest, ToHome};
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::Signed;
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::{ContractId, Digest, FederationId, PublicKey};
 use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
@@ -239,6 +240,6 @@ pub enum GuestWork {
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.
     Release(PodId),
-    /// Ask for this by name.
-    Confirm(Item),
+    /// Ask for this by name; a pod that was made under this uid is known by it.
+    Confirm(Item, Option<GuestUid>),
 }

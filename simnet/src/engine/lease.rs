@@ -165,6 +165,6 @@ fn at_provider(side: &mut GuestSide, client: &mut Client<'_>, work: GuestWork) -
         }
         GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
         GuestWork::Release(pod) => side.release(client, pod),
-        GuestWork::Confirm(item) => side.confirm(client, &item),
+        GuestWork::Confirm(item, uid) => side.confirm(client, &item, uid),
     }
 }

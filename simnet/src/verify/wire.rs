@@ -266,6 +266,6 @@ fn released(work: &GuestWork) -> Option<&PodId> {
         GuestWork::Apply(..)
         | GuestWork::Update(..)
         | GuestWork::Delete(..)
-        | GuestWork::Confirm(_) => None,
+        | GuestWork::Confirm(..) => None,
     }
 }

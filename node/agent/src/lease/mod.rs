@@ -354,7 +354,7 @@ fn nothing_there(work: &guest::Effect) -> Option<guest::Input> {
         guest::Effect::Update(pod, ..) | guest::Effect::Release(pod) => {
             absent(Item::Pod(pod.clone()))
         }
-        guest::Effect::Confirm(item) => Some(guest::Input::Gone(item.clone())),
+        guest::Effect::Confirm(item, _) => Some(guest::Input::Gone(item.clone())),
         guest::Effect::Map(of) => Some(guest::Input::Mapped(of.clone(), false)),
         guest::Effect::Persist(_)
         | guest::Effect::Erase(_)

@@ -45,7 +45,7 @@ impl Lease {
             }
             guest::Effect::Delete(item, grace_s) => work(GuestWork::Delete(item, grace_s)),
             guest::Effect::Release(pod) => work(GuestWork::Release(pod)),
-            guest::Effect::Confirm(item) => work(GuestWork::Confirm(item)),
+            guest::Effect::Confirm(item, uid) => work(GuestWork::Confirm(item, uid)),
             guest::Effect::Map(of) => Effect::Map(contract, of),
             guest::Effect::Unmap(pod) => Effect::Unmap(contract, pod),
         }

@@ -56,6 +56,8 @@ pub(crate) struct Cluster {
     /// Provider: the consumer has told where its guests are known, as it does once its other leases
     /// meet them.
     meets: bool,
+    /// The daemon has crashed: what it had put on record was not done yet, perhaps.
+    has_crashed: bool,
 }
 
 impl Cluster {
@@ -63,6 +65,7 @@ impl Cluster {
     pub(crate) fn unfollow(&mut self) {
         self.followed = None;
         self.meets = false;
+        self.has_crashed = true;
         self.mapped.clear();
     }
 
@@ -216,7 +219,9 @@ impl Cluster {
         }
         for MappedRange { inner, local } in &lease.ranges {
             assert!(range("10.200.0.0/13").contains(local));
-            let guests = self.ever_mapped.iter().any(|(_, address)| inner.contains(address));
+            let is_begun = self.has_crashed && range("10.204.0.0/16").contains(inner);
+            let is_mapped = self.ever_mapped.iter().any(|(_, address)| inner.contains(address));
+            let guests = is_mapped || is_begun && !told.contains(inner);
             assert_ne!(guests, told.contains(inner), "{inner}");
             if guests {
                 continue;
@@ -291,7 +296,10 @@ impl Cluster {
                         let (deleting, ended) = (false, false);
                         let (terminal, unschedulable) = (None, None);
                         let address = Some([10, 42, 0, self.ran.len() as u8].into());
+                        let uid = format!("guest-{}", self.ran.len()).parse().unwrap();
                         Some(ObservedPod {
+                            uid,
+                            marked: true,
                             status,
                             terminal,
                             deleting,
@@ -334,7 +342,7 @@ impl Cluster {
                 self.guests.remove(&item);
                 vec![guest::Input::Written(item.clone()), guest::Input::Gone(item)]
             }
-            GuestWork::Confirm(item) => match self.guests.get(&item) {
+            GuestWork::Confirm(item, _) => match self.guests.get(&item) {
                 Some(observed) => vec![guest::Input::Observed(observed.clone())],
                 None => vec![guest::Input::Gone(item)],
             },

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::{Found, Way};
-use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, Refusal};
+use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, KnownGuests, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::Route;
 use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
 use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
 use mercato_protocol::contract::Contract;
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 
@@ -27,6 +28,7 @@ pub struct GuestSide {
     taken: BTreeMap<String, String>,
     objects: Watch<Observed>,
     capacity: Capacity,
+    known: KnownGuests,
     /// The decisions are made from this false fact.
     pub lie: Option<Lie>,
 }
@@ -48,6 +50,7 @@ impl GuestSide {
             taken: BTreeMap::new(),
             objects: Watch::new(&["Pod", "ConfigMap", "Secret", "Service", "EndpointSlice"]),
             capacity: Capacity::default(),
+            known: KnownGuests::default(),
             lie: None,
         }
     }
@@ -123,15 +126,14 @@ impl GuestSide {
 
     /// What the watches have to tell.
     pub fn news(&mut self, client: &mut Client<'_>) -> Vec<Input> {
-        let context = &self.context;
-        let capacity = &mut self.capacity;
+        let Self { context, capacity, known, objects, .. } = self;
         let Client { cluster, bodies, .. } = client;
         let see = |object: &Value| {
-            let observed = observe(context, object, *bodies)?;
+            let observed = observe(context, known, object, *bodies)?;
             capacity.note(&observed.item, object);
             Some(observed)
         };
-        let news = match self.objects.look(cluster, see, |a, b| a.item == b.item) {
+        let news = match objects.look(cluster, see, |a, b| a.item == b.item) {
             News::All(all) => vec![Input::Synced(all)],
             News::Some { gone, changed } => {
                 let gone = gone.into_iter().map(|one| Input::Gone(one.item));
@@ -140,20 +142,36 @@ impl GuestSide {
         };
         for input in &news {
             if let Input::Gone(item) = input {
-                self.capacity.release(item);
+                self.forget(item);
             }
         }
         news
     }
 
-    /// Asks for a guest object.
-    pub fn confirm(&mut self, client: &mut Client<'_>, item: &Item) -> Input {
+    /// It is there no more.
+    fn forget(&mut self, item: &Item) {
+        self.capacity.release(item);
+        if let Item::Pod(pod) = item {
+            self.known.forget(pod);
+        }
+    }
+
+    /// Asks for a guest object; a pod that was made under this uid is known by it.
+    pub fn confirm(
+        &mut self,
+        client: &mut Client<'_>,
+        item: &Item,
+        uid: Option<GuestUid>,
+    ) -> Input {
+        if let (Item::Pod(pod), Some(uid)) = (item, uid) {
+            self.known.note_uid(pod, uid);
+        }
         let Client { cluster, bodies, .. } = client;
         let found = self.place(item).and_then(|key| cluster.get(&key));
-        let found = found.and_then(|found| observe(&self.context, found, *bodies));
+        let found = found.and_then(|found| observe(&self.context, &mut self.known, found, *bodies));
         let found = found.filter(|found| found.item == *item);
         if found.is_none() {
-            self.capacity.release(item);
+            self.forget(item);
         }
         found.map_or(Input::Gone(item.clone()), Input::Observed)
     }
@@ -231,29 +249,32 @@ impl GuestSide {
         present: Option<&Value>,
         if_absent: IfAbsent,
     ) -> Result<(), Failure> {
-        let (mut context, mut twisted);
-        let (context, present) = match self.lie {
-            None | Some(Lie::AllLeaves) => (&self.context, present),
+        let (mut context, mut twisted, nobody);
+        let (context, known, present) = match self.lie {
+            None | Some(Lie::AllLeaves) => (&self.context, &self.known, present),
             Some(Lie::AllIsOurs) => {
                 twisted = present.cloned();
                 if let Some(present) = &mut twisted {
-                    present["metadata"]["labels"] = forged["metadata"]["labels"].clone();
+                    for marks in ["labels", "annotations"] {
+                        present["metadata"][marks] = forged["metadata"][marks].clone();
+                    }
                 }
-                (&self.context, twisted.as_ref())
+                nobody = KnownGuests::default();
+                (&self.context, &nobody, twisted.as_ref())
             }
             Some(Lie::RoomIsEndless) => {
                 context = self.context.clone();
                 context.allocatable.values_mut().for_each(|amount| *amount = "1G".to_owned());
-                (&context, present)
+                (&context, &self.known, present)
             }
         };
-        self.capacity.admit(item, forged, present, if_absent, context).map(drop)
+        self.capacity.admit(item, forged, present, if_absent, context, known).map(drop)
     }
 
     /// An object that is there and this lease's, and its place.
     fn owned(&self, cluster: &Cluster, item: &Item) -> Result<(Key, Value), Failure> {
         let key = self.place(item).ok_or(Failure::Absent)?;
-        let owned = placement::owned(self.context.contract, item, cluster.get(&key)).cloned();
+        let owned = placement::owned(&self.context, &self.known, item, cluster.get(&key)).cloned();
         Ok((key, owned.ok_or(Failure::Absent)?))
     }
 
@@ -291,8 +312,14 @@ fn failed(error: ApiError) -> Failure {
 }
 
 /// A guest object of a lease; a pod's status is kept, to be sent home.
-fn observe(context: &GuestContext, object: &Value, bodies: &mut dyn Bodies) -> Option<Observed> {
-    let observed = forge::observe(context, object)?;
+fn observe(
+    context: &GuestContext,
+    known: &mut KnownGuests,
+    object: &Value,
+    bodies: &mut dyn Bodies,
+) -> Option<Observed> {
+    let observed = forge::observe(context, known, object)?;
+    known.note(&observed.item, object);
     if observed.pod.is_some() {
         bodies.keep(Way::ToHome, &observed.item, &forge::guest_status(object)).ok()?;
     }

@@ -11,6 +11,7 @@ use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::is_about_gate;
 use mercato_offload::guest::Input;
 use mercato_offload::message::{EventKind, PodEvent};
+use mercato_protocol::gate::GuestUid;
 use serde_json::Value;
 
 use super::shared::Shared;
@@ -63,7 +64,8 @@ async fn tell(shared: &Shared, change: Change<Option<Said>>) {
         Change::Deleted(_) => Vec::new(),
     };
     for Said { guest, event, .. } in said {
-        if let Some(pod) = shared.guests.get(&guest) {
+        let pod = shared.guests().pod(&guest).cloned();
+        if let Some(pod) = pod {
             shared.tell(Input::Event(pod, event)).await;
         }
     }
@@ -73,7 +75,7 @@ async fn tell(shared: &Shared, change: Change<Option<Said>>) {
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     /// The uid of the guest pod.
-    guest: String,
+    guest: GuestUid,
     event: PodEvent,
     /// When it last came, in ms since 1970.
     at_ms: u64,
@@ -90,7 +92,7 @@ impl Said {
         }
         let times = ["lastTimestamp", "eventTime"].map(|name| event[name].as_str());
         Some(Self {
-            guest: about["uid"].as_str()?.to_owned(),
+            guest: about["uid"].as_str()?.parse().ok()?,
             event: PodEvent {
                 kind,
                 reason: text(&event["reason"]),

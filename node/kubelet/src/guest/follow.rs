@@ -1,6 +1,6 @@
-//! Guest objects of one lease, followed: pods across the cluster by the
-//! contract's label, config maps, secrets, Services and their endpoints in each guest namespace,
-//! since the daemon reads no others.
+//! Guest objects of one lease, followed in each guest namespace and nowhere else: whatever stands
+//! elsewhere is nobody's guest. All pods there are looked at, whatever their labels say, since a watch
+//! by labels tells of a pod that has lost one as of a pod that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::{GuestContext, home_address};
 use mercato_offload::guest::{Input, Observed};
-use mercato_offload::key::{Item, ObjectKind};
+use mercato_offload::key::{Item, ObjectKind, PodId};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
@@ -32,17 +32,19 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
             let mut living = shared.living.clone();
             let mut seen = Seen::default();
             let mut streams = SelectAll::new();
-            seen.add(&shared, &mut streams, POD, None);
+            let mut is_first = true;
             loop {
                 let lives = living.borrow_and_update().clone();
-                if let Some(whole) = seen.keep(&lives) {
+                // Where there is no guest namespace there is no guest, and nothing to be listed.
+                let is_whole = std::mem::take(&mut is_first) && lives.is_empty();
+                let whole = seen.keep(&lives).or_else(|| is_whole.then(|| seen.whole()).flatten());
+                if let Some(whole) = whole {
                     shared.tell(whole).await;
                 }
                 for life in &lives {
-                    seen.add(&shared, &mut streams, CONFIG_MAP, Some(life));
-                    seen.add(&shared, &mut streams, SECRET, Some(life));
-                    seen.add(&shared, &mut streams, SERVICE, Some(life));
-                    seen.add(&shared, &mut streams, ENDPOINT_SLICE, Some(life));
+                    for kind in KINDS {
+                        seen.add(&shared, &mut streams, kind, life);
+                    }
                 }
                 seen.say_addresses(&shared);
                 seen.names_changed();
@@ -51,7 +53,11 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
                         () = seen.names_are_due() => seen.say_names(&shared),
                         Some((source, change)) = streams.next() => {
                             let is_service = source.0 == SERVICE;
+                            let robbed = seen.robbed(&source, &change).cloned();
                             let input = seen.take(source, change);
+                            if let Some(pod) = robbed {
+                                shared.tell_of_marks(&pod).await;
+                            }
                             if is_service {
                                 seen.say_addresses(&shared);
                             }
@@ -74,8 +80,11 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
     .boxed()
 }
 
-/// One watch: a kind, and the namespace if it is not the whole cluster.
-type Source = (Kind, Option<String>);
+/// What is followed in each guest namespace.
+const KINDS: [Kind; 5] = [POD, CONFIG_MAP, SECRET, SERVICE, ENDPOINT_SLICE];
+
+/// One watch: a kind, and the guest namespace.
+type Source = (Kind, String);
 /// A guest object; none if it lacks our marks.
 type Told = (Source, Change<Option<Read>>);
 
@@ -101,7 +110,7 @@ struct Seen {
 /// What a watch has told.
 struct Known {
     /// Of the namespace, with which it ends.
-    life: Option<Life>,
+    life: Life,
     /// None before its first list.
     all: Option<BTreeMap<Item, Read>>,
 }
@@ -112,19 +121,32 @@ impl Seen {
         shared: &Arc<Shared>,
         streams: &mut SelectAll<BoxStream<'static, Told>>,
         kind: Kind,
-        life: Option<&Life>,
+        life: &Life,
     ) {
-        let source = (kind, life.map(|life| life.namespace().to_owned()));
+        let source = (kind, life.namespace().to_owned());
         if self.all.contains_key(&source) {
             return;
         }
-        self.all.insert(source.clone(), Known { life: life.cloned(), all: None });
-        let labels = format!("{CONTRACT}={}", shared.context().contract);
-        let which = life.map(Selection::within).unwrap_or_default().labels(labels);
+        self.all.insert(source.clone(), Known { life: life.clone(), all: None });
+        let mut which = Selection::within(life);
+        if kind != POD {
+            which = which.labels(format!("{CONTRACT}={}", shared.context().contract));
+        }
         let reader = shared.clone();
         let read = move |object: Value| Read::of(reader.observe(&object)?, &object).into();
         let changes = changes(&shared.cluster, kind, which, read);
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
+    }
+
+    /// The pod whose marks somebody has changed, if that is what is told.
+    fn robbed<'a>(&self, source: &Source, change: &'a Change<Option<Read>>) -> Option<&'a PodId> {
+        let Change::Changed(Some(now)) = change else { return None };
+        let (Item::Pod(id), Some(pod)) = (&now.observed.item, &now.observed.pod) else {
+            return None;
+        };
+        let before = self.all.get(source)?.all.as_ref()?.get(&now.observed.item)?;
+        let was_marked = before.observed.pod.as_ref().is_some_and(|pod| pod.marked);
+        (was_marked && !pod.marked).then_some(id)
     }
 
     /// Whatever is told of one object is passed on; a list only as part of the
@@ -163,7 +185,7 @@ impl Seen {
     /// are the whole now.
     fn keep(&mut self, lives: &[Life]) -> Option<Input> {
         let before = self.all.len();
-        self.all.retain(|_, known| known.life.as_ref().is_none_or(|of| lives.contains(of)));
+        self.all.retain(|_, known| lives.contains(&known.life));
         (self.all.len() < before).then(|| self.whole()).flatten()
     }
 
@@ -204,9 +226,12 @@ impl Seen {
 
     /// None before all pods are listed.
     fn names(&self, context: &GuestContext) -> Option<LeaseNames> {
-        self.all.get(&(POD, None))?.all.as_ref()?;
+        let mut pods = self.all.iter().filter(|((kind, _), _)| *kind == POD);
+        if !pods.all(|(_, known)| known.is_listed()) {
+            return None;
+        }
         let known = |guest: &String| {
-            let of = |kind| self.all.get(&(kind, Some(guest.clone())));
+            let of = |kind| self.all.get(&(kind, guest.clone()));
             [SERVICE, ENDPOINT_SLICE].into_iter().all(|kind| of(kind).is_some_and(Known::is_listed))
         };
         let homes: Vec<_> =
@@ -267,115 +292,4 @@ impl Read {
 }
 
 #[cfg(test)]
-mod tests {
-    use mercato_offload::key::key;
-    use mercato_protocol::id::Digest;
-    use serde_json::json;
-
-    use super::*;
-
-    fn observed(name: &str) -> Observed {
-        let item = Item::Object(key(ObjectKind::ConfigMap, "shop", name));
-        Observed { item, digest: Digest::of(b""), pod: None }
-    }
-
-    fn read(name: &str) -> Read {
-        Read::of(observed(name), &Value::Null)
-    }
-
-    fn service(name: &str, addresses: &[&str], deleted: bool) -> Option<Read> {
-        let item = Item::Object(key(ObjectKind::Service, "shop", name));
-        let deletion = deleted.then_some("2026-01-01T00:00:00Z");
-        let object = json!({ "metadata": { "deletionTimestamp": deletion },
-            "spec": { "clusterIP": addresses.first(), "clusterIPs": addresses } });
-        Some(Read::of(Observed { item, digest: Digest::of(b""), pod: None }, &object))
-    }
-
-    fn seen_of(all: BTreeMap<Source, Known>) -> Seen {
-        Seen { all, names_due: None }
-    }
-
-    #[test]
-    fn services_have_addresses_as_long_as_they_are_there() {
-        let source = (SERVICE, Some("shop-rome".to_owned()));
-        let mut seen = seen_of([(source.clone(), Known { life: None, all: None })].into());
-        let mut after = |change| {
-            seen.take(source.clone(), change);
-            seen.addresses().into_iter().map(|it| it.here.to_string()).collect::<Vec<_>>()
-        };
-        let [web, api] = ["10.96.0.7", "10.96.0.8"];
-        let both = [web, "fd00:10:96::7"];
-        let all = vec![
-            service("web", &both, false),
-            service("members", &["None"], false),
-            service("late", &[], false),
-        ];
-        assert_eq!(after(Change::Synced(all)), [web]);
-        assert_eq!(after(Change::Changed(service("api", &[api], false))), [web, api]);
-        assert_eq!(after(Change::Changed(service("web", &both, true))), [api]);
-        assert_eq!(after(Change::Deleted(service("api", &[api], false))), [""; 0]);
-        assert_eq!(after(Change::Changed(service("web", &[web], false))), [web]);
-        assert_eq!(after(Change::Synced(vec![None])), [""; 0]);
-        let mut map = observed("web");
-        let says = json!({ "spec": { "clusterIPs": [web] } });
-        assert!(Read::of(map.clone(), &says).addresses.is_empty(), "it is no Service");
-        map.item = service("web", &[], false).unwrap().observed.item;
-        assert_eq!(Read::of(map, &says).addresses.len(), 1);
-    }
-
-    #[test]
-    fn a_namespace_that_is_not_listed_holds_up_no_other() {
-        let listed = |one: Option<Read>| {
-            let all = one.map(|one| (one.observed.item.clone(), one)).into_iter().collect();
-            Known { life: None, all: Some(all) }
-        };
-        let of = |kind, guest: &str| (kind, Some(guest.to_owned()));
-        let all = [
-            ((POD, None), listed(None)),
-            (of(SERVICE, "shop-rome"), listed(service("web", &["10.96.0.7"], false))),
-            (of(ENDPOINT_SLICE, "shop-rome"), listed(None)),
-            (of(SERVICE, "bank-rome"), listed(None)),
-            (of(ENDPOINT_SLICE, "bank-rome"), Known { life: None, all: None }),
-        ];
-        let mut seen = seen_of(all.into());
-        let mut context = crate::guest::tests::context();
-        context.namespaces =
-            ["bank", "new", "shop"].map(|home| (home.into(), format!("{home}-rome"))).into();
-        let said = seen.names(&context).unwrap();
-        let told: Vec<_> = said
-            .namespaces
-            .iter()
-            .map(|it| (it.home.as_str(), it.services.len(), it.is_part))
-            .collect();
-        assert_eq!(told, [("bank", 0, true), ("new", 0, true), ("shop", 1, false)]);
-        seen.all.insert((POD, None), Known { life: None, all: None });
-        assert_eq!(seen.names(&context), None, "home's domain is not known yet");
-    }
-
-    #[test]
-    fn a_part_of_the_list_is_not_the_list() {
-        let (pods, maps) = ((POD, None), (CONFIG_MAP, Some("shop-rome".to_owned())));
-        let unlisted = || Known { life: None, all: None };
-        let of = [(pods.clone(), unlisted()), (maps.clone(), unlisted())];
-        let mut seen = seen_of(of.into());
-        assert_eq!(seen.take(pods.clone(), Change::Synced(vec![])), None);
-        let whole = seen.take(maps.clone(), Change::Synced(vec![Some(read("a")), None]));
-        assert_eq!(whole, Some(Input::Synced(vec![observed("a")])));
-        let gone = seen.take(maps.clone(), Change::Deleted(Some(read("a"))));
-        assert_eq!(gone, Some(Input::Gone(observed("a").item)));
-        assert_eq!(seen.take(pods, Change::Synced(vec![])), Some(Input::Synced(vec![])));
-        // A further namespace: nothing is the whole again until it is listed.
-        seen.all.insert((SECRET, Some("other".into())), unlisted());
-        assert_eq!(seen.take(maps, Change::Synced(vec![])), None);
-        // It goes before it could be listed: the others are the whole without it.
-        let doomed = Life::lasting("doomed");
-        seen.all.insert((SERVICE, Some("doomed".into())), Known { life: Some(doomed), all: None });
-        seen.all.remove(&(SECRET, Some("other".into())));
-        assert_eq!(seen.take((CONFIG_MAP, Some("shop-rome".into())), Change::Synced(vec![])), None);
-        assert_eq!(seen.keep(&[]), Some(Input::Synced(vec![])));
-        assert_eq!(seen.keep(&[]), None, "it was said");
-        // One that is left: nothing of it is the lease's any more.
-        let left = (CONFIG_MAP, Some("left".into()));
-        assert_eq!(seen.take(left, Change::Changed(Some(read("b")))), None);
-    }
-}
+mod tests;

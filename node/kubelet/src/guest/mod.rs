@@ -5,7 +5,6 @@
 
 mod events;
 mod follow;
-mod guests;
 mod names;
 pub mod namespace;
 mod pod;
@@ -24,6 +23,7 @@ use mercato_offload::guest::Input;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::Route;
 use mercato_offload::placement::IfAbsent;
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::Digest;
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
@@ -32,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use guests::Guests;
 use shared::Shared;
 use write::Body;
 
@@ -65,7 +64,7 @@ impl GuestSide {
         let (living, receiver) = watch::channel(begin(&mut lives, &context));
         let (sender, context) = watch::channel(Arc::new(context));
         let stop = CancellationToken::new();
-        let (capacity, guests) = (Mutex::default(), Guests::default());
+        let (capacity, guests) = (Mutex::default(), Mutex::default());
         let turns = Semaphore::new(limits::WRITES as usize);
         let shared = Arc::new(Shared {
             cluster,
@@ -130,8 +129,11 @@ impl GuestSide {
         self.spawn(write::release(self.shared.clone(), pod));
     }
 
-    /// Asks for an item by name.
-    pub fn confirm(&self, item: Item) {
+    /// Asks for an item by name; a pod that was made under this uid is known by it.
+    pub fn confirm(&self, item: Item, uid: Option<GuestUid>) {
+        if let (Item::Pod(pod), Some(uid)) = (&item, uid) {
+            self.shared.guests().note_uid(pod, uid);
+        }
         self.spawn(write::confirm(self.shared.clone(), item));
     }
 

@@ -1,7 +1,7 @@
 //! A guest pod, written: what can change of one that runs, and what the API server takes
 //! only at a subresource. Whose the pod is has been settled before.
 
-use mercato_offload::forge::labels::{DIGEST, HOME_API, HOME_GENERATION};
+use mercato_offload::forge::labels::{DIGEST, GATE, HOME_API, HOME_GENERATION};
 use mercato_offload::forge::{self, Passage, Refusal, is_homes};
 use mercato_offload::guest::Failure as GuestFailure;
 use mercato_offload::placement;
@@ -29,11 +29,11 @@ pub(super) async fn create(
     }
     let made = cluster.create(POD, Some(ns), forged).await.map_err(failed)?;
     let follows = debug && forge::passage(&made) == Passage::Ungated;
-    if follows { update(cluster, ns, whole, &made).await } else { Ok(made) }
+    if follows { update(cluster, ns, whole, &made, None).await } else { Ok(made) }
 }
 
 /// Brings the pod that runs to what home wants, as far as a running pod can change; gives back how
-/// it is then. Its gate stays as it was made.
+/// it is then. Its gate stays as it was made, which `gate` says: what its mark said first.
 ///
 /// A kubelet may start a container of `kubectl debug` before those that it begins with have ended:
 /// it is not written before the gate has let the pod through. Until then the answer is that it is to
@@ -43,6 +43,7 @@ pub(super) async fn update(
     ns: &str,
     forged: &Value,
     present: &Value,
+    gate: Option<&str>,
 ) -> Result<Value, GuestFailure> {
     let metadata = &present["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
@@ -52,6 +53,9 @@ pub(super) async fn update(
     };
     let forged = &forge::without_gate(forged);
     let mut first = mutable(forged, present);
+    if let Some(gate) = gate {
+        first["metadata"]["annotations"][GATE] = gate.into();
+    }
     let further = [
         (DEBUG, "spec.ephemeralContainers", debug(forged, present)),
         ("resize", "spec.containers.resources", resized(forged, present)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mercato_offload::body::Way;
-use mercato_offload::forge::{self, GuestContext, Refusal};
+use mercato_offload::forge::{self, GuestContext, KnownGuests, Refusal};
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::{EventKind, PodEvent};
@@ -16,7 +16,6 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::guests::Guests;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
@@ -31,7 +30,8 @@ pub(super) struct Shared {
     pub(super) living: watch::Receiver<Vec<Life>>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) capacity: Mutex<Capacity>,
-    pub(super) guests: Guests,
+    /// The guest pods that are there.
+    pub(super) guests: Mutex<KnownGuests>,
     /// Those that Services of the guest namespaces have now.
     pub(super) addresses: watch::Sender<BTreeSet<ServiceAddress>>,
     /// The names that guests have at home; none, before all are known.
@@ -56,11 +56,17 @@ impl Shared {
         self.capacity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn guests(&self) -> MutexGuard<'_, KnownGuests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     pub(super) async fn tell(&self, input: Input) {
         if let Input::Gone(item) = &input {
             self.capacity().release(item);
-            self.guests.forget(item);
+            if let Item::Pod(pod) = item {
+                self.guests().forget(pod);
+            }
             self.failing().remove(item);
             self.bodies.forget(item);
         }
@@ -70,9 +76,14 @@ impl Shared {
 
     /// Reads a guest object; a pod's status is kept as a body, to be sent home.
     pub(super) fn observe(&self, object: &Value) -> Option<Observed> {
-        let observed = forge::observe(&self.context(), object)?;
+        let context = self.context();
+        let observed = {
+            let mut guests = self.guests();
+            let observed = forge::observe(&context, &guests, object)?;
+            guests.note(&observed.item, object);
+            observed
+        };
         self.capacity().note(&observed.item, object);
-        self.guests.note(&observed.item, object);
         let there = observed.pod.as_ref().filter(|pod| !pod.deleting);
         if let Some(Refusal { path, reason }) = there.and_then(|pod| pod.ungated.as_ref()) {
             // Once for each guest, or twice: it is ended.
@@ -90,6 +101,43 @@ impl Shared {
         Some(observed)
     }
 
+    /// Its owner is told, and people here are: whatever was changed is written again.
+    pub(super) async fn tell_of_marks(&self, pod: &PodId) {
+        // Once for each time that somebody does so.
+        tracing::warn!(uid = %pod.uid, namespace = pod.namespace, name = pod.name,
+            "labels or annotations by which a guest is known were changed: they are written again");
+        let event = PodEvent {
+            kind: EventKind::Warning,
+            reason: MARKS_CHANGED.to_owned(),
+            field: String::new(),
+            message: "somebody in the provider's cluster has changed the labels or annotations of \
+                      Mercato on this pod; they are written again, and it runs on"
+                .to_owned(),
+            count: 1,
+        };
+        self.tell(Input::Event(pod.clone(), event)).await;
+    }
+
+    /// The owner of a pod that waits for its name is told why, once.
+    pub(super) fn tell_of_earlier(&self, item: &Item) {
+        let Item::Pod(pod) = item else { return };
+        if !self.failing().entry(item.clone()).or_default().is_news(&NAME_IN_USE) {
+            return;
+        }
+        let event = PodEvent {
+            kind: EventKind::Warning,
+            reason: NAME_IN_USE.to_owned(),
+            field: String::new(),
+            message:
+                "a pod of this name is still there in the provider's cluster: this one is made \
+                      once that one is gone"
+                    .to_owned(),
+            count: 1,
+        };
+        // An error means that there are events enough, or that the driver has gone.
+        let _ = self.inputs.try_send(Input::Event(pod.clone(), event));
+    }
+
     /// Home sees the guest as it was: its owner is told why, unless too much is said already.
     fn tell_of_status(&self, pod: PodId, refusal: &Refusal) {
         let event = PodEvent {
@@ -103,3 +151,9 @@ impl Shared {
         let _ = self.inputs.try_send(Input::Event(pod, event));
     }
 }
+
+/// Reason of the event that the marks of a guest were changed by somebody else.
+const MARKS_CHANGED: &str = "GuestMarksChanged";
+
+/// Reason of the event that another pod has the name that a guest is to have.
+const NAME_IN_USE: &str = "NameInUse";

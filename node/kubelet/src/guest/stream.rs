@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response, StatusCode,
 use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
+use mercato_offload::forge;
 use mercato_protocol::kubelet_stream::{
     Ask, Attach, Logs, RefusedReason, Request, Transport, Upgrade, What,
 };
@@ -25,7 +26,6 @@ use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::POD;
 use crate::format::query::Parameters;
 use crate::limits;
-use crate::names::{CONTRACT, HOME_UID};
 
 /// A connection that carries bytes both ways.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -84,7 +84,7 @@ pub fn open_on_cluster(
         let unavailable = |text: String| Refused::new(RefusedReason::Unavailable, text);
         let guest = guest.await.map_err(|failure| unavailable(failure.to_string()))?;
         let labels = guest.as_ref().map_or(&Value::Null, |pod| &pod["metadata"]["labels"]);
-        if labels[CONTRACT] != request.contract.to_string() || labels[HOME_UID] != request.uid.0 {
+        if forge::home_uid(request.contract, labels).as_ref() != Some(&request.uid) {
             return Err(Refused::new(RefusedReason::NotFound, "no such pod over there"));
         }
         if let Some(guest) = &guest {
@@ -251,6 +251,7 @@ mod tests {
     use mercato_protocol::kubelet_stream::Exec;
 
     use super::*;
+    use crate::names::{CONTRACT, HOME_UID};
 
     fn upgrade(transport: Transport, protocols: &[&str]) -> Upgrade {
         let protocols = protocols.iter().map(|p| (*p).to_owned()).collect();

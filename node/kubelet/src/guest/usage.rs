@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use mercato_offload::forge::gate;
+use mercato_offload::forge::{self, gate};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{ContainerUsage, PodUsage, RefusedReason, Usage};
 use mercato_protocol::limits::{USAGE_BYTES, USAGE_PODS};
@@ -27,7 +27,7 @@ use crate::apiserver::kind::POD_METRICS;
 use crate::format::clock;
 use crate::guest::stream::Refused;
 use crate::limits;
-use crate::names::{CONTRACT, HOME_UID};
+use crate::names::CONTRACT;
 
 /// The meters of a provider's leases.
 pub struct Meters {
@@ -122,9 +122,8 @@ async fn read(
         let found = cluster.list(POD_METRICS, Some(namespace), &selector).await;
         for measured in found.map_err(refused)? {
             // A metrics API may not know of selectors.
-            if measured["metadata"]["labels"][CONTRACT] == contract.to_string()
-                && pods.len() < mercato_offload::limits::PODS
-                && let Some(pod) = measurement(&measured)
+            if pods.len() < mercato_offload::limits::PODS
+                && let Some(pod) = measurement(contract, &measured)
             {
                 pods.insert(pod.uid.clone(), pod);
             }
@@ -149,8 +148,8 @@ fn refused(failure: Failure) -> Refused {
     }
 }
 
-fn measurement(measured: &Value) -> Option<PodUsage> {
-    let uid = measured["metadata"]["labels"][HOME_UID].as_str()?;
+fn measurement(contract: ContractId, measured: &Value) -> Option<PodUsage> {
+    let uid = forge::home_uid(contract, &measured["metadata"]["labels"])?;
     let at_ms = clock::parse_ms(measured["timestamp"].as_str()?)?;
     let containers = measured["containers"].as_array()?.iter().take(limits::USAGE_CONTAINERS);
     let homes = containers.filter(|container| container["name"] != gate::CONTAINER);
@@ -162,7 +161,7 @@ fn measurement(measured: &Value) -> Option<PodUsage> {
             memory_bytes: quantity::units(container["usage"]["memory"].as_str()?)?,
         })
     });
-    Some(PodUsage { uid: Uid(uid.to_owned()), at_ms, containers: containers.collect() })
+    Some(PodUsage { uid, at_ms, containers: containers.collect() })
 }
 
 fn page(pods: &BTreeMap<Uid, PodUsage>, after: Option<&Uid>) -> Usage {
@@ -193,6 +192,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::names::HOME_UID;
     use crate::testing::{scripted, status};
 
     const LEASE: ContractId = ContractId([5; 16]);
@@ -232,12 +232,12 @@ mod tests {
 
     #[test]
     fn what_the_gate_uses_is_not_told() {
-        let mut pod = measured("c", "u1", 1, "1m");
+        let mut pod = measured(&LEASE.to_string(), "u1", 1, "1m");
         let mut gate = pod["containers"][0].clone();
         gate["name"] = gate::CONTAINER.into();
         pod["containers"].as_array_mut().unwrap().insert(0, gate);
         let names = |pod: &Value| -> Vec<String> {
-            let containers = measurement(pod).unwrap().containers.into_iter();
+            let containers = measurement(LEASE, pod).unwrap().containers.into_iter();
             containers.map(|container| container.name).collect()
         };
         assert_eq!(names(&pod), ["app"]);
@@ -262,7 +262,7 @@ mod tests {
     fn a_total_grows_with_the_rate_and_the_time_of_measurement() {
         let mut meter = Meter::default();
         let mut total = |second, cpu| {
-            let pod = measurement(&measured("c", "u1", second, cpu)).unwrap();
+            let pod = measurement(LEASE, &measured(&LEASE.to_string(), "u1", second, cpu)).unwrap();
             meter.take(BTreeMap::from([(pod.uid.clone(), pod)]));
             meter.pods.values().next().unwrap().containers[0].cpu_nanos - FIRST_TOTAL
         };

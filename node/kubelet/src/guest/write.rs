@@ -7,15 +7,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Found;
-use mercato_offload::forge::{self, FINALIZER, Refusal};
+use mercato_offload::forge::{self, FINALIZER, KnownGuest, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
 use mercato_offload::message::{EventKind, PodEvent, Route};
-use mercato_offload::placement::{self, IfAbsent, Write};
+use mercato_offload::placement::{self, IfAbsent, Ownership, Write};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
-use super::guests::Guest;
 use super::pod;
 use super::shared::Shared;
 use crate::apiserver::cluster::{Answer, Deletion};
@@ -46,10 +45,14 @@ pub(super) fn apply(
         drop(turn);
         let input = match written {
             Ok(made) => {
-                if let (Made::New, Item::Pod(pod)) = (made, &item) {
+                shared.failing().remove(&item);
+                if let (Made::New(_), Item::Pod(pod)) = (&made, &item) {
                     tell_of_shorter_grace(&shared, pod, &body.digest).await;
                 }
-                Input::Written(item)
+                match (made, item) {
+                    (Made::New(Some(guest)), Item::Pod(pod)) => Input::Created(pod, guest.uid),
+                    (_, item) => Input::Written(item),
+                }
             }
             Err(failure) => Input::NotWritten(item, failure),
         };
@@ -73,9 +76,10 @@ async fn tell_of_shorter_grace(shared: &Shared, pod: &PodId, digest: &Digest) {
 }
 
 /// What a write came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Made {
-    New,
+    /// It was made; as a pod it is known from now on.
+    New(Option<KnownGuest>),
     Changed,
 }
 
@@ -94,8 +98,6 @@ async fn write(
     let forged = forged.map_err(GuestFailure::Refused)?;
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;
-    let context = shared.context();
-    let admit = |present| shared.capacity().admit(item, &forged, present, if_absent, &context);
     let look = async || place.get(shared).await.map_err(failed);
     let known = match item {
         // Hardly ever is it there: made earlier, without our knowing.
@@ -103,19 +105,21 @@ async fn write(
         Item::Pod(_) | Item::Object(_) => look().await?,
     };
     let found;
-    let present = match admit(known.as_ref())? {
+    let present = match admit(shared, item, &forged, known.as_ref(), if_absent)? {
         Write::Change(present) => present,
         Write::Create => {
             let failure = match create(shared, item, &place, &forged).await {
                 Ok(made) => {
                     shared.capacity().settle(item, &made);
-                    return Ok(Made::New);
+                    shared.guests().note(item, &made);
+                    return Ok(Made::New(KnownGuest::of(&made)));
                 }
                 Err(failure) => failure,
             };
             shared.capacity().release(item);
             found = look().await?.ok_or(failure.clone())?;
-            let Write::Change(present) = admit(Some(&found))? else { return Err(failure) };
+            let write = admit(shared, item, &forged, Some(&found), if_absent)?;
+            let Write::Change(present) = write else { return Err(failure) };
             present
         }
     };
@@ -130,6 +134,22 @@ async fn write(
         }
     }
     Ok(Made::Changed)
+}
+
+/// Decides what is done where `present` stands. Who waits for another of its name is told so.
+fn admit<'a>(
+    shared: &Shared,
+    item: &Item,
+    forged: &Value,
+    present: Option<&'a Value>,
+    if_absent: IfAbsent,
+) -> Result<Write<'a>, GuestFailure> {
+    let (context, known) = (shared.context(), shared.guests());
+    let is_earlier = |present| Ownership::of(&context, &known, item, present) == Ownership::Earlier;
+    if present.is_some_and(is_earlier) {
+        shared.tell_of_earlier(item);
+    }
+    shared.capacity().admit(item, forged, present, if_absent, &context, &known)
 }
 
 async fn create(
@@ -155,7 +175,11 @@ async fn change(
     present: &Value,
 ) -> Result<Value, GuestFailure> {
     match item {
-        Item::Pod(_) => pod::update(&shared.cluster, &place.key.namespace, &forged, present).await,
+        Item::Pod(pod) => {
+            let gate = shared.guests().guest(pod).and_then(|known| known.gate.clone());
+            let (cluster, namespace) = (&shared.cluster, &place.key.namespace);
+            pod::update(cluster, namespace, &forged, present, gate.as_deref()).await
+        }
         Item::Object(_) => {
             let name = &place.key.name;
             if place.kind == SERVICE && !keeps_address(&mut forged, present) {
@@ -193,10 +217,10 @@ pub(super) fn delete(
     grace_s: Option<u32>,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let done = on_ours(&shared, &item, |place, Guest { uid, grace_s: own_s }| {
+        let done = on_ours(&shared, &item, |place, KnownGuest { uid, grace_s: own_s, .. }| {
             let longest_s = shared.context().longest_grace_s;
             let grace = placement::deletion_grace_s(grace_s, own_s, longest_s);
-            let how = Deletion { uid: Some(uid), grace };
+            let how = Deletion { uid: Some(uid.as_str().to_owned()), grace };
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how)
         });
         let done = done.await;
@@ -208,8 +232,8 @@ pub(super) fn delete(
 pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
     async move {
         let item = Item::Pod(pod);
-        let done = on_ours(&shared, &item, |place, Guest { uid, .. }| {
-            let patch = release_patch(&uid);
+        let done = on_ours(&shared, &item, |place, KnownGuest { uid, .. }| {
+            let patch = release_patch(uid.as_str());
             let released = shared.cluster.strategic(POD, place.ns(), &place.key.name, None, patch);
             let is_there = |released: Result<Value, Failure>| match released {
                 Ok(_) => Ok(true),
@@ -266,11 +290,15 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
 async fn on_ours(
     shared: &Shared,
     item: &Item,
-    act: impl Fn(&Place, Guest) -> Answer<bool>,
+    act: impl Fn(&Place, KnownGuest) -> Answer<bool>,
 ) -> Result<bool, Failure> {
     let Some(place) = Place::of(shared, item) else { return Ok(false) };
     let _turn = shared.turns.acquire().await;
-    if let Some(guest) = shared.guests.guest(item) {
+    let known = match item {
+        Item::Pod(pod) => shared.guests().guest(pod).cloned(),
+        Item::Object(_) => None,
+    };
+    if let Some(guest) = known {
         match act(&place, guest).await {
             // Another may have its name by now.
             Err(failure) if failure.class == Class::Conflict => {}
@@ -278,8 +306,11 @@ async fn on_ours(
         }
     }
     let present = place.get(shared).await?;
-    let owned = placement::owned(shared.context().contract, item, present.as_ref());
-    match owned.and_then(Guest::of) {
+    let owned = {
+        let known = shared.guests();
+        placement::owned(&shared.context(), &known, item, present.as_ref())
+    };
+    match owned.and_then(KnownGuest::of) {
         Some(guest) => act(&place, guest).await,
         None => Ok(false),
     }

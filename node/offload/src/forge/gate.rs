@@ -125,15 +125,15 @@ pub(super) fn check_name(container: &Value, path: &str) -> Result<(), Refusal> {
 }
 
 /// Why the gate of a stored pod that must have one does not hold it back: a webhook of the
-/// provider's may have put its own container before it, or changed it.
-pub(super) fn misplaced(guest: &Value) -> Option<Refusal> {
+/// provider's may have put its own container before it, or changed it. It was made with what `made`
+/// says, as the mark of the gate does.
+pub(super) fn misplaced(guest: &Value, made: Option<&str>) -> Option<Refusal> {
     let path = "spec.initContainers[0]";
     let first = &guest["spec"]["initContainers"][0];
     let wrong = |path: &str, what: &str| Some(refusal(path, format!("{what}: {ASK_PROVIDER}")));
     if first["name"] != CONTAINER {
         return wrong(path, "is not the container that holds the pod back until it is isolated");
     }
-    let made = guest["metadata"]["annotations"][GATE].as_str();
     let made: Value = made.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let as_made = |field: &str| !made[field].is_null() && first[field] == made[field];
     // One that is restarted for ever, a sidecar, holds nobody back.

@@ -21,9 +21,10 @@ pub use grace::{longest_grace_s, shortened};
 pub use guest_status::guest_status;
 pub use keys::is_homes;
 pub use labels::FINALIZER;
+pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid};
 pub use names::home_address;
 pub use object::{forge, forge_config_map, forge_secret};
-pub use observe::{came, classify, observe};
+pub use observe::{classify, observe};
 pub use pod::forge_pod;
 pub use refs::{
     TokenRequest, needs, pod_id, token_name, token_pod, token_requests, token_requests_of,
@@ -44,6 +45,7 @@ mod grace;
 mod guest_status;
 mod keys;
 pub mod labels;
+mod marks;
 mod metadata;
 mod names;
 mod object;

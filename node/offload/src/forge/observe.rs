@@ -1,57 +1,37 @@
 //! Guest objects and answers of the provider's API server, read.
 
-use mercato_protocol::id::ClusterId;
+use mercato_protocol::gate::GuestUid;
 use serde_json::Value;
 
 use super::labels::*;
-use super::metadata::kind_name;
+use super::marks::{KnownGuests, Marks, uid};
 use super::rule::refusal;
 use super::{GuestContext, Passage, digest, gate, guest_status, passage};
 use crate::guest::{Failure, Observed, ObservedPod};
-use crate::key::{Item, ObjectKind, PodId, Uid, key};
-use crate::message::{Outcome, Route};
+use crate::key::Item;
+use crate::message::Outcome;
 
-/// A guest object as the session sees it; none if it does not carry the marks of the context's
-/// contract, so that it is not ours. The status of a pod is [`guest_status`]'s.
-pub fn observe(ctx: &GuestContext, guest: &Value) -> Option<Observed> {
-    let metadata = &guest["metadata"];
-    if metadata["labels"][CONTRACT].as_str()? != ctx.contract.to_string() {
-        return None;
-    }
-    let mark = |name: &str| metadata["annotations"][name].as_str();
-    let (namespace, name) = (mark(HOME_NAMESPACE)?, mark(HOME_NAME)?);
-    let kinds = [
-        ObjectKind::ConfigMap,
-        ObjectKind::Secret,
-        ObjectKind::ServiceAccountToken,
-        ObjectKind::Service,
-        ObjectKind::EndpointSlice,
-    ];
-    let kind = mark(HOME_KIND)?;
-    let digest = mark(DIGEST)?.parse().ok()?;
-    if kind == kind_name(ObjectKind::Pod) {
-        let uid = Uid(metadata["labels"][HOME_UID].as_str()?.to_owned());
-        let id = PodId { uid, namespace: namespace.to_owned(), name: name.to_owned() };
-        return Some(Observed { item: Item::Pod(id), digest, pod: Some(observe_pod(ctx, guest)) });
-    }
-    let kind = kinds.into_iter().find(|known| kind_name(*known) == kind)?;
-    Some(Observed { item: Item::Object(key(kind, namespace, name)), digest, pod: None })
-}
-
-/// How a pod came here, if it is a guest: by its marks. What cannot be read may go no further.
-pub fn came(pod: &Value) -> Option<Route> {
-    let metadata = &pod["metadata"];
-    metadata["labels"].get(CONTRACT)?;
-    let mark = |name: &str| metadata["annotations"][name].as_str();
-    let route = || {
-        let path: Result<Vec<_>, _> = mark(PATH)?.split(',').map(str::parse).collect();
-        let hops = mark(HOPS_LEFT)?.parse().ok()?;
-        Some(Route { origin: mark(ORIGIN)?.parse().ok()?, path: path.ok()?, hops })
+/// A guest object as the session sees it; none if it is not ours, by its marks and by the uids that
+/// are known ([`Marks::of`]). The status of a pod is [`guest_status`]'s.
+pub fn observe(ctx: &GuestContext, known: &KnownGuests, guest: &Value) -> Option<Observed> {
+    let Marks { item, digest, whole } = Marks::of(ctx, known, guest)?;
+    let pod = match &item {
+        Item::Pod(pod) => {
+            let mut seen = observe_pod(guest, uid(guest)?, whole);
+            if ctx.gate.is_some() {
+                // What it was made with does not change with its mark.
+                let made = known.guest(pod).and_then(|known| known.gate.as_deref());
+                let made = made.or(guest["metadata"]["annotations"][GATE].as_str());
+                seen.ungated = gate::misplaced(guest, made);
+            }
+            Some(seen)
+        }
+        Item::Object(_) => None,
     };
-    Some(route().unwrap_or(Route { origin: ClusterId([0; 32]), path: Vec::new(), hops: 0 }))
+    Some(Observed { item, digest, pod })
 }
 
-fn observe_pod(ctx: &GuestContext, guest: &Value) -> ObservedPod {
+fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
     let (metadata, status) = (&guest["metadata"], &guest["status"]);
     let terminal = match status["phase"].as_str() {
         Some("Succeeded") => Some(Outcome::Succeeded),
@@ -67,12 +47,14 @@ fn observe_pod(ctx: &GuestContext, guest: &Value) -> ObservedPod {
     let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER));
     let grace_over = metadata["deletionGracePeriodSeconds"].as_i64() == Some(0);
     ObservedPod {
+        uid,
+        marked,
         status: digest(&guest_status(guest)),
         ended: deleting && held && (terminal.is_some() || grace_over),
         terminal,
         deleting,
         unschedulable: unschedulable(status),
-        ungated: ctx.gate.as_ref().and_then(|_| gate::misplaced(guest)),
+        ungated: None,
         held: passage(guest) == Passage::Held,
         address: status["podIP"].as_str().and_then(|text| text.parse().ok()),
     }

@@ -15,6 +15,7 @@ mod session;
 
 use std::net::IpAddr;
 
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +35,8 @@ pub struct Config {
     pub transit: bool,
 }
 
-/// A guest object of this lease, as the provider's API server has it. Only objects with
-/// the lease's ownership labels ever get here.
+/// A guest object of this lease, as the provider's API server has it. Only what
+/// [`crate::forge::Marks::of`] takes for one ever gets here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// Which, in home's terms, from its annotations.
@@ -49,6 +50,10 @@ pub struct Observed {
 /// How a guest pod is, as its API server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedPod {
+    /// Its uid in the provider's cluster.
+    pub uid: GuestUid,
+    /// Its marks are as we made them; otherwise somebody has changed them since.
+    pub marked: bool,
     /// [`crate::forge::digest`] of its `status`.
     pub status: Digest,
     /// How it ended by its own account, if its phase is terminal.
@@ -85,7 +90,9 @@ pub enum Input {
     Gone(Item),
     /// The kubelet said this of a guest pod.
     Event(PodId, PodEvent),
-    /// A write succeeded.
+    /// A write succeeded, and has made this pod under this uid.
+    Created(PodId, GuestUid),
+    /// A write succeeded. Of a pod that it has made the uid is that of the first that is observed.
     Written(Item),
     /// A write failed.
     NotWritten(Item, Failure),
@@ -154,8 +161,8 @@ pub enum Effect {
     /// Take our finalizer off this pod.
     Release(PodId),
     /// Ask the API server for this, until it answers: [`Input::Observed`] or
-    /// [`Input::Gone`].
-    Confirm(Item),
+    /// [`Input::Gone`]. A pod that was made under this uid is known by it.
+    Confirm(Item, Option<GuestUid>),
     /// Bring packets to this guest by the address that home knows, and by no other; answered
     /// by [`Input::Mapped`].
     Map(GuestAddress),
@@ -175,8 +182,10 @@ pub enum Record {
 /// What is known of a pod for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Life {
-    /// It was made: if it is not there, it is over.
+    /// It was made: if it is not there, it is over. Written for the uid that is not known yet.
     Made,
+    /// It was made under this uid: if that is not there, it is over.
+    MadeAs(GuestUid),
     /// It is over and must never be made again.
     Over(Outcome),
 }

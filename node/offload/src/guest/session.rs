@@ -8,6 +8,7 @@ use mercato_protocol::time::{Deadline, Now};
 use super::guests::Guests;
 use super::outbox::Outbox;
 use super::{Config, Effect, Input, Record};
+use crate::key::Item;
 use crate::message::{Frame, ToGuest};
 use crate::output::Output;
 
@@ -90,7 +91,10 @@ impl GuestSession {
                     self.outbox.on_event(pod, event);
                 }
             }
-            Input::Written(item) => self.guests.on_written(now, &item, &mut out),
+            Input::Created(pod, uid) => {
+                self.guests.on_written(now, &Item::Pod(pod), Some(uid), &mut out);
+            }
+            Input::Written(item) => self.guests.on_written(now, &item, None, &mut out),
             Input::NotWritten(item, why) => self.guests.on_failure(now, &item, why, &mut out),
             Input::Mapped(of, done) => self.guests.on_mapped(&of, done, &mut out),
             Input::SecondMapped(of, done) => self.guests.on_second_mapped(&of, done, &mut out),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::requests::{Amounts, amounts, requests};
 use super::terms::UNSOLD;
 use super::write::{IfAbsent, Write, decide};
-use crate::forge::{GuestContext, Refusal};
+use crate::forge::{GuestContext, KnownGuests, Refusal};
 use crate::guest::Failure;
 use crate::key::Item;
 use crate::limits;
@@ -58,8 +58,9 @@ impl Capacity {
         present: Option<&'a Value>,
         if_absent: IfAbsent,
         context: &GuestContext,
+        known: &KnownGuests,
     ) -> Result<Write<'a>, Failure> {
-        let write = decide(context.contract, item, present, if_absent)?;
+        let write = decide(context, known, item, present, if_absent)?;
         let claimed = self.claim(item, forged, context);
         match write {
             Write::Create => claimed?,

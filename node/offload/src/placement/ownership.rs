@@ -1,10 +1,9 @@
-//! Whose an object is: by the labels that guest objects carry. What is not this lease's is never
+//! Whose an object is, by its place, its marks and its uid. What is not this lease's is never
 //! written, patched or deleted.
 
-use mercato_protocol::id::ContractId;
 use serde_json::Value;
 
-use crate::forge::labels::{CONTRACT, HOME_UID};
+use crate::forge::{GuestContext, KnownGuests, Marks};
 use crate::key::Item;
 
 /// Whose the object is that stands where a guest object of a lease is to be.
@@ -12,22 +11,19 @@ use crate::key::Item;
 pub enum Ownership {
     /// The guest object itself.
     Ours,
-    /// An earlier pod of this lease with the same name, which has still to go.
+    /// Another pod of this lease with the same name, which has still to go.
     Earlier,
     /// Somebody else's: it is never touched.
     Foreign,
 }
 
 impl Ownership {
-    /// Of `present`, where `item` of the lease under `contract` is to be.
-    pub fn of(contract: ContractId, item: &Item, present: &Value) -> Self {
-        let labels = &present["metadata"]["labels"];
-        if labels[CONTRACT] != contract.to_string() {
-            return Self::Foreign;
-        }
-        match item {
-            Item::Pod(pod) if labels[HOME_UID] != pod.uid.0 => Self::Earlier,
-            Item::Pod(_) | Item::Object(_) => Self::Ours,
+    /// Of `present`, where `item` of the lease is to be.
+    pub fn of(ctx: &GuestContext, known: &KnownGuests, item: &Item, present: &Value) -> Self {
+        match Marks::of(ctx, known, present) {
+            Some(marks) if marks.item == *item => Self::Ours,
+            Some(Marks { item: Item::Pod(_), .. }) => Self::Earlier,
+            Some(Marks { item: Item::Object(_), .. }) | None => Self::Foreign,
         }
     }
 }

@@ -1,10 +1,9 @@
 //! What a write of a guest object comes to, from what stands in its place.
 
-use mercato_protocol::id::ContractId;
 use serde_json::Value;
 
 use super::Ownership;
-use crate::forge::Refusal;
+use crate::forge::{GuestContext, KnownGuests, Refusal};
 use crate::guest::Failure;
 use crate::key::Item;
 
@@ -26,14 +25,15 @@ pub enum Write<'a> {
     Change(&'a Value),
 }
 
-/// Decides on a write of `item` of the lease under `contract`, where `present` stands in its place.
+/// Decides on a write of `item` of the lease, where `present` stands in its place.
 ///
 /// # Errors
 /// - [`Failure::Absent`]: nothing is there, and nothing is to be created;
 /// - [`Failure::Transient`]: an earlier pod of that name has still to go;
 /// - [`Failure::Refused`]: the name is somebody else's object's.
 pub(super) fn decide<'a>(
-    contract: ContractId,
+    ctx: &GuestContext,
+    known: &KnownGuests,
     item: &Item,
     present: Option<&'a Value>,
     if_absent: IfAbsent,
@@ -44,7 +44,7 @@ pub(super) fn decide<'a>(
             IfAbsent::Leave => Err(Failure::Absent),
         };
     };
-    match Ownership::of(contract, item, present) {
+    match Ownership::of(ctx, known, item, present) {
         Ownership::Ours => Ok(Write::Change(present)),
         Ownership::Earlier => Err(Failure::Transient),
         Ownership::Foreign => {
@@ -56,11 +56,12 @@ pub(super) fn decide<'a>(
 
 /// What may be deleted or released: `present`, if it is the guest object of `item`.
 pub fn owned<'a>(
-    contract: ContractId,
+    ctx: &GuestContext,
+    known: &KnownGuests,
     item: &Item,
     present: Option<&'a Value>,
 ) -> Option<&'a Value> {
-    present.filter(|present| Ownership::of(contract, item, present) == Ownership::Ours)
+    present.filter(|present| Ownership::of(ctx, known, item, present) == Ownership::Ours)
 }
 
 /// The seconds that a guest has for its end: those that are asked for, within bounds; none: its own.
@@ -73,30 +74,50 @@ pub fn deletion_grace_s(asked_s: Option<u32>, own_s: Option<u64>, longest_s: u64
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::ContractId;
+    use mercato_protocol::id::{ClusterId, ContractId, Digest};
     use serde_json::json;
 
+    use super::super::terms::tests::context;
     use super::*;
+    use crate::forge;
     use crate::forge::labels::{CONTRACT, HOME_UID};
     use crate::key::{ObjectKind, PodId, Uid, key};
+    use crate::message::Route;
 
-    const LEASE: ContractId = ContractId([5; 16]);
     const OTHER: ContractId = ContractId([6; 16]);
 
-    fn pod() -> Item {
-        Item::Pod(PodId { uid: Uid("u1".into()), namespace: "shop".into(), name: "web".into() })
+    fn pod(uid: &str) -> Item {
+        Item::Pod(PodId { uid: Uid(uid.into()), namespace: "shop".into(), name: "web".into() })
     }
 
-    fn labelled(contract: ContractId, uid: &str) -> Value {
-        json!({ "metadata": { "labels": { CONTRACT: contract.to_string(), HOME_UID: uid } } })
+    /// The guest object of `item`, as the API server has it.
+    fn guest(item: &Item) -> Value {
+        let home = json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": item.key().name, "namespace": "shop" },
+            "spec": { "containers": [{ "name": "app", "image": "a" }] } });
+        let origin = ClusterId([1; 32]);
+        let route = Route { origin, path: vec![origin], hops: 0 };
+        let mut guest = forge::forge(item, &home, Digest::of(b""), &route, &context()).unwrap();
+        guest["metadata"]["uid"] = json!("g1");
+        guest
+    }
+
+    fn of_another(mut guest: Value) -> Value {
+        guest["metadata"]["labels"][CONTRACT] = json!(OTHER.to_string());
+        guest
+    }
+
+    fn nobody() -> KnownGuests {
+        KnownGuests::default()
     }
 
     #[test]
     fn only_what_is_absent_is_created_and_only_what_is_ours_is_changed() {
-        let (ours, earlier) = (labelled(LEASE, "u1"), labelled(LEASE, "u0"));
-        let (others, person) = (labelled(OTHER, "u1"), json!({ "metadata": { "name": "web" } }));
-        let pod = pod();
-        let on_pod = |present, if_absent| decide(LEASE, &pod, present, if_absent);
+        let (ours, earlier) = (guest(&pod("u1")), guest(&pod("u0")));
+        let (others, person) =
+            (of_another(ours.clone()), json!({ "metadata": { "name": "web", "uid": "p" } }));
+        let (ctx, pod) = (context(), pod("u1"));
+        let on_pod = |present, if_absent| decide(&ctx, &nobody(), &pod, present, if_absent);
         assert_eq!(on_pod(None, IfAbsent::Create), Ok(Write::Create));
         assert_eq!(on_pod(None, IfAbsent::Leave), Err(Failure::Absent));
         for if_absent in [IfAbsent::Create, IfAbsent::Leave] {
@@ -106,6 +127,25 @@ mod tests {
                 assert!(matches!(on_pod(Some(foreign), if_absent), Err(Failure::Refused(_))));
             }
         }
+    }
+
+    #[test]
+    fn the_guest_that_is_known_is_changed_though_its_marks_are_off_and_no_other_is() {
+        let (ctx, item) = (context(), pod("u1"));
+        let Item::Pod(id) = &item else { panic!() };
+        let mut known = KnownGuests::default();
+        known.note_uid(id, "g1".parse().unwrap());
+        let mut robbed = guest(&item);
+        robbed["metadata"]["labels"] = Value::Null;
+        let on = |known: &KnownGuests, present: &Value| {
+            decide(&ctx, known, &item, Some(present), IfAbsent::Leave).map(drop)
+        };
+        assert_eq!(on(&known, &robbed), Ok(()));
+        assert!(matches!(on(&nobody(), &robbed), Err(Failure::Refused(_))));
+        let mut in_its_place = guest(&item);
+        in_its_place["metadata"]["uid"] = json!("g2");
+        assert!(matches!(on(&known, &in_its_place), Err(Failure::Refused(_))));
+        assert_eq!(owned(&ctx, &known, &item, Some(&in_its_place)), None, "it is not deleted");
     }
 
     #[test]
@@ -120,15 +160,23 @@ mod tests {
     #[test]
     fn only_what_is_ours_is_deleted() {
         let map = Item::Object(key(ObjectKind::ConfigMap, "shop", "settings"));
+        let mut settings = guest(&pod("u1"));
+        let marks = [("home-kind", "ConfigMap"), ("home-name", "settings")];
+        for (mark, value) in marks {
+            settings["metadata"]["annotations"][format!("mercato.dev/{mark}")] = json!(value);
+        }
+        settings["metadata"]["name"] = json!("settings");
+        settings["metadata"]["labels"].as_object_mut().unwrap().remove(HOME_UID);
         for (item, present, is_owned) in [
-            (pod(), labelled(LEASE, "u1"), true),
-            (pod(), labelled(LEASE, "u0"), false),
-            (pod(), labelled(OTHER, "u1"), false),
-            (map.clone(), labelled(LEASE, ""), true),
-            (map, labelled(OTHER, ""), false),
+            (pod("u1"), guest(&pod("u1")), true),
+            (pod("u1"), guest(&pod("u0")), false),
+            (pod("u1"), of_another(guest(&pod("u1"))), false),
+            (map.clone(), settings.clone(), true),
+            (map, of_another(settings), false),
         ] {
-            assert_eq!(owned(LEASE, &item, Some(&present)).is_some(), is_owned, "{present}");
-            assert_eq!(owned(LEASE, &item, None), None);
+            let owned = |present| owned(&context(), &nobody(), &item, present).is_some();
+            assert_eq!(owned(Some(&present)), is_owned, "{present}");
+            assert!(!owned(None));
         }
     }
 }

@@ -149,6 +149,8 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
     asked.does(guest::Input::Written(Item::Pod(id.clone())));
     let seen = |guest: &str| {
         let pod = ObservedPod {
+            uid: "g1".parse().unwrap(),
+            marked: true,
             status: Digest::of(b"running"),
             terminal: None,
             deleting: false,

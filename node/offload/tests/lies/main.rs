@@ -3,6 +3,7 @@
 mod addresses;
 #[path = "../told/gate.rs"]
 mod gate;
+mod marks;
 mod services;
 mod silence;
 #[path = "../told/mod.rs"]

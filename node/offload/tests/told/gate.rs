@@ -9,6 +9,8 @@ use super::told::{Asked, pod, put};
 
 fn seen() -> ObservedPod {
     ObservedPod {
+        uid: "g1".parse().unwrap(),
+        marked: true,
         status: Digest::of(b"pending"),
         terminal: None,
         deleting: false,

@@ -107,9 +107,16 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn of_provider() -> Self {
+        Self::with(Vec::new(), true)
+    }
+
+    /// A session with these records, which has got the list of guests already or not: it is empty.
+    pub(crate) fn with(records: Vec<guest::Record>, is_listed: bool) -> Self {
         let config = guest::Config { cluster: PROVIDER, consumer: HOME, transit: false };
-        let mut session = GuestSession::restore(config, []);
-        session.handle(NOW, guest::Input::Synced(Vec::new()));
+        let mut session = GuestSession::restore(config, records);
+        if is_listed {
+            session.handle(NOW, guest::Input::Synced(Vec::new()));
+        }
         session.handle(NOW, guest::Input::LinkUp);
         let mut this = Self { session, home: Channel::new(0) };
         let mut frames = VecDeque::from([this.home.link_up(NOW.mono_ms).1]);

@@ -181,7 +181,7 @@ impl Provider {
                 }
                 (item, done.then_some(()).ok_or(true))
             }
-            Effect::Confirm(item) => {
+            Effect::Confirm(item, _) => {
                 let seen = match &item {
                     Item::Pod(id) if self.holds(id) => Some(seen(&self.pods[&id.name])),
                     Item::Pod(_) => None,
@@ -383,6 +383,8 @@ fn seen(pod: &Pod) -> Observed {
     let status = format!("{} {} {:?}", pod.id.uid, pod.changes, pod.terminal);
     let deleting = pod.deletion.is_some();
     let seen = ObservedPod {
+        uid: format!("guest-of-{}", pod.id.uid).parse().unwrap(),
+        marked: true,
         status: Digest::of(status.as_bytes()),
         terminal: pod.terminal.clone(),
         deleting,

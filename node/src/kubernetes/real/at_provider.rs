@@ -227,7 +227,7 @@ impl AtProvider {
                 GuestWork::Update(pod, digest, route) => side.update(pod, digest, route),
                 GuestWork::Delete(item, grace_s) => side.delete(item, grace_s),
                 GuestWork::Release(pod) => side.release(pod),
-                GuestWork::Confirm(item) => side.confirm(item),
+                GuestWork::Confirm(item, uid) => side.confirm(item, uid),
             },
         }
     }

@@ -74,7 +74,7 @@ impl Guest {
             }
             GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
             GuestWork::Release(pod) => side.release(client, pod),
-            GuestWork::Confirm(item) => side.confirm(client, &item),
+            GuestWork::Confirm(item, uid) => side.confirm(client, &item, uid),
         });
         self.task.guest(input).await;
     }

@@ -62,7 +62,9 @@ async fn a_pod_with_a_debugger_is_made_without_and_that_follows() {
     let (item, body) = debugged();
     let mut bed = bed(None, (201, standing(&Value::Null)));
     bed.side.set_context(gated());
-    assert_eq!(bed.apply(&item, &body).await, Input::Written(item));
+    let Item::Pod(id) = item.clone() else { panic!() };
+    let made = Input::Created(id, "g1".parse().unwrap());
+    assert_eq!(bed.apply(&item, &body).await, made, "its uid is known at once");
     let writes = std::mem::take(&mut *bed.writes.lock().unwrap());
     assert_eq!(writes.len(), 1, "{writes:?}");
     let made = &writes[0].1;

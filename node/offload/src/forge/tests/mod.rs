@@ -15,6 +15,7 @@ mod api;
 mod change;
 mod crossing;
 mod gate;
+mod marks;
 mod names;
 mod reach;
 mod services;
@@ -88,6 +89,13 @@ fn guest_context() -> GuestContext {
         default_limits: BTreeMap::new(),
         allocatable: map([("cpu", "8"), ("memory", "16Gi")]),
     }
+}
+
+/// What is seen of a guest that is there, and was not before.
+fn look(ctx: &GuestContext, guest: &Value) -> Option<crate::guest::Observed> {
+    let mut guest = guest.clone();
+    guest["metadata"]["uid"] = json!("g1");
+    observe(ctx, &KnownGuests::default(), &guest)
 }
 
 fn home_context(tokens: Tokens) -> HomeContext {
@@ -284,31 +292,11 @@ fn a_secret_is_forged_unless_it_is_the_clusters_own() {
 }
 
 #[test]
-fn a_guest_is_recognised_by_its_marks() {
-    let sent = export_pod(&home_pod(), &HomeContext::default());
-    let mut guest = forged(&sent).unwrap();
-    let ctx = guest_context();
-    let seen = observe(&ctx, &guest).unwrap();
-    assert_eq!((seen.item, seen.digest), (Item::Pod(id()), digest(&sent)));
-    let other = GuestContext { contract: ContractId([8; 16]), ..guest_context() };
-    assert_eq!(observe(&other, &guest), None);
-    guest["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    guest["status"] = json!({ "phase": "Failed", "reason": "Evicted" });
-    let pod = observe(&ctx, &guest).unwrap().pod.unwrap();
-    assert!(pod.ended && pod.deleting);
-    let message = String::new();
-    assert_eq!(pod.terminal, Some(Outcome::Failed { reason: "Evicted".into(), message }));
-    guest["metadata"]["finalizers"] = json!(["another.example/keeps"]);
-    let pod = observe(&ctx, &guest).unwrap().pod.unwrap();
-    assert!(!pod.ended && pod.deleting, "our finalizer is off: it is not ours to release");
-}
-
-#[test]
 fn no_room_is_named_as_a_kubelet_names_it() {
     let mut guest = forged(&export_pod(&home_pod(), &HomeContext::default())).unwrap();
     guest["status"] = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
         "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu." }] });
-    let pod = observe(&guest_context(), &guest).unwrap().pod.unwrap();
+    let pod = look(&guest_context(), &guest).unwrap().pod.unwrap();
     assert!(matches!(pod.unschedulable,
         Some(Outcome::Failed { reason, .. }) if reason == "OutOfcpu"));
 }

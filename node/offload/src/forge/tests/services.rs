@@ -108,7 +108,7 @@ fn an_endpoint_is_where_pods_over_there_see_it() {
     assert_eq!(labels[SERVICE_NAME], "web");
     assert_eq!(labels["endpointslice.kubernetes.io/managed-by"], "mercato.dev");
     assert_eq!(guest["metadata"]["ownerReferences"], Value::Null);
-    let observed = observe(&over_there(), &guest).unwrap();
+    let observed = look(&over_there(), &guest).unwrap();
     assert_eq!(observed.item, Item::Object(key(ObjectKind::EndpointSlice, "shop", "web-x7")));
     let mut six = slice(&["fd00::1"]);
     six["addressType"] = json!("IPv6");

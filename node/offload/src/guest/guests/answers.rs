@@ -1,5 +1,6 @@
 //! What came of a write, and when it is tried again.
 
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::time::Now;
 
 use super::super::desired::{Desired, Step};
@@ -12,8 +13,14 @@ use crate::message::{Outcome, Refusal};
 use crate::output::Output;
 
 impl Guests {
-    /// The write that was under way for this item succeeded.
-    pub(in crate::guest) fn on_written(&mut self, now: Now, item: &Item, out: &mut Output<Effect>) {
+    /// The write that was under way for this item succeeded, and has made a pod of this uid.
+    pub(in crate::guest) fn on_written(
+        &mut self,
+        now: Now,
+        item: &Item,
+        uid: Option<GuestUid>,
+        out: &mut Output<Effect>,
+    ) {
         self.retries.clear(item);
         match item {
             Item::Object(key) => {
@@ -22,7 +29,7 @@ impl Guests {
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
-                pod.on_written(out);
+                pod.on_written(uid, out);
             }
         }
         self.drop_if_done(item, out);

@@ -103,9 +103,10 @@ impl Guests {
             self.on_observed(now, observed, out);
         }
         let pods = self.pods.iter().filter(|pod| pod.is_held());
-        let pods = pods.map(|pod| Item::Pod(pod.id().clone()));
-        let missing = pods.chain(self.seen_objects()).filter(|item| !present.contains(item));
-        out.extend(missing.map(Effect::Confirm));
+        let pods = pods.map(|pod| (Item::Pod(pod.id().clone()), pod.made_as().cloned()));
+        let all = pods.chain(self.seen_objects().map(|item| (item, None)));
+        let missing = all.filter(|(item, _)| !present.contains(item));
+        out.extend(missing.map(|(item, uid)| Effect::Confirm(item, uid)));
         self.step_all(now, out);
     }
 
@@ -115,6 +116,10 @@ impl Guests {
         match (&item, pod) {
             (Item::Object(key), _) => self.objects.entry(key).on_observed(digest),
             (Item::Pod(id), Some(seen)) => {
+                let made = self.pods.get(&id.uid).and_then(GuestPod::made_as);
+                if made.is_some_and(|made| *made != seen.uid) {
+                    return self.on_gone(now, &item, out);
+                }
                 if self.pods.entry(id).on_observed(now, digest, seen, out) {
                     // What waited for its gate does no longer.
                     self.retries.clear(&item);

@@ -5,6 +5,7 @@ mod step;
 
 use std::net::IpAddr;
 
+use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
@@ -87,7 +88,15 @@ impl GuestPod {
     }
 
     pub(super) fn is_made(&self) -> bool {
-        self.life == Some(Life::Made)
+        matches!(self.life, Some(Life::Made | Life::MadeAs(_)))
+    }
+
+    /// The uid that it was made under, as far as that is on record.
+    pub(super) fn made_as(&self) -> Option<&GuestUid> {
+        match &self.life {
+            Some(Life::MadeAs(uid)) => Some(uid),
+            Some(Life::Made | Life::Over(_)) | None => None,
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -179,6 +188,9 @@ impl GuestPod {
         seen.terminal = seen.terminal.map(Outcome::clipped);
         seen.unschedulable = seen.unschedulable.map(Outcome::clipped);
         seen.ungated = seen.ungated.map(Refusal::clipped);
+        if self.life == Some(Life::Made) {
+            self.record(Life::MadeAs(seen.uid.clone()), out);
+        }
         let opens = self.seen.as_ref().is_some_and(|(_, before)| before.held) && !seen.held;
         if let Some(why) = &seen.ungated {
             self.evicted.get_or_insert_with(|| refused(why));
@@ -204,17 +216,17 @@ impl GuestPod {
         }
     }
 
-    /// The write that was under way succeeded.
-    pub(super) fn on_written(&mut self, out: &mut Output<Effect>) {
+    /// The write that was under way succeeded, and has made it under this uid.
+    pub(super) fn on_written(&mut self, uid: Option<GuestUid>, out: &mut Output<Effect>) {
         let done = self.desired.end();
         self.released |= matches!(done, Some(Step::Release));
         let Some(Step::Apply(digest, _) | Step::Update(digest, _)) = done else { return };
         self.desired.accept();
         let (outcome, absent) = (self.outcome(false), self.absent);
-        if let Some((seen, _)) = &mut self.seen {
-            *seen = digest;
+        if let Some((seen, pod)) = &mut self.seen {
+            (*seen, pod.marked) = (digest, true);
         }
-        self.made(out);
+        self.made(uid, out);
         if absent {
             self.over(outcome, out);
         }
@@ -251,7 +263,7 @@ impl GuestPod {
             self.id.uid
         );
         match step {
-            Step::Made => return self.made(out),
+            Step::Made => return self.made(None, out),
             Step::Over(outcome) => return self.over(outcome, out),
             Step::Delete(grace_s) => self.deleted = Some(grace_s),
             Step::Apply(..) => self.absent = false,
@@ -260,10 +272,11 @@ impl GuestPod {
         out.extend(self.desired.begin(step, &Item::Pod(id.clone())));
     }
 
-    /// Puts on record that it exists.
-    fn made(&mut self, out: &mut Output<Effect>) {
+    /// Puts on record that it exists, under this uid or that which was seen.
+    fn made(&mut self, uid: Option<GuestUid>, out: &mut Output<Effect>) {
         if self.life.is_none() {
-            self.record(Life::Made, out);
+            let uid = uid.or_else(|| self.seen.as_ref().map(|(_, seen)| seen.uid.clone()));
+            self.record(uid.map_or(Life::Made, Life::MadeAs), out);
         }
     }
 

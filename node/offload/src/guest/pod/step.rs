@@ -27,8 +27,8 @@ impl GuestPod {
         match (&self.life, &self.seen) {
             (None, Some(_)) => Some(Step::Made),
             (None, None) => self.step_unmade(around),
-            (Some(Life::Made), None) | (Some(Life::Over(_)), None) => None,
-            (Some(Life::Made), Some((digest, seen))) => {
+            (Some(Life::Made | Life::MadeAs(_) | Life::Over(_)), None) => None,
+            (Some(Life::Made | Life::MadeAs(_)), Some((digest, seen))) => {
                 self.step_made(now, *digest, seen, around.closing)
             }
             (Some(Life::Over(_)), Some((_, seen))) if seen.ended => {
@@ -75,7 +75,10 @@ impl GuestPod {
             return deletion(self.deleted, None);
         }
         let mutable = seen.terminal.is_none() && !seen.deleting;
-        let wanted = self.desired.content().filter(|(wanted, _)| mutable && *wanted != digest);
+        // What writes its content writes its marks, too.
+        let is_as_wanted = |wanted: Digest| wanted == digest && seen.marked;
+        let wanted = self.desired.content();
+        let wanted = wanted.filter(|(wanted, _)| mutable && !is_as_wanted(*wanted));
         wanted.map(|(digest, route)| Step::Update(*digest, route.clone()))
     }
 

@@ -69,7 +69,7 @@ pub(super) async fn make(
 /// What a piece of work is about.
 pub(super) fn item(work: &GuestWork) -> Item {
     match work {
-        GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) | GuestWork::Confirm(item) => {
+        GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) | GuestWork::Confirm(item, _) => {
             item.clone()
         }
         GuestWork::Update(pod, ..) | GuestWork::Release(pod) => Item::Pod(pod.clone()),

@@ -1,0 +1,201 @@
+//! The marks of guest objects, read. Labels and annotations prove nothing by themselves: whoever may
+//! read a guest may copy them. They count where the object stands at the place that they name, which
+//! is in a guest namespace of the lease, and nothing that they say counts against a uid that is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::gate::GuestUid;
+use mercato_protocol::id::{ClusterId, ContractId, Digest};
+use serde_json::Value;
+
+use super::GuestContext;
+use super::labels::*;
+use super::metadata::kind_name;
+use crate::key::{Item, ObjectKind, PodId, Uid, key};
+use crate::message::Route;
+
+/// What a guest object is of home's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Which of home's objects it stands for.
+    pub item: Item,
+    /// The digest of what was applied; of nothing, where that cannot be read.
+    pub digest: Digest,
+    /// Whether all its marks are as they were made. Those of a pod that is known by its uid may have
+    /// been changed since, and it stays that pod.
+    pub whole: bool,
+}
+
+impl Marks {
+    /// Those of `object`, which the provider's API server has; none: it is no guest object of the
+    /// context's contract. A pod is one if its uid is known. An object of another uid is one if its
+    /// marks are whole, if it stands where they say, and if no other is known to be the same pod.
+    pub fn of(ctx: &GuestContext, known: &KnownGuests, object: &Value) -> Option<Self> {
+        let said = said(ctx, object);
+        let uid = uid(object);
+        let Some(pod) = uid.as_ref().and_then(|uid| known.pod(uid)) else {
+            let (item, digest) = said?;
+            if let Item::Pod(pod) = &item {
+                // No pod of home's is made twice.
+                let is_first = uid.is_some() && known.guest(pod).is_none();
+                return is_first.then_some(Self { item, digest, whole: true });
+            }
+            return Some(Self { item, digest, whole: true });
+        };
+        let item = Item::Pod(pod.clone());
+        let has = |mark: &&str| object["metadata"]["annotations"][*mark].is_string();
+        let guest = known.guest(pod);
+        let has_further = guest.is_none_or(|guest| guest.further.iter().all(has));
+        let made = guest.and_then(|guest| guest.gate.as_ref());
+        let has_gate = made.is_none_or(|gate| object["metadata"]["annotations"][GATE] == **gate);
+        let is_said = said.is_some_and(|(said, _)| said == item);
+        let whole = is_said && route_is_whole(object) && has_further && has_gate;
+        let digest = digest(object).unwrap_or_else(|| Digest::of(b""));
+        Some(Self { item, digest, whole })
+    }
+}
+
+/// How a pod came here, if it is a guest: by its marks. What cannot be read may go no further.
+pub fn came(pod: &Value) -> Option<Route> {
+    let metadata = &pod["metadata"];
+    metadata["labels"].get(CONTRACT)?;
+    let mark = |name: &str| metadata["annotations"][name].as_str();
+    let route = || {
+        let path: Result<Vec<_>, _> = mark(PATH)?.split(',').map(str::parse).collect();
+        let hops = mark(HOPS_LEFT)?.parse().ok()?;
+        Some(Route { origin: mark(ORIGIN)?.parse().ok()?, path: path.ok()?, hops })
+    };
+    Some(route().unwrap_or(Route { origin: ClusterId([0; 32]), path: Vec::new(), hops: 0 }))
+}
+
+/// The uid at home that a pod's labels say, if they are of this contract; for what has a pod's labels
+/// and is none, as a measurement of it.
+pub fn home_uid(contract: ContractId, labels: &Value) -> Option<Uid> {
+    let uid = labels[HOME_UID].as_str()?;
+    (labels[CONTRACT] == contract.to_string()).then(|| Uid(uid.to_owned()))
+}
+
+/// Of an object as the API server has it.
+pub(super) fn uid(object: &Value) -> Option<GuestUid> {
+    object["metadata"]["uid"].as_str()?.parse().ok()
+}
+
+/// What its marks say, if they are of the context's contract and name the place where it is.
+fn said(ctx: &GuestContext, object: &Value) -> Option<(Item, Digest)> {
+    let metadata = &object["metadata"];
+    if metadata["labels"][CONTRACT].as_str()? != ctx.contract.to_string() {
+        return None;
+    }
+    let mark = |name: &str| metadata["annotations"][name].as_str();
+    let (namespace, name) = (mark(HOME_NAMESPACE)?, mark(HOME_NAME)?);
+    let kind = mark(HOME_KIND)?;
+    let item = if kind == kind_name(ObjectKind::Pod) {
+        let uid = Uid(metadata["labels"][HOME_UID].as_str()?.to_owned());
+        Item::Pod(PodId { uid, namespace: namespace.to_owned(), name: name.to_owned() })
+    } else {
+        let kind = OBJECTS.into_iter().find(|known| kind_name(*known) == kind)?;
+        Item::Object(key(kind, namespace, name))
+    };
+    let place = ctx.guest_key(&item.key())?;
+    let is_there = metadata["namespace"] == place.namespace && metadata["name"] == place.name;
+    Some((item, digest(object)?)).filter(|_| is_there)
+}
+
+/// Kinds of guest objects that are no pods.
+const OBJECTS: [ObjectKind; 5] = [
+    ObjectKind::ConfigMap,
+    ObjectKind::Secret,
+    ObjectKind::ServiceAccountToken,
+    ObjectKind::Service,
+    ObjectKind::EndpointSlice,
+];
+
+fn digest(object: &Value) -> Option<Digest> {
+    object["metadata"]["annotations"][DIGEST].as_str()?.parse().ok()
+}
+
+/// Whether it says by which way it came.
+fn route_is_whole(object: &Value) -> bool {
+    came(object).is_some_and(|route| !route.path.is_empty())
+}
+
+/// The guest pods of one lease that are there, as far as the API server has told.
+#[derive(Clone, Debug, Default)]
+pub struct KnownGuests {
+    pods: BTreeMap<GuestUid, PodId>,
+    guests: BTreeMap<PodId, KnownGuest>,
+}
+
+/// A guest pod that is there: nobody else's has this uid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownGuest {
+    /// Its uid at the provider.
+    pub uid: GuestUid,
+    /// The seconds that it has for its end, by its own word; none: it was not seen yet.
+    pub grace_s: Option<u64>,
+    /// With what its gate was made, as its mark said first; none: it has no gate, or was not seen yet.
+    pub gate: Option<String>,
+    /// Which of the marks that not each guest has were seen on it.
+    further: BTreeSet<&'static str>,
+}
+
+/// Annotations that a guest may have, and keeps once it has them.
+const FURTHER: [&str; 2] = [HOME_GENERATION, CLUSTER_DOMAIN];
+
+impl KnownGuest {
+    /// What the API server has, if it has a uid.
+    pub fn of(present: &Value) -> Option<Self> {
+        let grace_s = present["spec"]["terminationGracePeriodSeconds"].as_u64();
+        let annotations = &present["metadata"]["annotations"];
+        let further = FURTHER.into_iter().filter(|mark| annotations[*mark].is_string());
+        let gate = annotations[GATE].as_str().map(str::to_owned);
+        Some(Self { uid: uid(present)?, grace_s, gate, further: further.collect() })
+    }
+}
+
+impl KnownGuests {
+    /// This object is there, and is the guest object of `item`: a pod is known by its uid from now on.
+    pub fn note(&mut self, item: &Item, present: &Value) {
+        if let (Item::Pod(pod), Some(mut guest)) = (item, KnownGuest::of(present)) {
+            let known = self.guests.get(pod).filter(|known| known.uid == guest.uid);
+            if let Some(known) = known {
+                guest.further.extend(&known.further);
+                guest.gate = known.gate.clone().or(guest.gate);
+            }
+            self.insert(pod, guest);
+        }
+    }
+
+    /// The guest of this pod was made under this uid, whatever its marks say now.
+    pub fn note_uid(&mut self, pod: &PodId, uid: GuestUid) {
+        if self.guest(pod).is_none_or(|known| known.uid != uid) {
+            self.insert(
+                pod,
+                KnownGuest { uid, grace_s: None, gate: None, further: BTreeSet::new() },
+            );
+        }
+    }
+
+    fn insert(&mut self, pod: &PodId, guest: KnownGuest) {
+        self.forget(pod);
+        self.pods.insert(guest.uid.clone(), pod.clone());
+        self.guests.insert(pod.clone(), guest);
+    }
+
+    /// It is there no more.
+    pub fn forget(&mut self, pod: &PodId) {
+        if let Some(gone) = self.guests.remove(pod) {
+            self.pods.remove(&gone.uid);
+        }
+    }
+
+    /// Which of home's pods the guest of this uid stands for.
+    pub fn pod(&self, uid: &GuestUid) -> Option<&PodId> {
+        self.pods.get(uid)
+    }
+
+    /// The guest of one of home's pods.
+    pub fn guest(&self, pod: &PodId) -> Option<&KnownGuest> {
+        self.guests.get(pod)
+    }
+}
