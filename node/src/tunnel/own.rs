@@ -115,7 +115,6 @@ mod tests {
             node: node.to_owned(),
             address,
             second: None,
-            contract: None,
             guest: None,
         }
     }

@@ -141,7 +141,6 @@ mod tests {
             node: "n1".to_owned(),
             address: Some(address(first)),
             second: second.map(address),
-            contract: None,
             guest: None,
         };
         let mut of_pods = Second::default();

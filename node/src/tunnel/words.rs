@@ -60,6 +60,9 @@ pub(super) struct SaidLease {
     pub(super) ranges: Vec<MappedRange>,
     /// Provider: its guests are closed.
     pub(super) is_closed: bool,
+    /// Provider: the names of its guest namespaces. Whoever is in one of them is its guest, and nobody
+    /// else is, whatever its labels say.
+    pub(super) namespaces: BTreeSet<String>,
     /// Consumer: what its virtual node is called, once that is known.
     pub(super) node: Arc<OnceLock<String>>,
     /// When it was said: an agent that was rebuilt wants to hear again how the tunnel is.
@@ -134,6 +137,7 @@ impl LeaseTunnels for TunnelHandle {
                 ranges: desire.ranges.clone(),
                 is_closed: desire.side == Side::Provider
                     && desire.contract.terms.network_isolation == NetworkIsolation::Required,
+                namespaces: desire.namespaces.values().cloned().collect(),
                 node: node.clone(),
                 said: number,
             };
@@ -251,6 +255,15 @@ impl Said {
     /// of one lease.
     pub(super) fn services(&self, contract: &ContractId) -> Arc<Vec<ServiceAddress>> {
         self.services.get(contract).cloned().unwrap_or_default()
+    }
+
+    /// The guest namespaces of all leases, each with its lease.
+    pub(super) fn guest_namespaces(&self) -> BTreeMap<&str, ContractId> {
+        let all = self
+            .leases
+            .iter()
+            .flat_map(|(id, lease)| lease.namespaces.iter().map(move |name| (name.as_str(), *id)));
+        all.collect()
     }
 
     /// Clusters with which a lease is in force here.

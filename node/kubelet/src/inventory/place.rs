@@ -5,8 +5,6 @@ use std::net::IpAddr;
 
 use futures::stream::BoxStream;
 use mercato_offload::forge::gate::{Passage, passage};
-use mercato_offload::forge::labels::CONTRACT;
-use mercato_protocol::id::ContractId;
 use serde_json::Value;
 
 use super::TAKES;
@@ -27,17 +25,13 @@ pub struct PodPlace {
     pub address: Option<IpAddr>,
     /// The one of the other family, in a cluster that has both.
     pub second: Option<IpAddr>,
-    /// The contract that it is a guest of, as its label says it.
-    pub contract: Option<ContractId>,
-    /// What is known of a guest that has a gate.
+    /// What is known of a pod that has a gate, which is a guest if its namespace is one of guests.
     pub guest: Option<GuestPlace>,
 }
 
-/// A guest whose contract requires isolation.
+/// A pod that is made as a guest whose contract requires isolation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestPlace {
-    /// Its contract, as its label says it; empty, where somebody has taken that away.
-    pub contract: String,
     /// Its own uid in this cluster.
     pub uid: String,
     /// Whether its gate is open.
@@ -51,10 +45,7 @@ impl GuestPlace {
             Passage::Held => false,
             Passage::Open => true,
         };
-        let metadata = &pod["metadata"];
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let contract = text(&metadata["labels"][CONTRACT]).unwrap_or_default();
-        Some(Self { contract, uid: text(&metadata["uid"])?, is_open })
+        Some(Self { uid: pod["metadata"]["uid"].as_str()?.to_owned(), is_open })
     }
 }
 
@@ -79,7 +70,6 @@ impl PodPlace {
             node,
             address,
             second,
-            contract: pod["metadata"]["labels"][CONTRACT].as_str().and_then(|it| it.parse().ok()),
             guest: GuestPlace::read(pod),
         })
     }
@@ -116,7 +106,7 @@ mod tests {
     fn place(node: &str, address: &str) -> PodPlace {
         let address = address.parse().ok();
         let (namespace, node) = ("shop".into(), node.into());
-        PodPlace { namespace, node, address, second: None, contract: None, guest: None }
+        PodPlace { namespace, node, address, second: None, guest: None }
     }
 
     #[test]
@@ -142,23 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_with_a_gate_is_known_by_its_contract() {
+    fn a_pod_with_a_gate_is_open_or_not() {
         let guest = |status: Value| {
             let mut pod = pod();
-            pod["metadata"]["labels"][CONTRACT] = json!("c1");
             pod["spec"]["initContainers"] = json!([{ "name": "mercato-gate" }]);
             pod["status"]["initContainerStatuses"] =
                 json!([{ "name": "mercato-gate", "state": status }]);
             PodPlace::read(&pod).unwrap().guest
         };
-        let place = |is_open| GuestPlace { contract: "c1".into(), uid: "u1".into(), is_open };
+        let place = |is_open| GuestPlace { uid: "u1".into(), is_open };
         assert_eq!(guest(json!({ "running": {} })), Some(place(false)));
         assert_eq!(guest(json!({ "terminated": { "exitCode": 0 } })), Some(place(true)));
         assert_eq!(PodPlace::read(&pod()).unwrap().guest, None);
-        let mut robbed = pod();
-        robbed["spec"]["initContainers"] = json!([{ "name": "mercato-gate" }]);
-        let robbed = PodPlace::read(&robbed).unwrap().guest.unwrap();
-        assert_eq!((robbed.contract.as_str(), robbed.is_open), ("", false), "it stays a guest");
+        assert_eq!(guest(json!({ "waiting": {} })), Some(place(false)));
     }
 
     #[test]

@@ -180,6 +180,7 @@ mod tests {
             until_ms,
             ranges: vec![MappedRange { inner: range, local: range }],
             is_closed: false,
+            namespaces: Default::default(),
             node: Arc::default(),
             said: 1,
         }

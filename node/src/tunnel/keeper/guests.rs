@@ -31,23 +31,32 @@ pub(super) struct ClosedGuest<'a> {
     pub(super) guest: NodeGuest,
 }
 
-/// Those of the whole cluster. What nobody could have given a pod is passed over.
-pub(super) fn closed_guests(pods: &[PodPlace]) -> impl Iterator<Item = ClosedGuest<'_>> {
+/// Those of the whole cluster, by the guest namespaces of all leases. What nobody could have given a pod
+/// is passed over.
+pub(super) fn closed_guests<'a>(
+    pods: &'a [PodPlace],
+    namespaces: &BTreeMap<&str, ContractId>,
+) -> impl Iterator<Item = ClosedGuest<'a>> {
     pods.iter().filter_map(|place| {
         let guest = place.guest.as_ref()?;
         let pod = place.address.filter(|_| guest.is_open);
         Some(ClosedGuest {
-            contract: guest.contract.parse().ok()?,
+            contract: *namespaces.get(place.namespace.as_str())?,
             node: &place.node,
             guest: NodeGuest { uid: guest.uid.parse().ok()?, pod },
         })
     })
 }
 
-/// Who is on which node. Nobody but guests needs to be known apart where none is closed.
-pub(super) fn dwellers(pods: &[PodPlace], closes: bool) -> Dwellers {
+/// Who is on which node. Nobody but guests needs to be known apart where none is closed. Whoever has a
+/// gate is no other pod: a guest whose lease has ended, or is not known yet, is not opened.
+pub(super) fn dwellers(
+    pods: &[PodPlace],
+    namespaces: &BTreeMap<&str, ContractId>,
+    closes: bool,
+) -> Dwellers {
     let at = |it: ClosedGuest<'_>| (it.guest.uid, it.node.to_owned());
-    let guests = closed_guests(pods).map(at).collect();
+    let guests = closed_guests(pods, namespaces).map(at).collect();
     let mut others: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
     for place in pods.iter().filter(|place| closes && place.guest.is_none()) {
         let addresses = [place.address, place.second].into_iter().flatten();
@@ -67,7 +76,8 @@ pub(super) fn own_rules(
 ) -> ClosingRules {
     let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::<_, (Arc<_>, Arc<_>)>::new());
     let now_ms = wall_ms();
-    for it in closed_guests(pods).filter(|it| nodes.is_own(it.node)) {
+    let namespaces = said.guest_namespaces();
+    for it in closed_guests(pods, &namespaces).filter(|it| nodes.is_own(it.node)) {
         let lease = said.leases.get(&it.contract);
         let lease = lease.filter(|lease| lease.is_closed && lease.until_ms > now_ms);
         let Some(lease) = lease else { continue };
@@ -248,6 +258,7 @@ mod tests {
             until_ms: u64::MAX,
             ranges: vec![MappedRange { inner, local }],
             is_closed: true,
+            namespaces: BTreeSet::from(["shop-rome".to_owned()]),
             node: Arc::default(),
             said: 1,
         }

@@ -54,7 +54,8 @@ pub(super) fn of_nodes(ground: &Ground) -> Option<NodeNames> {
     Some(NodeNames { address, domain, servers })
 }
 
-/// The guests of leases that are in force, each with its own address and its contract.
+/// The guests of leases that are in force, each with its own address and its contract: the pods of their
+/// guest namespaces.
 pub(super) fn askers<'a>(
     pods: &'a [PodPlace],
     said: &'a Said,
@@ -64,8 +65,9 @@ pub(super) fn askers<'a>(
         let lease = said.leases.get(id);
         lease.is_some_and(|it| it.side == Side::Provider && it.until_ms > now_ms)
     };
+    let namespaces = said.guest_namespaces();
     pods.iter().filter_map(move |pod| {
-        let id = pod.contract.filter(is_in_force)?;
+        let id = namespaces.get(pod.namespace.as_str()).copied().filter(is_in_force)?;
         Some((pod, pod.address.filter(IpAddr::is_ipv4)?, id))
     })
 }

@@ -104,7 +104,7 @@ impl Keeper {
         let node = range.network();
         let [ranges, homes] =
             [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
-        let dwellers = dwellers(&self.pods, closes);
+        let dwellers = dwellers(&self.pods, &said.guest_namespaces(), closes);
         let own = own_rules(&common, &self.pods, &self.nodes, &self.second, said, &dwellers);
         let guests = self.own_guests.close(own);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
@@ -136,10 +136,10 @@ fn lease_wishes(
     for (_, address, id) in names::askers(all, said) {
         askers.entry(id).or_default().push(address);
     }
-    let mut wishes = Vec::new();
+    let (mut wishes, namespaces) = (Vec::new(), said.guest_namespaces());
     for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
         let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
-        let of = closed_guests(all).filter(|it| lease.is_closed && it.contract == *id);
+        let of = closed_guests(all, &namespaces).filter(|it| lease.is_closed && it.contract == *id);
         let closed = of.map(|it| it.guest).collect();
         let ranges = lease_ranges.entry(*id).or_default();
         if **ranges != now {
