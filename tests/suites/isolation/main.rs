@@ -2,6 +2,7 @@
 //! guest reaches the pods of its home, and nobody else, from its first instruction on.
 #![allow(clippy::disallowed_methods, reason = "who is not answered is waited for")]
 
+mod copies;
 mod floods;
 mod found;
 mod inside;
@@ -27,6 +28,7 @@ use mercato_tests::tunnel::has_no_tunnel;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
+use copies::Marked;
 use found::{Found, Targets};
 use proof::told_of;
 use service::Service;
@@ -91,7 +93,8 @@ async fn closed(stage: &Stage) -> Result<()> {
     let known = Sender::Pod(user, "near").tcp(far, 100_000, "closed").await?;
     timer.step("a guest runs, and its home reaches it");
 
-    let targets = Targets::of(turin, LOCAL, &User::new(turin, GUESTS), "far").await?;
+    let (there, beside) = (User::new(turin, GUESTS), User::new(turin, LOCAL));
+    let targets = Targets::of(turin, LOCAL, &there, "far").await?;
     let by_anybody = Found::by(&User::new(turin, LOCAL), "scout", &targets).await?;
     ensure!(by_anybody == targets.all(), "a pod of turin's own found {by_anybody:?}");
     let neighbour = Sender::Pod(User::new(turin, LOCAL), "neighbour-1");
@@ -101,6 +104,10 @@ async fn closed(stage: &Stage) -> Result<()> {
     let guests = user.on(NODE);
     guests_find_home(&guests, &targets, known.seen_as).await?;
     timer.step("a guest's first instructions find home alone");
+    let marked = Marked { home: user, guests: there, elsewhere: beside, turin };
+    marked.copies_are_nobody().await.context("copies of a guest")?;
+    marked.marks_come_back().await.context("a guest without its marks")?;
+    timer.step("copies of a guest are nobody's, and the guest is one without its marks");
     let service = Service::open(rome, turin, &targets).await.context("a Service")?;
     service.is_called_alone().await?;
     timer.step("guests of both nodes call the Service of their namespace, and no other");
