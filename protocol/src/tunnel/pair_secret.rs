@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::codec::{CodecError, Reader, Wire, Writer};
 use crate::id::{ClusterId, Digest};
@@ -25,16 +25,32 @@ impl PairSecret {
         &self.0
     }
 
+    /// What the gateways' handshakes of these two clusters begin with: SHA-256 of
+    /// `mercato/1/tunnel-handshake`, a zero byte, the lower cluster, the higher one, and the secret.
+    /// One cluster alone draws the secret, and may say the same to two others; that of no other two
+    /// is this one.
+    pub fn of_handshakes(&self, one: ClusterId, other: ClusterId) -> Zeroizing<[u8; 32]> {
+        let mut digest = self.digest(b"mercato/1/tunnel-handshake\0", one, other);
+        let mut secret = Zeroizing::new([0; 32]);
+        secret.copy_from_slice(&digest);
+        digest.zeroize();
+        secret
+    }
+
     /// What a side says of its secret to the other, whichever of the two says it: SHA-256 of
     /// `mercato/1/tunnel-secret`, a zero byte, the lower cluster, the higher one, and the secret.
     pub fn hash(&self, one: ClusterId, other: ClusterId) -> Digest {
+        Digest(self.digest(b"mercato/1/tunnel-secret\0", one, other))
+    }
+
+    fn digest(&self, purpose: &[u8], one: ClusterId, other: ClusterId) -> [u8; 32] {
         let (lower, higher) = (one.min(other), one.max(other));
         let hash = Sha256::new()
-            .chain_update(b"mercato/1/tunnel-secret\0")
+            .chain_update(purpose)
             .chain_update(lower.as_bytes())
             .chain_update(higher.as_bytes())
             .chain_update(self.expose());
-        Digest(hash.finalize().into())
+        hash.finalize().into()
     }
 }
 
@@ -83,5 +99,16 @@ mod tests {
         assert_ne!(secret(7).hash(one, other), secret(7).hash(one, third));
         assert_ne!(secret(7).hash(one, other), secret(8).hash(one, other));
         assert!(secret(7) == secret(7) && secret(7) != secret(8));
+    }
+
+    #[test]
+    fn who_says_one_secret_to_two_others_gives_them_none_in_common() {
+        let secret = PairSecret::new(Zeroizing::new([7; 32]));
+        let [liar, one, other] = [1, 2, 3].map(|byte| ClusterId([byte; 32]));
+        let of = |a, b| *secret.of_handshakes(a, b);
+        assert_eq!(of(liar, one), of(one, liar));
+        assert_ne!(of(liar, one), of(liar, other));
+        assert!([of(liar, one), of(liar, other)].iter().all(|it| it != secret.expose()));
+        assert_ne!(of(liar, one), secret.hash(liar, one).0, "that one is said");
     }
 }
