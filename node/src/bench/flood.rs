@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
+use mercato_protocol::id::ClusterId;
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Carrier, Config, Ignored, KeyPair, Link, Order, PeerConfig, PeerIndex, PublicKey, Say, Shards,
-    SharedSecret, Suites, Via,
+    Carrier, Claim, Config, Ignored, KeyPair, Link, Order, PeerConfig, PeerIndex, PublicKey, Say,
+    Shards, SharedSecret, Suites, Via,
 };
 
 use super::cable::{self, Cable};
@@ -84,9 +85,11 @@ fn initiation(gateway: PublicKey) -> Result<Vec<u8>> {
     let mut carrier = Carrier::new(config, rand::random());
     let secret = SharedSecret::new(rand::random());
     let addresses = vec![SocketAddr::from((cable::outer(1), NOBODY))];
-    let peer = carrier.add_peer(PeerConfig { key: gateway, secret, addresses })?;
+    let claims = vec![Claim { cluster: ClusterId([1; 32]), secret, addresses }];
+    let now = Now { mono_ms: 0, wall_ms: 0 };
+    let peer = carrier.add_peer(now, PeerConfig { key: gateway, claims })?;
     let mut first = FirstDatagram::default();
-    carrier.connect(Now { mono_ms: 0, wall_ms: 0 }, peer, &mut first);
+    carrier.connect(now, peer, &mut first);
     first.0.context("a handshake begins with a datagram")
 }
 
@@ -99,7 +102,7 @@ impl Shards for FirstDatagram {
         }
     }
 
-    fn link(&mut self, _: PeerIndex, _: Link) {}
+    fn link(&mut self, _: PeerIndex, _: Link, _: ClusterId) {}
 
     fn ignored(&mut self, _: Via, _: Ignored) {}
 }

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Carrier, Change, Config, Control, DataPath, Entry, Ignored, KeyPair, Link, Order, Outbox,
-    PeerConfig, PeerIndex, Role, Say, Shards, SharedSecret, Suite, Suites, Via,
+    Carrier, Change, Claim, Config, Control, DataPath, Entry, Ignored, KeyPair, Link, Order,
+    Outbox, PeerConfig, PeerIndex, Role, Say, Shards, SharedSecret, Suite, Suites, Via,
 };
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, OffloadState, Offloads,
@@ -86,8 +86,6 @@ impl Remote {
         let keys = KeyPair::from_secret(&rand::random());
         let key = keys.public();
         let secret = SharedSecret::new(rand::random());
-        let peer = Command::AddPeer { key, secret: secret.clone(), addresses: Vec::new() };
-        handle.send(peer)?;
         let mut lease = [0; 16];
         lease[..8].copy_from_slice(&number.to_le_bytes());
         let lease = ContractId(lease);
@@ -98,6 +96,8 @@ impl Remote {
         let mut cluster = [0; 32];
         cluster[..8].copy_from_slice(&number.to_le_bytes());
         let cluster = ClusterId(cluster);
+        let claims = vec![Claim { cluster, secret: secret.clone(), addresses: Vec::new() }];
+        handle.send(Command::AddPeer(PeerConfig { key, claims }))?;
         let (role, left) = (Role::Consumer, Duration::MAX);
         let entry = |address| Entry { lease, local: address, inner: address };
         let changes = vec![
@@ -112,8 +112,9 @@ impl Remote {
         let suites = Suites::new(Suite::ALL);
         let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU, start: begun_now() };
         let mut carrier = Carrier::new(config, rand::random());
-        let at = PeerConfig { key: gateway, secret, addresses: vec![GATEWAY] };
-        let peer = carrier.add_peer(at)?;
+        let claims = vec![Claim { cluster, secret, addresses: vec![GATEWAY] }];
+        let now = Now { mono_ms: 0, wall_ms: wall_ms() };
+        let peer = carrier.add_peer(now, PeerConfig { key: gateway, claims })?;
         let socket = namespace.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))??;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let (path, outbox) = (DataPath::new(0), Outbox::default());
@@ -159,7 +160,7 @@ impl Shards for OnlyShard {
         self.path.say(self.mono_ms, say, &mut self.outbox);
     }
 
-    fn link(&mut self, _: PeerIndex, _: Link) {}
+    fn link(&mut self, _: PeerIndex, _: Link, _: ClusterId) {}
 
     // What is of no use is sent again.
     fn ignored(&mut self, _: Via, _: Ignored) {}

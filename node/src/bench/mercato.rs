@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
-    Change, Entry, KeyPair, PublicKey, Role, SharedSecret, Start, Suite, Suites,
+    Change, Claim, Entry, KeyPair, PeerConfig, PublicKey, Role, SharedSecret, Start, Suite, Suites,
 };
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
@@ -166,7 +166,8 @@ fn known(end: usize, secrets: &Secrets, settings: Settings) -> (Command, Vec<Cha
     let link = Change::Link { cluster: cluster(other), gateways: Vec::new(), active: key };
     let leases = (0..settings.leases).flat_map(|number| known_lease(end, number));
     let changes = std::iter::once(link).chain(leases).collect();
-    (Command::AddPeer { key, secret, addresses }, changes)
+    let claims = vec![Claim { cluster: cluster(other), secret, addresses }];
+    (Command::AddPeer(PeerConfig { key, claims }), changes)
 }
 
 /// The cluster behind an end.

@@ -3,23 +3,22 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
 use mercato_host::{ApiWay, Marks, Place, Wanted, Way};
-use mercato_protocol::id::ContractId;
-use mercato_protocol::tunnel::{PairSecret, second};
-use mercato_session::{Change, PublicKey, SharedSecret};
+use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::tunnel::second;
+use mercato_session::{Change, Claim, PeerConfig, PublicKey, SharedSecret};
 use mercato_tunnel::{Command, GatewayHandle, LinkEvent};
 use tokio::task::block_in_place;
 
 use super::machine::{self, Running};
 use super::nodes::{Common, Nodes, PodNodes};
 use super::secrets::Secrets;
-use super::table::{Difference, KnownGateway, Row, Table};
+use super::table::{Difference, KnownClaim, Row, Table};
 use crate::driver::clock::wall_ms;
 use crate::limits;
 use crate::nodes::mending::Mending;
@@ -131,7 +130,7 @@ impl End {
     pub(super) fn know(
         &mut self,
         wanted: Table,
-        secret: impl Fn(&KnownGateway) -> Option<Arc<PairSecret>>,
+        secret: impl Fn(&KnownClaim) -> Option<SharedSecret>,
     ) {
         let Some(handle) = self.handle() else { return };
         let Difference { added, changes, removed } = wanted.since(&self.table, wall_ms());
@@ -140,10 +139,12 @@ impl End {
         }
         for key in added {
             let Some(known) = wanted.gateways.get(&key) else { continue };
-            let Some(secret) = secret(known) else { continue };
-            let (secret, addresses) =
-                (SharedSecret::new(*secret.expose()), known.addresses.clone());
-            if let Err(error) = handle.send(Command::AddPeer { key, secret, addresses }) {
+            let claim = |known: &KnownClaim| {
+                let (cluster, addresses) = (known.cluster, known.addresses.clone());
+                Some(Claim { cluster, secret: secret(known)?, addresses })
+            };
+            let claims = known.claims.iter().filter_map(claim).collect();
+            if let Err(error) = handle.send(Command::AddPeer(PeerConfig { key, claims })) {
                 return tracing::debug!(%error, "the gateway is told later");
             }
         }
@@ -268,6 +269,11 @@ impl End {
     /// What went wrong last, until it is mended.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_ref().map(|(why, _)| why.as_str())
+    }
+
+    /// The gateways of another cluster that it knows: those that no other may have.
+    pub(super) fn gateways(&self, cluster: ClusterId) -> Vec<PublicKey> {
+        self.table.clusters.get(&cluster).cloned().unwrap_or_default()
     }
 
     /// What it knows of a lease, once packets of that pass.

@@ -23,8 +23,6 @@ use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_host::Marks;
 use mercato_offload::key::Uid;
 use mercato_protocol::id::{ClusterId, ContractId};
-use mercato_session::Link;
-use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
@@ -285,10 +283,7 @@ impl Keeper {
             Event::Answered { cluster, number, answer } => {
                 self.peers.on_answered(cluster, number, answer);
             }
-            Event::Link(LinkEvent { key, link: Link::Up }) => self.peers.on_up(&key),
-            Event::Link(LinkEvent { key, link: Link::Down }) => {
-                self.peers.on_down(&key);
-            }
+            Event::Link(event) => self.peers.on_link(event),
             Event::Pods(pods) => {
                 let of = |pod: &PodPlace| [pod.address, pod.second].into_iter().flatten();
                 let at = pods.iter().flat_map(|pod| of(pod).map(|at| (at, pod.node.clone())));

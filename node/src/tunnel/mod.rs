@@ -15,6 +15,7 @@ mod keeper;
 mod machine;
 mod nodes;
 mod own;
+mod owners;
 mod peer;
 mod peers;
 mod relay;

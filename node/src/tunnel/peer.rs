@@ -82,6 +82,14 @@ impl Peer {
         });
     }
 
+    /// One that has agreed on gateways of these keys.
+    #[cfg(test)]
+    pub(super) fn with_keys(keys: &[PublicKey]) -> Self {
+        let exchange = Exchange::new(tests::OWN, tests::OTHER, super::exchange::Pair::default());
+        let agreed = Agreed { keys: keys.to_vec(), ..tests::agreed(false) };
+        Self { state: State::Agreed(agreed), ..Self::new(exchange) }
+    }
+
     /// Where one of its gateways may be, the likeliest first: among the addresses that a machine has
     /// are some by which only its own pods reach it, and another cluster may have the same.
     pub(super) fn nearest_first(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
@@ -97,7 +105,7 @@ impl Peer {
         }
     }
 
-    /// The link to one of its gateways is up: by this secret.
+    /// The link to one of its gateways is up: by this secret. None if it names that one no more.
     pub(super) fn on_up(&mut self, key: &PublicKey) -> Option<Arc<PairSecret>> {
         match &mut self.state {
             State::Agreed(agreed) if agreed.keys.contains(key) => {
@@ -160,22 +168,26 @@ mod tests {
     use mercato_protocol::id::ClusterId;
     use zeroize::Zeroizing;
 
-    use super::super::exchange::Pair;
     use super::*;
 
     const KEY: PublicKey = PublicKey::new([9; 32]);
 
-    fn peer(was_up: bool) -> Peer {
-        let exchange = Exchange::new(ClusterId([1; 32]), ClusterId([2; 32]), Pair::default());
-        let agreed = Agreed {
+    pub(super) const OWN: ClusterId = ClusterId([1; 32]);
+    pub(super) const OTHER: ClusterId = ClusterId([2; 32]);
+
+    pub(super) fn agreed(was_up: bool) -> Agreed {
+        Agreed {
             gateways: vec![vec!["192.0.2.7:7475".parse().unwrap()]],
             keys: vec![KEY],
             ranges: BTreeSet::new(),
             secret: Arc::new(PairSecret::new(Zeroizing::new([3; 32]))),
             was_up,
             down_since: None,
-        };
-        Peer { state: State::Agreed(agreed), ..Peer::new(exchange) }
+        }
+    }
+
+    fn peer(was_up: bool) -> Peer {
+        Peer { state: State::Agreed(agreed(was_up)), ..Peer::with_keys(&[KEY]) }
     }
 
     /// As if so much time had passed.

@@ -1,6 +1,6 @@
 //! The peers with which there is a lease: what is said with them, and what comes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mercato_agent::Config;
@@ -9,6 +9,8 @@ use mercato_net::TunnelError;
 use mercato_protocol::envelope::{KeyPair, Verified};
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::tunnel::{Answer, Gateways, PairSecret, RefusedReason};
+use mercato_session::SharedSecret;
+use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use zeroize::Zeroizing;
@@ -17,6 +19,7 @@ use super::event::{Event, Outcome};
 use super::exchange::said::Speaker;
 use super::exchange::{Effect, Exchange, Input};
 use super::own::Content;
+use super::owners::Owners;
 use super::peer::{Peer, State};
 use super::secrets::Secrets;
 use super::words::{Asked, Said};
@@ -32,6 +35,7 @@ pub(super) struct Peers {
     secrets: Arc<Secrets>,
     tell: mpsc::Sender<Event>,
     all: BTreeMap<ClusterId, Peer>,
+    owners: Owners,
     list: Option<(Content, Verified<Gateways>)>,
     /// Peers whose secrets cannot be read, and why.
     unread: BTreeMap<ClusterId, String>,
@@ -52,6 +56,7 @@ impl Peers {
             secrets,
             tell,
             all: BTreeMap::new(),
+            owners: Owners::default(),
             list: None,
             unread: BTreeMap::new(),
         }
@@ -116,6 +121,7 @@ impl Peers {
         self.unread.retain(|cluster, _| partners.contains(cluster));
         for cluster in ended {
             self.drive(cluster, Input::LeaseEnded);
+            self.owners.named(cluster, &[]);
             self.all.remove(&cluster);
         }
         let due = |peer: &Peer| {
@@ -189,6 +195,8 @@ impl Peers {
                 Effect::Agreed { gateways, secrets } => {
                     if let Some(peer) = self.all.get_mut(&cluster) {
                         peer.agree(&gateways, &secrets);
+                        let keys = peer.agreed().map(|agreed| &agreed.keys[..]);
+                        self.owners.named(cluster, keys.unwrap_or_default());
                     }
                 }
                 Effect::Off(off) => {
@@ -227,22 +235,28 @@ impl Peers {
         });
     }
 
-    /// A session was agreed: with the secret that both have, so that none before is needed.
-    pub(super) fn on_up(&mut self, key: &mercato_session::PublicKey) {
-        let (own, mut found) = (self.own, None);
-        for (cluster, peer) in &mut self.all {
-            if let Some(secret) = peer.on_up(key) {
-                found = Some((*cluster, secret.hash(own, *cluster)));
-            }
-        }
-        if let Some((cluster, hash)) = found {
-            self.drive(cluster, Input::Rekeyed(hash));
+    /// The link to a gateway has changed. One that is up says whose the gateway is, and with the
+    /// secret that both have, so that none before is needed. That it is down is no news for a lease:
+    /// pods stay where they are.
+    pub(super) fn on_link(&mut self, event: LinkEvent) {
+        if let Some(secret) = self.owners.on_link(&mut self.all, event) {
+            let cluster = event.cluster;
+            self.drive(cluster, Input::Rekeyed(secret.hash(self.own, cluster)));
         }
     }
 
-    /// That it is down is no news for a lease: pods stay where they are.
-    pub(super) fn on_down(&mut self, key: &mercato_session::PublicKey) {
-        self.all.values_mut().for_each(|peer| peer.on_down(key));
+    /// Who may have each gateway that peers name: one alone, once it is known whose it is.
+    pub(super) fn claimants(
+        &self,
+        own: Option<mercato_session::PublicKey>,
+    ) -> BTreeMap<mercato_session::PublicKey, BTreeSet<ClusterId>> {
+        self.owners.claimants(&self.all, own)
+    }
+
+    /// With what handshakes with a gateway of this cluster begin.
+    pub(super) fn secret(&self, cluster: ClusterId) -> Option<SharedSecret> {
+        let agreed = self.get(cluster)?.agreed()?;
+        Some(SharedSecret::new(*agreed.secret.of_handshakes(self.own, cluster)))
     }
 
     pub(super) fn on_answered(&mut self, cluster: ClusterId, number: u64, answer: Outcome) {

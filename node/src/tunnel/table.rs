@@ -17,9 +17,15 @@ pub(super) struct Table {
     pub(super) leases: BTreeMap<ContractId, Row>,
 }
 
-/// A gateway of another cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A gateway of another cluster: of one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownGateway {
+    pub(super) claims: Vec<KnownClaim>,
+}
+
+/// A cluster whose gateway it may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownClaim {
     pub(super) cluster: ClusterId,
     /// Of the secret that handshakes begin with.
     pub(super) secret: Digest,
@@ -67,31 +73,6 @@ impl Row {
 pub(super) fn group(namespace: &str) -> Group {
     let digest = Digest::of(namespace.as_bytes()).0;
     Group(std::array::from_fn(|at| digest[at]))
-}
-
-/// A cluster says that a gateway is its own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
-    pub(super) key: PublicKey,
-    pub(super) cluster: ClusterId,
-    /// A session was agreed with it, which takes the key's private half.
-    pub(super) was_up: bool,
-}
-
-/// Whose each gateway is. Anybody can name another's key, and with a secret of its own would cut that
-/// one off: who has shown that the key is its own has it, and nobody has ours.
-pub(super) fn owners(
-    claims: impl Iterator<Item = Claim>,
-    own: Option<PublicKey>,
-) -> BTreeMap<PublicKey, ClusterId> {
-    let mut owners: BTreeMap<PublicKey, Claim> = BTreeMap::new();
-    for claim in claims.filter(|claim| own != Some(claim.key)) {
-        let first = owners.entry(claim.key).or_insert(claim);
-        if claim.was_up && !first.was_up {
-            *first = claim;
-        }
-    }
-    owners.into_iter().map(|(key, claim)| (key, claim.cluster)).collect()
 }
 
 /// What has to be told, in this order.
@@ -208,7 +189,8 @@ mod tests {
     }
 
     fn table(row: Row) -> Table {
-        let gateway = KnownGateway { cluster: ROME, secret: Digest([1; 32]), addresses: vec![] };
+        let claim = KnownClaim { cluster: ROME, secret: Digest([1; 32]), addresses: vec![] };
+        let gateway = KnownGateway { claims: vec![claim] };
         Table {
             gateways: [(KEY, gateway)].into(),
             clusters: [(ROME, vec![KEY])].into(),
@@ -268,22 +250,6 @@ mod tests {
         assert_eq!(told.iter().filter(gone).count(), 2);
         assert!(told.contains(&Change::RemoveGroup { lease: LEASE, group: bank }), "{told:?}");
         assert_eq!(told.len(), 3, "the other group has a guest yet");
-    }
-
-    #[test]
-    fn nobody_takes_a_gateway_from_whom_it_is() {
-        let claim = |cluster: u8, key: u8, was_up| Claim {
-            key: PublicKey::new([key; 32]),
-            cluster: ClusterId([cluster; 32]),
-            was_up,
-        };
-        let whose =
-            |claims: &[Claim]| owners(claims.iter().copied(), Some(PublicKey::new([7; 32])));
-        let owner = |of: u8| ClusterId([of; 32]);
-        let [liar, has] = [claim(1, 9, false), claim(2, 9, true)];
-        assert_eq!(whose(&[liar, has])[&PublicKey::new([9; 32])], owner(2));
-        assert_eq!(whose(&[has, claim(3, 9, false)])[&PublicKey::new([9; 32])], owner(2));
-        assert!(whose(&[claim(1, 7, false)]).is_empty(), "it is our own");
     }
 
     #[test]

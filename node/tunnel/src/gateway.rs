@@ -12,10 +12,10 @@ use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
-    Carrier, Change, Config, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey, RateLimit,
-    Say, Shards, Start, Suites, Via,
+    Carrier, Change, Config, Ignored, KeyPair, Link, PeerIndex, PublicKey, RateLimit, Say, Shards,
+    Start, Suites, Via,
 };
 
 use crate::applied::{Applied, InForce};
@@ -92,12 +92,12 @@ impl Shards for Lanes<'_> {
         self.lane.say(self.clock.mono_ms(), say);
     }
 
-    fn link(&mut self, peer: PeerIndex, link: Link) {
+    fn link(&mut self, peer: PeerIndex, link: Link, cluster: ClusterId) {
         self.links.within(peer, || match link {
-            Link::Up => tracing::info!("the tunnel is up"),
-            Link::Down => tracing::info!("the tunnel is down"),
+            Link::Up => tracing::info!(cluster = %cluster.short(), "the tunnel is up"),
+            Link::Down => tracing::info!(cluster = %cluster.short(), "the tunnel is down"),
         });
-        self.links.changed(peer, link);
+        self.links.changed(peer, link, cluster);
     }
 
     fn ignored(&mut self, from: Via, why: Ignored) {
@@ -278,8 +278,9 @@ impl Gateway {
     fn obey(&mut self, command: Command) {
         let _within = command.span().entered();
         match command {
-            Command::AddPeer { key, secret, addresses } => {
-                match self.carrier.add_peer(PeerConfig { key, secret, addresses }) {
+            Command::AddPeer(config) => {
+                let key = config.key;
+                match self.carrier.add_peer(self.clock.now(), config) {
                     Ok(index) => {
                         self.peers.insert(key, index);
                         self.links.add(index, key);

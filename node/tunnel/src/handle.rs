@@ -1,11 +1,10 @@
 //! What a gateway that runs is told.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{Change, PeerState, PublicKey, Rate, SharedSecret};
+use mercato_session::{Change, PeerConfig, PeerState, PublicKey, Rate};
 use thiserror::Error;
 use tracing::Span;
 
@@ -17,15 +16,8 @@ use crate::traffic::Traffic;
 /// What a gateway is told.
 #[derive(Debug)]
 pub enum Command {
-    /// Know this gateway, and where it may be.
-    AddPeer {
-        /// Its key.
-        key: PublicKey,
-        /// What both clusters share.
-        secret: SharedSecret,
-        /// Where it may be; empty if it only ever comes to us.
-        addresses: Vec<SocketAddr>,
-    },
+    /// Know this gateway, whose it may be, and where.
+    AddPeer(PeerConfig),
     /// Forget this gateway, with all sessions.
     RemovePeer(PublicKey),
     /// Change which addresses exist for whom.
@@ -56,7 +48,7 @@ impl Command {
     /// Of whom it is: a peer or a lease.
     pub(crate) fn span(&self) -> Span {
         match self {
-            Self::AddPeer { key, .. } | Self::RemovePeer(key) => peer_span(key),
+            Self::AddPeer(PeerConfig { key, .. }) | Self::RemovePeer(key) => peer_span(key),
             Self::LimitLease { lease, .. } => tracing::info_span!("lease", %lease),
             Self::Apply { version, .. } => tracing::info_span!("addresses", version),
             Self::Count(_) | Self::Peers(_) | Self::Stop => Span::none(),

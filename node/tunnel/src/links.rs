@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
+use mercato_protocol::id::ClusterId;
 use mercato_session::{Link, PeerIndex, PublicKey};
 use tracing::Span;
 
@@ -13,6 +14,8 @@ use crate::handle::peer_span;
 pub struct LinkEvent {
     /// The key of the other gateway.
     pub key: PublicKey,
+    /// The cluster whose gateway it is: by the secret with it alone the two came to a session.
+    pub cluster: ClusterId,
     /// What its link is now.
     pub link: Link,
 }
@@ -23,7 +26,7 @@ pub(crate) struct Links {
     peers: BTreeMap<PeerIndex, Known>,
     told: Option<SyncSender<LinkEvent>>,
     /// What was not told yet: of each peer the newest.
-    untold: BTreeMap<PublicKey, Link>,
+    untold: BTreeMap<PublicKey, (ClusterId, Link)>,
 }
 
 /// A peer, and of what is logged that concerns it.
@@ -55,11 +58,11 @@ impl Links {
     }
 
     /// The link to a peer has changed.
-    pub(crate) fn changed(&mut self, peer: PeerIndex, link: Link) {
+    pub(crate) fn changed(&mut self, peer: PeerIndex, link: Link, cluster: ClusterId) {
         if let Some(Known { key, .. }) = self.peers.get(&peer)
             && self.told.is_some()
         {
-            self.untold.insert(*key, link);
+            self.untold.insert(*key, (cluster, link));
             self.tell_again();
         }
     }
@@ -68,7 +71,8 @@ impl Links {
     pub(crate) fn tell_again(&mut self) {
         let Some(told) = &self.told else { return };
         while let Some(first) = self.untold.first_entry() {
-            match told.try_send(LinkEvent { key: *first.key(), link: *first.get() }) {
+            let (key, (cluster, link)) = (*first.key(), *first.get());
+            match told.try_send(LinkEvent { key, cluster, link }) {
                 Ok(()) => drop(first.remove()),
                 Err(TrySendError::Full(_)) => return,
                 Err(TrySendError::Disconnected(_)) => {
@@ -89,9 +93,14 @@ impl Links {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use mercato_session::{Carrier, Config, KeyPair, PeerConfig, SharedSecret, Start, Suites};
+    use mercato_protocol::time::Now;
+    use mercato_session::{
+        Carrier, Claim, Config, KeyPair, PeerConfig, SharedSecret, Start, Suites,
+    };
 
     use super::*;
+
+    const CLUSTER: ClusterId = ClusterId([7; 32]);
 
     fn key(number: u8) -> PublicKey {
         KeyPair::from_secret(&[number; 32]).public()
@@ -105,8 +114,9 @@ mod tests {
         let mut carrier = Carrier::new(config, [1; 32]);
         [1, 2].map(|number| {
             let secret = SharedSecret::new([3; 32]);
-            let peer = PeerConfig { key: key(number), secret, addresses: Vec::new() };
-            carrier.add_peer(peer).unwrap()
+            let claims = vec![Claim { cluster: CLUSTER, secret, addresses: Vec::new() }];
+            let now = Now { mono_ms: 0, wall_ms: 0 };
+            carrier.add_peer(now, PeerConfig { key: key(number), claims }).unwrap()
         })
     }
 
@@ -117,32 +127,35 @@ mod tests {
         let mut links = Links::default();
         links.add(one, key(1));
         links.add(other, key(2));
-        links.changed(one, Link::Up);
+        links.changed(one, Link::Up, CLUSTER);
         assert!(!links.has_untold(), "nobody asked");
         links.tell(tell);
-        links.changed(one, Link::Down);
+        links.changed(one, Link::Down, CLUSTER);
         for link in [Link::Up, Link::Down, Link::Up] {
-            links.changed(one, link);
-            links.changed(other, link);
+            links.changed(one, link, CLUSTER);
+            links.changed(other, link, CLUSTER);
         }
         assert!(links.has_untold());
-        assert_eq!(told.try_recv(), Ok(LinkEvent { key: key(1), link: Link::Down }));
+        assert_eq!(
+            told.try_recv(),
+            Ok(LinkEvent { key: key(1), cluster: CLUSTER, link: Link::Down })
+        );
         let mut newest = Vec::new();
         for _ in 0..2 {
             links.tell_again();
             newest.extend(told.try_recv());
         }
         newest.sort_by_key(|event| event.key);
-        let up = |number| LinkEvent { key: key(number), link: Link::Up };
+        let up = |number| LinkEvent { key: key(number), cluster: CLUSTER, link: Link::Up };
         let mut expected = [up(1), up(2)];
         expected.sort_by_key(|event| event.key);
         assert_eq!(newest, expected);
         assert!(!links.has_untold());
-        links.changed(one, Link::Down);
-        links.changed(other, Link::Down);
+        links.changed(one, Link::Down, CLUSTER);
+        links.changed(other, Link::Down, CLUSTER);
         links.remove(other);
         assert!(!links.has_untold(), "of a peer that is none any more nothing is said");
-        links.changed(one, Link::Up);
+        links.changed(one, Link::Up, CLUSTER);
         drop(told);
         links.tell_again();
         assert!(!links.has_untold(), "whoever asked has gone");

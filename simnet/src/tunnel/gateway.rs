@@ -9,8 +9,8 @@ use std::time::Duration;
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Carrier, Change, Checksum, Config, DataPath, DropReason, Entry, Ignored, KeyPair,
-    Link, OffloadHeader, Order, Outbound, Outbox, PeerConfig, PeerIndex, Role, Route, Say,
+    AddressTable, Carrier, Change, Checksum, Claim, Config, DataPath, DropReason, Entry, Ignored,
+    KeyPair, Link, OffloadHeader, Order, Outbound, Outbox, PeerConfig, PeerIndex, Role, Route, Say,
     ShardError, Shards, SharedSecret, Start, Suite, Suites, Via, limits,
 };
 
@@ -107,9 +107,11 @@ impl Gateway {
         let others: &[usize] = if number == 0 { &[1, 2] } else { &[0] };
         for &other in others {
             let secret = SharedSecret::new([number.max(other) as u8; 32]);
-            let peer =
-                PeerConfig { key: keys(other).public(), secret, addresses: vec![home(other)] };
-            let peer = gateway.carrier.add_peer(peer).expect("three gateways are few");
+            let cluster = ClusterId([other as u8; 32]);
+            let claims = vec![Claim { cluster, secret, addresses: vec![home(other)] }];
+            let peer = PeerConfig { key: keys(other).public(), claims };
+            let now = Now { mono_ms: 0, wall_ms: start.to_ms() };
+            let peer = gateway.carrier.add_peer(now, peer).expect("three gateways are few");
             gateway.peers.insert(other, peer);
         }
         (0..LEASES.len()).for_each(|lease| gateway.add_lease(lease));
@@ -294,7 +296,7 @@ impl Shards for OnlyShard {
         self.path.say(self.key_ms(self.mono_ms), say, &mut self.outbox);
     }
 
-    fn link(&mut self, _: PeerIndex, _: Link) {}
+    fn link(&mut self, _: PeerIndex, _: Link, _: ClusterId) {}
 
     fn ignored(&mut self, _: Via, _: Ignored) {}
 }

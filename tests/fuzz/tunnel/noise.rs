@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use blake2::digest::consts::U16;
 use blake2::digest::{Digest as _, FixedOutput as _, KeyInit as _, Update as _};
 use blake2::{Blake2s256, Blake2sMac};
+use mercato_protocol::id::ClusterId;
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Carrier, Config, Ignored, KeyPair, Link, Order, PeerConfig, PeerIndex, Say, SessionKeys,
+    Carrier, Claim, Config, Ignored, KeyPair, Link, Order, PeerConfig, PeerIndex, Say, SessionKeys,
     Shards, SharedSecret, Start, Suite, Suites, Via,
 };
 use snow::params::{CipherChoice, DHChoice, HashChoice};
@@ -60,12 +61,13 @@ pub(super) fn gateway(end: usize) -> (Gateway, PeerIndex) {
     let start = Start::from_ms(NOW.wall_ms);
     let config = Config { keys, suites, shards: SHARDS, link_mtu: 1_500, start };
     let mut carrier = Carrier::new(config, [7; 32]);
-    let peer = PeerConfig {
-        key: key_pairs()[1 - end].public(),
+    let claim = Claim {
+        cluster: ClusterId([1; 32]),
         secret: SharedSecret::new(SECRET),
         addresses: vec![peer_address()],
     };
-    let index = carrier.add_peer(peer).unwrap();
+    let peer = PeerConfig { key: key_pairs()[1 - end].public(), claims: vec![claim] };
+    let index = carrier.add_peer(NOW, peer).unwrap();
     (Gateway { carrier, wants: Wants::default() }, index)
 }
 
@@ -122,7 +124,7 @@ impl Shards for Wants {
         self.said.push(say);
     }
 
-    fn link(&mut self, _: PeerIndex, link: Link) {
+    fn link(&mut self, _: PeerIndex, link: Link, _: ClusterId) {
         self.links.push(link);
     }
 

@@ -21,7 +21,7 @@ use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
 use crate::tunnel::own::{Content, blocks, callable};
 use crate::tunnel::seen::{Now, PeerSeen};
-use crate::tunnel::table::{Claim, KnownGateway, Row, Table, owners};
+use crate::tunnel::table::{KnownClaim, Row, Table};
 use crate::tunnel::words::{SaidLease, SaidPod};
 
 impl Keeper {
@@ -92,25 +92,26 @@ impl Keeper {
     fn mind_table(&mut self, said: &Said) {
         let wanted = self.wanted_table(said);
         let Self { end, peers, .. } = self;
-        end.know(wanted, |known| Some(peers.get(known.cluster)?.agreed()?.secret.clone()));
+        end.know(wanted, |claim| peers.secret(claim.cluster));
     }
 
     fn wanted_table(&self, said: &Said) -> Table {
         let mut table = Table::default();
         let now_ms = wall_ms();
         let agreed = || self.peers.iter().filter_map(|(of, peer)| Some((of, peer, peer.agreed()?)));
-        let claims = agreed().flat_map(|(cluster, _, agreed)| {
-            agreed.keys.iter().map(move |key| Claim { key: *key, cluster, was_up: agreed.was_up })
-        });
-        let owners = owners(claims, self.end.key());
+        let claimants = self.peers.claimants(self.end.key());
         for (cluster, peer, agreed) in agreed() {
             let secret = agreed.secret.hash(self.config.cluster(), cluster);
             let (mut keys, all) = (Vec::new(), agreed.keys.iter().zip(&agreed.gateways));
-            for (key, addresses) in all.filter(|(key, _)| owners.get(key) == Some(&cluster)) {
+            for (key, addresses) in all {
+                let Some(of) = claimants.get(key).filter(|of| of.contains(&cluster)) else {
+                    continue;
+                };
                 let addresses = peer.nearest_first(addresses);
-                let known = KnownGateway { cluster, secret, addresses };
-                table.gateways.insert(*key, known);
-                keys.push(*key);
+                let known = table.gateways.entry(*key).or_default();
+                known.claims.push(KnownClaim { cluster, secret, addresses });
+                // Of several the gateway finds out whose it is; until then nothing goes by it.
+                keys.extend(Some(*key).filter(|_| of.len() == 1));
             }
             if keys.is_empty() {
                 continue;
@@ -162,7 +163,7 @@ impl Keeper {
     fn show(&self, said: &Said) {
         let peers = self.peers.iter().map(|(cluster, peer)| PeerSeen {
             cluster,
-            keys: peer.agreed().map(|agreed| agreed.keys.clone()).unwrap_or_default(),
+            keys: self.end.gateways(cluster),
             leases: said.with(cluster).map(|(id, _)| *id).collect(),
             reason: self
                 .ground

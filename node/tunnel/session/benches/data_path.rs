@@ -12,9 +12,9 @@ use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Carrier, Change, Checksum, Config, Count, DataPath, DropReason, Entry, Ignored,
-    KeyPair, Link, OffloadHeader, Order, Outbox, Outlet, Path, PeerConfig, PeerIndex, RangeEntry,
-    Role, Route, Say, Shards, SharedSecret, Start, Suite, Suites, Via, limits,
+    AddressTable, Carrier, Change, Checksum, Claim, Config, Count, DataPath, DropReason, Entry,
+    Ignored, KeyPair, Link, OffloadHeader, Order, Outbox, Outlet, Path, PeerConfig, PeerIndex,
+    RangeEntry, Role, Route, Say, Shards, SharedSecret, Start, Suite, Suites, Via, limits,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_800_000_000_000 };
@@ -50,7 +50,7 @@ impl Shards for OnlyShard {
         self.path.say(NOW.mono_ms, say, &mut self.outbox);
     }
 
-    fn link(&mut self, _: PeerIndex, _: Link) {}
+    fn link(&mut self, _: PeerIndex, _: Link, _: ClusterId) {}
 
     fn ignored(&mut self, _: Via, why: Ignored) {
         panic!("{why}");
@@ -91,8 +91,10 @@ impl End {
         let config = Config { keys: keys(own), suites, shards: 1, link_mtu: LINK_MTU, start };
         let mut carrier = Carrier::new(config, [own; 32]);
         let secret = SharedSecret::new([9; 32]);
-        let peer = PeerConfig { key: keys(other).public(), secret, addresses: vec![at(other)] };
-        let peer = carrier.add_peer(peer).unwrap();
+        let cluster = ClusterId([other; 32]);
+        let claims = vec![Claim { cluster, secret, addresses: vec![at(other)] }];
+        let peer = PeerConfig { key: keys(other).public(), claims };
+        let peer = carrier.add_peer(NOW, peer).unwrap();
         let only = OnlyShard { path: DataPath::new(0), outbox: Outbox::default() };
         Self { carrier, only, peer, address: at(own) }
     }

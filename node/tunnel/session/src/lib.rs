@@ -63,7 +63,7 @@ pub use coalesce::Coalescer;
 pub use control::{Control, Probe};
 pub use count::Count;
 pub use cut::{Cut, CutError, take_partial_mark};
-pub use endpoint::{Config, Ignored, Link, NoRoom, PeerConfig, PeerState};
+pub use endpoint::{Claim, Config, Ignored, Link, NoRoom, PeerConfig, PeerState};
 pub use keys::{KeyPair, PublicKey, SharedSecret};
 pub use message::{DATA_HEADER_BYTES, Malformed};
 pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments, complete_checksum};

@@ -73,6 +73,9 @@ pub const INITIATIONS_PER_ADDRESS: u8 = 20;
 /// multiplications on the curve. The next initiation follows within [`REKEY_TIMEOUT_MS`]. A guess:
 /// who does not see the initiation has to find its index among 2^28.
 pub const FORGED_RESPONSES: u32 = 4;
+/// By the secrets of so many clusters one initiation is answered, where several say that the gateway
+/// is theirs: its sender takes the answer by its own secret, and looks at no more forged ones.
+pub const CLAIMS: usize = FORGED_RESPONSES as usize;
 
 /// A sealed packet is so much longer than what it carries: type, receiver, counter, tag.
 pub const SEALED_BYTES: usize = 16 + 16;

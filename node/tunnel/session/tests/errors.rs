@@ -6,12 +6,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Carrier, Change, Checksum, Config, DropReason, Entry, KeyPair, PeerConfig,
+    AddressTable, Carrier, Change, Checksum, Claim, Config, DropReason, Entry, KeyPair, PeerConfig,
     PeerIndex, Role, SharedSecret, Start, Suites, too_big,
 };
 
 const LEASES: [ContractId; 2] = [ContractId([1; 16]), ContractId([2; 16])];
+const CLUSTER: ClusterId = ClusterId([5; 32]);
 const POD: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const POD_INNER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 const GUEST: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
@@ -25,12 +27,14 @@ fn peer() -> PeerIndex {
     let (suites, start) = (Suites::new([]), Start::from_ms(0));
     let config = Config { keys: keys.clone(), suites, shards: 1, link_mtu: 1_500, start };
     let secret = SharedSecret::new([2; 32]);
-    let peer = PeerConfig { key: keys.public(), secret, addresses: Vec::new() };
-    Carrier::new(config, [3; 32]).add_peer(peer).unwrap()
+    let claims = vec![Claim { cluster: CLUSTER, secret, addresses: Vec::new() }];
+    let peer = PeerConfig { key: keys.public(), claims };
+    let now = Now { mono_ms: 0, wall_ms: 0 };
+    Carrier::new(config, [3; 32]).add_peer(now, peer).unwrap()
 }
 
 fn table() -> AddressTable {
-    let (cluster, role, left) = (ClusterId([5; 32]), Role::Consumer, Duration::MAX);
+    let (cluster, role, left) = (CLUSTER, Role::Consumer, Duration::MAX);
     let entry = |lease, local: Ipv4Addr, inner: Ipv4Addr| {
         let (local, inner) = (local.into(), inner.into());
         Entry { lease, local, inner }

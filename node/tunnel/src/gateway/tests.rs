@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
 use mercato_protocol::id::{ClusterId, ContractId};
-use mercato_session::{PeerState, Role, SharedSecret};
+use mercato_session::{Claim, PeerConfig, PeerState, Role, SharedSecret};
 
 use super::*;
 use crate::offloads::{OffloadState, Offloads};
@@ -67,12 +67,26 @@ impl Running {
         Self { number, handle, links, address, thread, _other: other }
     }
 
+    fn cluster(&self) -> ClusterId {
+        ClusterId([self.number; 32])
+    }
+
+    /// What its own cluster says of it.
+    fn claim(&self) -> Claim {
+        let secret = SharedSecret::new([9; 32]);
+        Claim { cluster: self.cluster(), secret, addresses: vec![self.address] }
+    }
+
+    /// Knows who says that the gateway of this key is theirs.
+    fn know(&self, key: PublicKey, claims: Vec<Claim>) {
+        self.handle.send(Command::AddPeer(PeerConfig { key, claims })).unwrap();
+    }
+
     /// Makes another one its peer, with a lease in force.
     fn lease(&self, other: &Self) {
-        let (key, secret) = (key(other.number), SharedSecret::new([9; 32]));
-        let addresses = vec![other.address];
-        self.handle.send(Command::AddPeer { key, secret, addresses }).unwrap();
-        let (cluster, lease) = (ClusterId([other.number; 32]), ContractId([1; 16]));
+        let key = key(other.number);
+        self.know(key, vec![other.claim()]);
+        let (cluster, lease) = (other.cluster(), ContractId([1; 16]));
         let changes = vec![
             Change::Link { cluster, gateways: Vec::new(), active: key },
             Change::Lease { lease, cluster, role: Role::Consumer, left: PATIENCE * 10 },
@@ -101,7 +115,7 @@ fn the_link_of_a_gateway_is_seen_and_said() {
     one.lease(&other);
     other.lease(&one);
     for (this, there) in [(&one, &other), (&other, &one)] {
-        let up = LinkEvent { key: key(there.number), link: Link::Up };
+        let up = event(there, there.number, Link::Up);
         assert_eq!(this.links.recv_timeout(PATIENCE), Ok(up));
         let began = Instant::now();
         while this.peer().round_trip.is_none() {
@@ -112,11 +126,49 @@ fn the_link_of_a_gateway_is_seen_and_said() {
         assert_eq!(state.address, Some(there.address));
         assert!(state.since.is_some() && state.sessions > 0, "{state:?}");
     }
-    let (gone, handle) = (key(other.number), other.handle.clone());
+    let (down, handle) = (event(&other, other.number, Link::Down), other.handle.clone());
     other.stop();
     assert!(handle.peers(PATIENCE).is_err(), "it has stopped");
-    let down = LinkEvent { key: gone, link: Link::Down };
     assert_eq!(one.links.recv_timeout(PATIENCE), Ok(down));
     assert_eq!(one.peer().link, Link::Down);
     one.stop();
+}
+
+/// What is said of the link to the gateway of this number, which is another one's.
+fn event(owner: &Running, number: u8, link: Link) -> LinkEvent {
+    LinkEvent { key: key(number), cluster: owner.cluster(), link }
+}
+
+/// A gateway whose cluster says that another one's is its own.
+#[test]
+fn whoever_names_anothers_gateway_gets_nothing_by_it() {
+    // Who begins, and whether the liar comes before the owner.
+    for (owner_begins, liar_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let [one, owner, liar] = [1, 2, 3].map(Running::begin);
+        let lie = Claim { secret: SharedSecret::new([8; 32]), ..liar.claim() };
+        let mut claims = vec![owner.claim(), lie.clone()];
+        if liar_first {
+            claims.reverse();
+        }
+        // Whoever is nowhere to be found begins itself.
+        let hide = |claim: Claim| Claim { addresses: Vec::new(), ..claim };
+        if owner_begins {
+            claims = claims.into_iter().map(hide).collect();
+            owner.lease(&one);
+        } else {
+            owner.know(key(1), vec![hide(one.claim())]);
+        }
+        one.know(key(2), claims);
+        let up = event(&owner, 2, Link::Up);
+        assert_eq!(one.links.recv_timeout(PATIENCE), Ok(up), "{owner_begins} {liar_first}");
+        assert_eq!(one.peer().address, Some(owner.address));
+        // The owner says so no more: what it has agreed is over, and the other one has nothing.
+        one.know(key(2), vec![lie]);
+        assert_eq!(one.links.recv_timeout(PATIENCE), Ok(event(&owner, 2, Link::Down)));
+        let state = one.peer();
+        assert_eq!((state.link, state.address), (Link::Down, None));
+        for gateway in [one, owner, liar] {
+            gateway.stop();
+        }
+    }
 }

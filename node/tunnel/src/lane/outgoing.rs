@@ -272,9 +272,10 @@ impl Waiting {
 mod tests {
     use std::sync::Arc;
 
-    use mercato_protocol::id::ContractId;
+    use mercato_protocol::id::{ClusterId, ContractId};
+    use mercato_protocol::time::Now;
     use mercato_session::{
-        AddressTable, Carrier, Config, KeyPair, PeerConfig, SharedSecret, Start, Suites,
+        AddressTable, Carrier, Claim, Config, KeyPair, PeerConfig, SharedSecret, Start, Suites,
     };
 
     use super::*;
@@ -285,8 +286,9 @@ mod tests {
             (KeyPair::from_secret(&[1; 32]), Suites::new([]), Start::from_ms(0));
         let config = Config { keys, suites, shards: 1, link_mtu: 1_500, start };
         let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
-        let peer = PeerConfig { key, secret, addresses: Vec::new() };
-        Carrier::new(config, [1; 32]).add_peer(peer).unwrap()
+        let claims = vec![Claim { cluster: ClusterId([1; 32]), secret, addresses: Vec::new() }];
+        let now = Now { mono_ms: 0, wall_ms: 0 };
+        Carrier::new(config, [1; 32]).add_peer(now, PeerConfig { key, claims }).unwrap()
     }
 
     fn packet() -> Vec<u8> {

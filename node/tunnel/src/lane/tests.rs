@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
 use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Carrier, Change, Config, DropReason, Entry, KeyPair, Opened, Outbox, PeerConfig,
-    Role, SharedSecret, Start, Suites,
+    AddressTable, Carrier, Change, Claim, Config, DropReason, Entry, KeyPair, Opened, Outbox,
+    PeerConfig, Role, SharedSecret, Start, Suites,
 };
 
 use super::*;
@@ -80,9 +81,10 @@ fn what_the_device_does_not_take_is_no_packet_that_passed() {
     let (keys, start) = (KeyPair::from_secret(&[1; 32]), Start::from_ms(0));
     let config = Config { keys, suites: Suites::new([]), shards: 1, link_mtu: 1_500, start };
     let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
-    let peer = PeerConfig { key, secret, addresses: Vec::new() };
-    let peer = Carrier::new(config, [1; 32]).add_peer(peer).unwrap();
     let (cluster, lease) = (ClusterId([1; 32]), ContractId([1; 16]));
+    let claims = vec![Claim { cluster, secret, addresses: Vec::new() }];
+    let now = Now { mono_ms: 0, wall_ms: 0 };
+    let peer = Carrier::new(config, [1; 32]).add_peer(now, PeerConfig { key, claims }).unwrap();
     let [home, guest] = [[10, 1, 0, 1], [10, 2, 0, 1]].map(std::net::IpAddr::from);
     let entry = |address| Entry { lease, local: address, inner: address };
     let mut table = AddressTable::new([1; 16]);

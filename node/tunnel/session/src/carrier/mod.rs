@@ -17,6 +17,7 @@ mod waiting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mercato_protocol::id::ClusterId;
 use mercato_protocol::time::Now;
 
 use self::handshakes::Handshakes;
@@ -52,8 +53,9 @@ pub trait Shards {
     /// Lets the first of them say this, after all that was ordered before.
     fn say(&mut self, say: Say);
 
-    /// Takes note of a link that has come up, or gone down.
-    fn link(&mut self, peer: PeerIndex, link: Link);
+    /// Takes note of a link that has come up, or gone down: that to a gateway of this cluster, whose
+    /// secret was shown in the handshake.
+    fn link(&mut self, peer: PeerIndex, link: Link, cluster: ClusterId);
 
     /// Takes note of a datagram that had no effect.
     fn ignored(&mut self, from: Via, why: Ignored);
@@ -68,12 +70,14 @@ impl Carrier {
         Self { endpoint, handshakes: Handshakes::default(), tables, seen, watched }
     }
 
-    /// Adds a peer; one with this key that is there already gets the new secret and addresses.
+    /// Adds a peer; one with this key that is there already gets the new claims. Sessions by the
+    /// secret of a cluster whose claim is gone are over, at the latest when the
+    /// [next change](Carrier::apply) is made.
     ///
     /// # Errors
     /// When there are [`limits::PEERS`] already.
-    pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
-        self.endpoint.add_peer(config)
+    pub fn add_peer(&mut self, now: Now, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
+        self.endpoint.add_peer(now, config)
     }
 
     /// Forgets a peer, its sessions and its keys.
@@ -93,6 +97,8 @@ impl Carrier {
         changes: impl IntoIterator<Item = Change>,
         shards: &mut S,
     ) -> Vec<(usize, Refused)> {
+        // What comes by a session that is over is of no lease that there is from now on.
+        self.perform(shards);
         let (mut refused, mut places, mut resolved) = (Vec::new(), Vec::new(), Vec::new());
         for (place, change) in changes.into_iter().enumerate() {
             match change.resolve(|key| self.endpoint.peer(key)) {
@@ -235,7 +241,7 @@ impl Carrier {
                 Effect::Challenge(peer, via, number) => {
                     shards.say(Say::Challenge(peer, via, number));
                 }
-                Effect::Link(peer, link) => shards.link(peer, link),
+                Effect::Link(peer, link, cluster) => shards.link(peer, link, cluster),
             }
         }
         is_any

@@ -1,15 +1,15 @@
 //! A handshake that we began, and how often its initiation was said.
 
+use super::claims::Found;
 use crate::handshake::Initiator;
 use crate::limits;
-use crate::via::Via;
 
 /// A handshake that we began.
 pub(super) struct Attempt {
     pub(super) own_index: u32,
     pub(super) initiator: Initiator,
-    /// Where the initiation was sent.
-    pub(super) via: Via,
+    /// Where the initiation was sent, and by whose secret it is to be answered.
+    pub(super) to: Found,
     pub(super) tries: Tries,
 }
 
@@ -18,6 +18,8 @@ pub(super) struct Attempt {
 pub(super) struct Tries {
     /// When it was said first.
     began_ms: u64,
+    /// Says which claim was tried first.
+    pub(super) lot: usize,
     /// When it is said again.
     pub(super) again_ms: u64,
     /// Initiations so far, but for those that a cookie hurried.
@@ -39,9 +41,9 @@ impl Attempt {
 }
 
 impl Tries {
-    /// Before the first one was said.
-    pub(super) fn first(mono_ms: u64) -> Self {
-        Self { began_ms: mono_ms, again_ms: mono_ms, count: 0, is_hurried: false }
+    /// Before the first one was said; the lot is drawn.
+    pub(super) fn first(mono_ms: u64, lot: usize) -> Self {
+        Self { began_ms: mono_ms, lot, again_ms: mono_ms, count: 0, is_hurried: false }
     }
 
     /// How long an answer to the next one is waited for, of a peer in one of so many places: not for
@@ -53,6 +55,13 @@ impl Tries {
     /// It was said, and is said again then.
     pub(super) fn one_more(self, again_ms: u64) -> Self {
         Self { again_ms, count: self.count + 1, ..self }
+    }
+
+    /// There are other claims now, of which the one that is tried is the nth: the next one is tried
+    /// soon.
+    pub(super) fn among_others(&mut self, mono_ms: u64, nth: usize) {
+        (self.lot, self.count) = (nth, 1);
+        self.again_ms = self.again_ms.min(mono_ms + limits::NEXT_ADDRESS_MS);
     }
 
     /// A cookie has come: the initiation is said again at once, though not twice before its time.
@@ -73,7 +82,7 @@ mod tests {
     #[test]
     fn each_place_is_tried_soon_and_then_in_peace() {
         let waits = |places| {
-            let mut tries = Tries::first(0);
+            let mut tries = Tries::first(0, 0);
             [(); 4].map(|()| {
                 let patience_ms = tries.patience_ms(places);
                 tries = tries.one_more(tries.again_ms + patience_ms);

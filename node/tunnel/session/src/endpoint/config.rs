@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use mercato_protocol::id::ClusterId;
+
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::start::Start;
 use crate::suite::Suites;
@@ -24,9 +26,20 @@ pub struct Config {
 /// Another gateway.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// Its public key, as the signed contract names it.
+    /// Its public key, which names it.
     pub key: PublicKey,
-    /// What the two clusters share.
+    /// Each cluster that says that it is its own: once. Of several, that one has it by whose secret
+    /// a session comes up first.
+    pub claims: Vec<Claim>,
+}
+
+/// A cluster says that a gateway is its own.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The cluster that says so.
+    pub cluster: ClusterId,
+    /// What it and this cluster share. No other two clusters have the same, whoever draws it: else
+    /// one could have two others take each other for itself.
     pub secret: SharedSecret,
     /// Where it may be, the best one first; empty if it only ever comes to us.
     pub addresses: Vec<SocketAddr>,

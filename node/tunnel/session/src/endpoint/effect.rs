@@ -1,5 +1,7 @@
 //! What an endpoint wants to be done.
 
+use mercato_protocol::id::ClusterId;
+
 use crate::control::Control;
 use crate::path_mtu::Path;
 use crate::peer_index::PeerIndex;
@@ -25,8 +27,8 @@ pub(crate) enum Effect {
     RemoveSession(u32),
     /// Let each shard send there.
     Address(PeerIndex, Via),
-    /// The link to this peer has come up, or gone down.
-    Link(PeerIndex, Link),
+    /// The link to this peer has come up, or gone down, by the secret of this cluster.
+    Link(PeerIndex, Link, ClusterId),
 }
 
 /// Whether packets reach a peer, as far as this gateway can tell.

@@ -5,6 +5,7 @@
 //! Whoever does not know our public key, and whoever we do not know, gets no answer at all.
 
 mod attempt;
+mod claims;
 mod config;
 mod effect;
 mod ignored;
@@ -26,8 +27,9 @@ use rand::Rng as _;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use self::claims::Found;
 use self::load::{Asks, Load, Verdict};
-use self::peer::Peer;
+use self::peer::{Answer, Peer};
 use self::table::PeerTable;
 use crate::activity::Activity;
 use crate::cookie::Checker;
@@ -39,7 +41,7 @@ use crate::message::{self, CookieReply, Initiation, Message, Response};
 use crate::peer_index::PeerIndex;
 use crate::via::Via;
 
-pub use self::config::{Config, PeerConfig};
+pub use self::config::{Claim, Config, PeerConfig};
 pub(crate) use self::effect::Effect;
 pub use self::effect::Link;
 pub use self::ignored::Ignored;
@@ -79,13 +81,14 @@ impl Endpoint {
         Self { config, checker, peers, rng, effects, said, load, load_key }
     }
 
-    /// Adds a peer; one with this key that is there already gets the new secret and addresses.
+    /// Adds a peer; one with this key that is there already gets the new claims.
     ///
     /// # Errors
     /// When there are [`limits::PEERS`] already.
-    pub(crate) fn add_peer(&mut self, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
+    pub(crate) fn add_peer(&mut self, now: Now, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
         if let Some(index) = self.peers.by_key(&config.key) {
-            self.peers.with(index, |peer| peer.reconfigure(config));
+            let Self { peers, effects, .. } = self;
+            peers.with(index, |peer| peer.reconfigure(now.mono_ms, index, config, effects));
             return Ok(index);
         }
         self.peers.add(Peer::new(config, self.config.link_mtu)).ok_or(NoRoom)
@@ -230,24 +233,52 @@ impl Endpoint {
         let seed = self.rng.seed();
         let (responder, key, offer) = Responder::read(&self.config.keys, initiation.noise, seed)
             .map_err(|_| Ignored::NotAuthentic)?;
-        let own_index = self.peers.free_index(&mut self.rng);
         let index = self.peers.by_key(&key).ok_or(Ignored::Unknown)?;
-        let Self { peers, config, effects, .. } = self;
-        let answered = peers.with(index, |peer| {
+        let Self { peers, config, rng, effects, .. } = self;
+        let admitted = peers.with(index, |peer| {
             peer.admit(now.mono_ms, offer.timestamp)?;
             let suite = config.suites.agreed(offer.suites).ok_or(Ignored::NotAuthentic)?;
-            let choice = Choice { suite, shards: config.shards };
-            let answered = peer.respond(
-                responder,
-                choice,
-                offer.shards,
-                own_index,
-                initiation.sender,
-                now.mono_ms,
-            );
+            Ok::<_, Ignored>((suite, peer.answer_by(|| rng.next_u64(), effects)))
+        });
+        let (suite, claims) = admitted.ok_or(Ignored::Unknown)??;
+        let answer = Answer {
+            choice: Choice { suite, shards: config.shards },
+            peer_shards: offer.shards,
+            peer_index: initiation.sender,
+        };
+        let mut first = Some(responder);
+        for by in claims {
+            // The first message says nothing of a secret: one reading is good for one answer.
+            let responder = match first.take() {
+                Some(responder) => responder,
+                None => self.read_again(initiation)?,
+            };
+            self.answer(now, index, Found { via, by }, responder, answer)?;
+        }
+        Ok(())
+    }
+
+    fn read_again(&mut self, initiation: &Initiation<'_>) -> Result<Responder, Ignored> {
+        let read = Responder::read(&self.config.keys, initiation.noise, self.rng.seed());
+        Ok(read.map_err(|_| Ignored::NotAuthentic)?.0)
+    }
+
+    /// Answers an initiation by the secret of one cluster.
+    fn answer(
+        &mut self,
+        now: Now,
+        index: PeerIndex,
+        to: Found,
+        responder: Responder,
+        answer: Answer,
+    ) -> Result<(), Ignored> {
+        let (own_index, mono_ms) = (self.peers.free_index(&mut self.rng), now.mono_ms);
+        let Self { peers, effects, .. } = self;
+        let answered = peers.with(index, |peer| {
+            let answered = peer.respond(responder, to.by, answer, own_index, mono_ms);
             let (message, keys) = answered.map_err(|_| Ignored::NotAuthentic)?;
-            effects.push_back(Effect::Send(via, message));
-            peer.install_unconfirmed(index, keys, via, now.mono_ms, effects);
+            effects.push_back(Effect::Send(to.via, message));
+            peer.install_unconfirmed(index, keys, to, mono_ms, effects);
             Ok(())
         });
         answered.unwrap_or(Err(Ignored::Unknown))
@@ -269,8 +300,8 @@ impl Endpoint {
         let finished = self.peers.with(index, |peer| {
             let (keys, said_to) = peer.finish(now.mono_ms, response)?;
             // The answer proves that the peer receives there, and not where it came from.
-            let is_there = via.to == said_to.to;
-            let proven = if is_there { via } else { said_to };
+            let is_there = via.to == said_to.via.to;
+            let proven = if is_there { Found { via, ..said_to } } else { said_to };
             peer.install_confirmed(index, keys, proven, now.mono_ms, &mut self.effects);
             if !is_there {
                 peer.came_from(now.mono_ms, via, index, challenge, &mut self.effects);

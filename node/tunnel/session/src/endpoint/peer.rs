@@ -1,13 +1,15 @@
 //! One peer: its sessions, the handshake under way, and its timers (WireGuard, section 6).
 
+mod handshakes;
+
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use super::attempt::{Attempt, Tries};
-use super::config::{Config, PeerConfig};
+use super::attempt::Attempt;
+use super::claims::{Claims, Found};
+use super::config::PeerConfig;
 use super::effect::{Effect, Link};
-use super::ignored::Ignored;
 use super::roaming::{Moved, Roaming};
 use super::sessions::{Session, Sessions};
 use super::state::PeerState;
@@ -17,14 +19,14 @@ use super::way::Way;
 use crate::activity::Activity;
 use crate::control::Control;
 use crate::cookie::Stamper;
-use crate::erasing_rng::Seed;
-use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timestamp};
-use crate::keys::{PublicKey, SharedSecret};
+use crate::handshake::Timestamp;
+use crate::keys::PublicKey;
 use crate::limits;
-use crate::message::{self, CookieReply, Response};
 use crate::peer_index::PeerIndex;
 use crate::session_keys::SessionKeys;
 use crate::via::Via;
+
+pub(super) use self::handshakes::Answer;
 
 /// Who began a session replaces it in time when something comes by it so late: the answer may be
 /// the last thing that it carries.
@@ -38,10 +40,8 @@ type Effects = VecDeque<Effect>;
 /// One peer of a gateway.
 pub(super) struct Peer {
     key: PublicKey,
-    secret: SharedSecret,
+    claims: Claims,
     stamper: Stamper,
-    /// Where it may be; tried in turn while it is not known where it is.
-    candidates: Vec<SocketAddr>,
     roaming: Roaming,
     way: Way,
     watch: Watch,
@@ -54,27 +54,50 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(config: PeerConfig, link_mtu: usize) -> Self {
-        let PeerConfig { key, secret, addresses } = config;
+        let PeerConfig { key, claims } = config;
+        let claims = Claims::new(claims);
         Self {
             key,
-            secret,
+            timers: Timers { dispute_ms: claims.is_disputed().then_some(0), ..Timers::default() },
+            claims,
             stamper: Stamper::new(&key),
-            candidates: addresses,
             roaming: Roaming::default(),
             way: Way::new(link_mtu),
             watch: Watch::default(),
             attempt: None,
             sessions: Sessions::default(),
-            timers: Timers::default(),
             newest_heard: Timestamp::default(),
             heard_ms: None,
         }
     }
 
-    /// Takes a new secret and new addresses; sessions that are there go on.
-    pub(super) fn reconfigure(&mut self, config: PeerConfig) {
-        self.secret = config.secret;
-        self.candidates = config.addresses;
+    /// Takes other claims, secrets and addresses. Sessions that are there go on, but for those of
+    /// clusters that say no more that it is theirs.
+    pub(super) fn reconfigure(
+        &mut self,
+        mono_ms: u64,
+        index: PeerIndex,
+        config: PeerConfig,
+        effects: &mut Effects,
+    ) {
+        let owner = self.claims.owner();
+        if owner.is_some_and(|owner| config.claims.iter().all(|claim| claim.cluster != owner)) {
+            self.set_link(mono_ms, index, Link::Down, effects);
+            self.roaming = Roaming::default();
+        }
+        self.claims.replace(config.claims);
+        let over = self.sessions.take_others(|by| self.claims.has(by));
+        over.into_iter().for_each(|session| remove(Some(session), effects));
+        self.attempt.take_if(|attempt| !self.claims.has(attempt.to.by));
+        self.timers.dispute_ms = None;
+        if self.claims.is_disputed() {
+            self.timers.dispute_ms = Some(mono_ms);
+            if let Some(attempt) = &mut self.attempt
+                && let Some(nth) = self.claims.place_of(self.roaming.via(), attempt.to.by)
+            {
+                attempt.tries.among_others(mono_ms, nth);
+            }
+        }
     }
 
     /// Whether there is a session that need not be replaced yet.
@@ -86,7 +109,7 @@ impl Peer {
     /// The addresses where it is, or may be.
     pub(super) fn places(&self) -> impl Iterator<Item = IpAddr> {
         let proven = self.roaming.via().into_iter().map(|via| via.to.ip());
-        proven.chain(self.candidates.iter().map(|at| at.ip()))
+        proven.chain(self.claims.addresses().map(|at| at.ip()))
     }
 
     pub(super) fn key(&self) -> PublicKey {
@@ -101,100 +124,6 @@ impl Peer {
     /// Of its sessions, and of the handshake under way.
     pub(super) fn all_indexes(&self) -> impl Iterator<Item = u32> {
         self.session_indexes().chain(self.attempt.as_ref().map(|attempt| attempt.own_index))
-    }
-
-    /// Begins a handshake, or says it again. None if one is under way, or the peer is nowhere to
-    /// be found.
-    pub(super) fn begin(
-        &mut self,
-        mono_ms: u64,
-        config: &Config,
-        own_index: u32,
-        timestamp: Timestamp,
-        seed: Seed,
-        jitter_ms: u64,
-    ) -> Option<(Via, Vec<u8>)> {
-        let before = self.attempt.take_if(|attempt| attempt.is_due(mono_ms));
-        if self.attempt.is_some() {
-            return None;
-        }
-        let tries = before.as_ref().map_or(Tries::first(mono_ms), |before| before.tries);
-        let via = self.via_to_try(tries.count)?;
-        let offer = Offer { timestamp, suites: config.suites, shards: config.shards };
-        let begun = Initiator::begin(&config.keys, &self.key, &self.secret, offer, seed);
-        let (initiator, noise) = begun.ok()?;
-        let mut message = message::initiation(own_index, &noise);
-        self.stamper.stamp(&mut message, mono_ms);
-        let places = if self.roaming.via().is_none() { self.candidates.len() } else { 1 };
-        let again_ms = mono_ms + tries.patience_ms(places) + jitter_ms;
-        let tries = tries.one_more(again_ms);
-        self.attempt = Some(Attempt { own_index, initiator, via, tries });
-        Some((via, message))
-    }
-
-    /// Where it was last, then each candidate, in turn.
-    fn via_to_try(&self, tries: usize) -> Option<Via> {
-        let of_candidates = self.candidates.iter().map(|to| Via::from(*to));
-        let all = || self.roaming.via().into_iter().chain(of_candidates.clone());
-        let nth = tries.checked_rem(all().count())?;
-        all().nth(nth)
-    }
-
-    /// Whether an initiation of the peer's is new, and not too soon.
-    pub(super) fn admit(&mut self, mono_ms: u64, timestamp: Timestamp) -> Result<(), Ignored> {
-        if timestamp <= self.newest_heard {
-            return Err(Ignored::Replayed);
-        }
-        let soonest = self.heard_ms.map_or(0, |heard| heard + limits::INITIATION_DISTANCE_MS);
-        if mono_ms < soonest {
-            return Err(Ignored::TooSoon);
-        }
-        self.newest_heard = timestamp;
-        self.heard_ms = Some(mono_ms);
-        Ok(())
-    }
-
-    /// Answers the peer's initiation: the response, and the keys.
-    pub(super) fn respond(
-        &mut self,
-        responder: Responder,
-        choice: Choice,
-        peer_shards: u8,
-        own_index: u32,
-        peer_index: u32,
-        mono_ms: u64,
-    ) -> Result<(Vec<u8>, SessionKeys), NotAuthentic> {
-        let (noise, established) = responder.respond(&self.secret, choice, peer_shards)?;
-        let mut message = message::response(own_index, peer_index, &noise);
-        self.stamper.stamp(&mut message, mono_ms);
-        Ok((message, SessionKeys::new(established, own_index, peer_index, mono_ms)))
-    }
-
-    /// Takes the answer to our initiation: the keys, and where the peer has shown that it receives.
-    /// None if it is not that.
-    pub(super) fn finish(
-        &mut self,
-        mono_ms: u64,
-        response: &Response<'_>,
-    ) -> Option<(SessionKeys, Via)> {
-        let attempt = self.attempt.as_mut()?;
-        if attempt.own_index != response.receiver {
-            return None;
-        }
-        let established = attempt.initiator.finish(response.noise).ok()?;
-        let attempt = self.attempt.take()?;
-        let keys = SessionKeys::new(established, attempt.own_index, response.sender, mono_ms);
-        Some((keys, attempt.via))
-    }
-
-    /// Takes a cookie, and says the initiation again with it: at once, but only once before its
-    /// time, since whoever sees our initiations can make cookies.
-    pub(super) fn take_cookie(&mut self, cookie: &CookieReply<'_>, mono_ms: u64) -> bool {
-        let is_taken = self.stamper.take(cookie, mono_ms);
-        if is_taken && let Some(attempt) = self.attempt.as_mut() {
-            attempt.tries.hurry(mono_ms);
-        }
-        is_taken
     }
 
     /// The peer has shown that it receives there.
@@ -225,19 +154,18 @@ impl Peer {
         }
     }
 
-    /// Takes the keys of a handshake that the peer began, and that was answered there. They seal
-    /// once the peer has used them: before, its initiation may have been an old one that somebody
-    /// sent again.
+    /// Takes the keys of a handshake that the peer began, and that was answered there by this
+    /// cluster's secret. They seal once the peer has used them: before, its initiation may have been
+    /// an old one that somebody sent again, or the secret another one than the peer's.
     pub(super) fn install_unconfirmed(
         &mut self,
         index: PeerIndex,
         keys: SessionKeys,
-        via: Via,
+        found: Found,
         mono_ms: u64,
         effects: &mut Effects,
     ) {
-        let session = Session::new(&keys, mono_ms, false, via);
-        remove(self.sessions.add_unconfirmed(session), effects);
+        self.sessions.add_unconfirmed(Session::new(&keys, mono_ms, false, found));
         self.timers.erase_ms = Some(mono_ms + ERASE_MS);
         effects.push_back(Effect::Install(index, keys));
     }
@@ -249,11 +177,11 @@ impl Peer {
         &mut self,
         index: PeerIndex,
         keys: SessionKeys,
-        via: Via,
+        found: Found,
         mono_ms: u64,
         effects: &mut Effects,
     ) {
-        let session = Session::new(&keys, mono_ms, true, via);
+        let session = Session::new(&keys, mono_ms, true, found);
         effects.push_back(Effect::Install(index, keys));
         self.timers.erase_ms = Some(mono_ms + ERASE_MS);
         for over in self.sessions.add_confirmed(session) {
@@ -270,10 +198,19 @@ impl Peer {
         session: Session,
         effects: &mut Effects,
     ) {
+        self.claims.prove(session.by);
+        self.timers.dispute_ms = None;
         self.prove(session.via, index, effects);
         effects.push_back(Effect::SealWith(index, session.own_index));
         self.watch.connected(mono_ms);
-        self.way.set_link(mono_ms, index, Link::Up, effects);
+        self.set_link(mono_ms, index, Link::Up, effects);
+    }
+
+    /// Before it has shown whose it is, it was never up.
+    fn set_link(&mut self, mono_ms: u64, index: PeerIndex, link: Link, effects: &mut Effects) {
+        if let Some(owner) = self.claims.owner() {
+            self.way.set_link(mono_ms, index, link, owner, effects);
+        }
     }
 
     /// Takes what a shard saw; the number is for a challenge, if there is to be one. Says whether a
@@ -293,7 +230,7 @@ impl Peer {
                 self.seal_with(mono_ms, index, session, effects);
             }
             if self.sessions.current().is_some() {
-                self.way.set_link(mono_ms, index, Link::Up, effects);
+                self.set_link(mono_ms, index, Link::Up, effects);
             }
         }
         if let Some((number, via)) = activity.came_back
@@ -330,7 +267,7 @@ impl Peer {
         let is_due = |at_ms: &mut u64| *at_ms <= mono_ms;
         if self.timers.erase_ms.take_if(is_due).is_some() {
             self.sessions.take_all().for_each(|session| remove(Some(session), effects));
-            self.way.set_link(mono_ms, index, Link::Down, effects);
+            self.set_link(mono_ms, index, Link::Down, effects);
         }
         if self.timers.keepalive_ms.take_if(is_due).is_some() && self.sessions.current().is_some() {
             effects.push_back(Effect::Control(index, Control::Keepalive));
@@ -338,15 +275,17 @@ impl Peer {
         self.way.probe(mono_ms, index, self.sessions.current().is_some(), effects);
         let is_silent = self.timers.silence_ms.take_if(is_due).is_some();
         if is_silent {
-            self.way.set_link(mono_ms, index, Link::Down, effects);
+            self.set_link(mono_ms, index, Link::Down, effects);
         }
         let wants_session = self.look(mono_ms, index, effects);
         if self.attempt.take_if(|attempt| attempt.is_lost(mono_ms)).is_some() {
-            self.way.set_link(mono_ms, index, Link::Down, effects);
+            self.set_link(mono_ms, index, Link::Down, effects);
             return false;
         }
+        let is_disputed = self.timers.take_dispute(mono_ms);
         is_silent
             || wants_session
+            || is_disputed
             || self.attempt.as_ref().is_some_and(|attempt| attempt.is_due(mono_ms))
     }
 
@@ -361,7 +300,7 @@ impl Peer {
     fn look(&mut self, mono_ms: u64, index: PeerIndex, effects: &mut Effects) -> bool {
         let is_lost = self.way.link() == Link::Up && self.watch.is_silent(mono_ms);
         if is_lost {
-            self.way.set_link(mono_ms, index, Link::Down, effects);
+            self.set_link(mono_ms, index, Link::Down, effects);
         }
         if !self.watch.take_ask(mono_ms) {
             return is_lost;

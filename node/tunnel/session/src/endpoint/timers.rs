@@ -15,6 +15,8 @@ pub(super) struct Timers {
     pub(super) silence_ms: Option<u64>,
     /// No new session came: then all keys are erased.
     pub(super) erase_ms: Option<u64>,
+    /// Several clusters say that the peer is theirs: then it is tried whose it is.
+    pub(super) dispute_ms: Option<u64>,
 }
 
 impl Timers {
@@ -32,9 +34,18 @@ impl Timers {
         }
     }
 
+    /// Whether it is to be tried now whose the peer is: once for each time.
+    pub(super) fn take_dispute(&mut self, mono_ms: u64) -> bool {
+        let is_due = self.dispute_ms.is_some_and(|at_ms| at_ms <= mono_ms);
+        if is_due {
+            self.dispute_ms = Some(mono_ms + limits::PING_MS);
+        }
+        is_due
+    }
+
     /// When the next one is due.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        let Self { keepalive_ms, silence_ms, erase_ms } = *self;
-        [keepalive_ms, silence_ms, erase_ms].into_iter().flatten().min()
+        let Self { keepalive_ms, silence_ms, erase_ms, dispute_ms } = *self;
+        [keepalive_ms, silence_ms, erase_ms, dispute_ms].into_iter().flatten().min()
     }
 }

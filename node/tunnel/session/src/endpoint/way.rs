@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use mercato_protocol::id::ClusterId;
+
 use super::effect::{Effect, Link};
 use crate::activity::Activity;
 use crate::control::Control;
@@ -38,17 +40,18 @@ impl Way {
         self.mtu.path()
     }
 
-    /// Says that the link is so, if it was otherwise.
+    /// Says that the link is so, if it was otherwise, and by whose secret.
     pub(super) fn set_link(
         &mut self,
         mono_ms: u64,
         index: PeerIndex,
         link: Link,
+        by: ClusterId,
         effects: &mut VecDeque<Effect>,
     ) {
         if self.link != link {
             (self.link, self.since_ms) = (link, Some(mono_ms));
-            effects.push_back(Effect::Link(index, link));
+            effects.push_back(Effect::Link(index, link, by));
             self.doubt(index, effects);
         }
     }

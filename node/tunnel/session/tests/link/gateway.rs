@@ -8,9 +8,9 @@ use std::time::Duration;
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Carrier, Change, Config, DataPath, DropReason, Ignored, KeyPair, Link, OffloadHeader, Order,
-    Outbox, Path, PeerConfig, PeerIndex, PeerState, Role, Room, Route, Say, Shards, SharedSecret,
-    Start, Suite, Suites, Via, limits,
+    Carrier, Change, Claim, Config, DataPath, DropReason, Ignored, KeyPair, Link, OffloadHeader,
+    Order, Outbox, Path, PeerConfig, PeerIndex, PeerState, PublicKey, Role, Room, Route, Say,
+    Shards, SharedSecret, Start, Suite, Suites, Via, limits,
 };
 
 /// The wall clock when a test begins.
@@ -44,6 +44,8 @@ pub(crate) struct AllShards {
     pub(crate) outbox: Outbox,
     pub(crate) ignored: Vec<Ignored>,
     pub(crate) links: Vec<Link>,
+    /// Of which cluster the gateway was, each time.
+    pub(crate) owners: Vec<ClusterId>,
     path: Path,
     installed: usize,
     open: BTreeSet<u32>,
@@ -90,12 +92,22 @@ impl Gateway {
 
     /// The same, with another shared secret than all others have.
     pub(crate) fn know_by(&mut self, number: u8, secret: [u8; 32]) {
-        let config = PeerConfig {
-            key: keys(number).public(),
-            secret: SharedSecret::new(secret),
-            addresses: vec![home(number)],
-        };
-        self.peer = Some(self.carrier.add_peer(config).unwrap());
+        let cluster = ClusterId([number; 32]);
+        let secret = SharedSecret::new(secret);
+        let addresses = vec![home(number)];
+        self.know_claims(number, vec![Claim { cluster, secret, addresses }]);
+    }
+
+    /// Knows who says that the gateway of this number is theirs.
+    pub(crate) fn know_claims(&mut self, number: u8, claims: Vec<Claim>) {
+        self.know_key(keys(number).public(), claims);
+    }
+
+    /// The same of any key.
+    pub(crate) fn know_key(&mut self, key: PublicKey, claims: Vec<Claim>) {
+        let config = PeerConfig { key, claims };
+        let now = Now { mono_ms: self.shards.mono_ms, wall_ms: BEGIN_MS };
+        self.peer = Some(self.carrier.add_peer(now, config).unwrap());
     }
 
     /// The same gateway after a crash, at this wall clock; `life` is another each time.
@@ -253,6 +265,7 @@ impl AllShards {
             outbox: Outbox::default(),
             ignored: Vec::new(),
             links: Vec::new(),
+            owners: Vec::new(),
             path: Path::default(),
             installed: 0,
             open: BTreeSet::new(),
@@ -286,8 +299,9 @@ impl Shards for AllShards {
         self.paths[0].say(self.mono_ms, say, &mut self.outbox);
     }
 
-    fn link(&mut self, _: PeerIndex, link: Link) {
+    fn link(&mut self, _: PeerIndex, link: Link, cluster: ClusterId) {
         self.links.push(link);
+        self.owners.push(cluster);
     }
 
     fn ignored(&mut self, _: Via, why: Ignored) {

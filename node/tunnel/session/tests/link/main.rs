@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 mod alive;
+mod claims;
 mod faults;
 mod gateway;
 mod hostile;
