@@ -18,9 +18,11 @@ use mercato_protocol::workload::{Message, Open};
 use mercato_tests::daemon::{Daemon, PART};
 use tokio::sync::mpsc;
 
+use crate::gateway::Lists;
+
 /// Streams of one kind that wait to be looked at.
 const WAITING: usize = 64;
-const UNHARMED: &str = "nobody panics with it";
+pub(crate) const UNHARMED: &str = "nobody panics with it";
 
 /// The stream that the other party of a contract has opened last.
 type Opened = Arc<Mutex<BTreeMap<(ContractId, bool), WorkloadReceiver>>>;
@@ -29,6 +31,8 @@ type Opened = Arc<Mutex<BTreeMap<(ContractId, bool), WorkloadReceiver>>>;
 pub(crate) struct Impostor {
     pub(crate) net: Net,
     pub(crate) cluster: ClusterId,
+    /// What it says of gateways.
+    pub(crate) lists: Lists,
     hello: Bytes,
     opened: Opened,
     asked: Mutex<mpsc::Receiver<(Bytes, KubeletAnswer)>>,
@@ -40,9 +44,10 @@ impl Impostor {
         daemon.cluster.stop(PART)?;
         let dir = daemon.cluster.data_outside().join(PART);
         let seed = fs::read(dir.join("identity.seed"))?.try_into();
-        let Ok(seed) = seed else { bail!("a seed of another length") };
+        let Ok(seed): Result<[u8; 32], _> = seed else { bail!("a seed of another length") };
         let identity = Signed::<Identity>::from_bytes(fs::read(dir.join("identity.cbor"))?);
         let cluster = identity.open_identity(now()?)?.cluster_id();
+        let lists = Lists::new(cluster, &seed);
         let hello = Hello {
             identity,
             federation: FederationId::lan(),
@@ -57,8 +62,8 @@ impl Impostor {
         let (net, events) = Net::start(NetConfig::new(seed, Vec::new(), Limits::default()))?;
         let opened = Opened::default();
         let (ask, asked) = mpsc::channel(WAITING);
-        tokio::spawn(take(events, said, opened.clone(), ask));
-        Ok(Self { net, cluster, hello, opened, asked: asked.into() })
+        tokio::spawn(take(events, said, opened.clone(), ask, lists.clone()));
+        Ok(Self { net, cluster, lists, hello, opened, asked: asked.into() })
     }
 
     /// Connects to a daemon and says hello.
@@ -105,6 +110,7 @@ async fn take(
     hello: Bytes,
     opened: Opened,
     ask: mpsc::Sender<(Bytes, KubeletAnswer)>,
+    lists: Lists,
 ) {
     while let Some(event) = events.recv().await {
         match event {
@@ -119,12 +125,14 @@ async fn take(
                 }
             }
             Event::Kubelet { request, answer, .. } => drop(ask.try_send((request, answer))),
+            Event::Tunnel { peer, ask, responder, .. } => {
+                responder.respond(lists.answer(peer, &ask));
+            }
             Event::Connected { .. }
             | Event::Disconnected { .. }
             | Event::Rtt { .. }
             | Event::Addresses { .. }
             | Event::Gossip { .. }
-            | Event::Tunnel { .. }
             | Event::Listening { .. }
             | Event::NotListening { .. }
             | Event::PortTaken { .. }
@@ -133,7 +141,7 @@ async fn take(
     }
 }
 
-fn now() -> Result<Now> {
+pub(crate) fn now() -> Result<Now> {
     let wall_ms = u64::try_from(std::time::UNIX_EPOCH.elapsed()?.as_millis())?;
     Ok(Now { mono_ms: 0, wall_ms })
 }

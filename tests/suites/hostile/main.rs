@@ -5,6 +5,7 @@
 
 mod consumer;
 mod flood;
+mod gateway;
 mod impostor;
 mod line;
 mod provider;
@@ -25,6 +26,9 @@ use impostor::Impostor;
 
 const ORDER: [&str; 9] =
     ["order", "--cpu", "500m", "--memory", "1Gi", "--pods", "10", "--for", "2h"];
+
+/// Without gateways, until they are what is lied about.
+const OFF: &str = "gateway:\n  enabled: off\n";
 
 fn main() -> ExitCode {
     let simulated = |name: &str| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
@@ -64,6 +68,8 @@ async fn lies(stage: &Stage) -> Result<()> {
     flood::goes_on(&scene, consumer, provider).await.context("a long attack")?;
     timer.step("a long attack");
     unharmed(&lab, &other.uid).await.context("the honest pod")?;
+    gateway::is_not_had_by_naming_it(&scene, &impostor).await.context("another's gateway")?;
+    timer.step("naming another's gateway gains nothing");
     for daemon in [&scene.milan, &scene.siena] {
         daemon.kept_to_its_rights()?;
         impostor::nothing_is_broken(daemon)?;
@@ -91,7 +97,7 @@ async fn uid(lab: &User<'_>) -> Result<Uid> {
 /// Three daemons, three contracts.
 async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
     let program = stage.program("mercato")?;
-    let start = |name| Daemon::start(stage.cluster(name), &program, "");
+    let start = |name| Daemon::start(stage.cluster(name), &program, OFF);
     let (milan, siena, pisa) = futures::join!(start("milan"), start("siena"), start("pisa"));
     let (milan, siena, pisa) = (milan?, siena?, pisa?);
     for (seller, price) in [(&siena, "cpu=0.60 EUR/h"), (&pisa, "cpu=0.10 EUR/h")] {
