@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use mercato_offload::address::{GuestAddress, Reach, Tunnel};
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home;
-use mercato_offload::key::{Item, Uid};
+use mercato_offload::key::{Item, PodId, Uid};
 use mercato_offload::message::{Report, Stage, ToGuest, ToHome};
 use mercato_protocol::id::Digest;
 
-use super::told::{Asked, Lied, at_home, pod, put};
+use super::told::{Asked, Lied, at_home, pod, put, refusal};
 
 #[test]
 fn a_pod_waits_for_its_address_also_if_the_tunnel_comes_up_after_it() {
@@ -183,4 +183,31 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
     assert_eq!(said(asked.says(guest::Input::Mapped(map("10.42.0.5"), true))), both);
     let first = [(Some(address), false)];
     assert_eq!(said(asked.says(guest::Input::SecondMapped(map("10.42.0.5"), false))), first);
+}
+
+/// Who has an address opens its namespace at home to the provider's guests.
+#[test]
+fn a_pod_that_stays_has_no_address_whatever_its_provider_claims_to_hold() {
+    let mut lied = Lied::to();
+    lied.takes(home::Input::Tunnel(Tunnel::Agreed("10.200.0.0/24".parse().unwrap())));
+    let stays = pod("u2", "agent");
+    let agent = |refusal| home::HomePod { pod: stays.clone(), refusal, ..at_home() };
+    lied.takes(home::Input::Pod(agent(Some(refusal()))));
+    let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
+    let (item, digest) = (Item::Pod(stays.clone()), Some(Digest::of(b"web")));
+    let have = ToHome::Have { item, digest, report: Some(report.clone()) };
+    let status = ToHome::Status { pod: stays.clone(), report };
+    let in_force = ToHome::InForce { pod: stays.clone(), address: None, second: false };
+    lied.says(vec![have, ToHome::HaveEnd, status, in_force]);
+    let has_address = |lied: &Lied, id: &PodId| {
+        let is_record = |effect: &home::Effect| matches!(effect, home::Effect::Persist(home::Record::Address(pod, _)) if pod == id);
+        lied.effects.iter().any(is_record)
+    };
+    assert!(has_address(&lied, &pod("u1", "web")), "{:?}", lied.effects);
+    assert!(!has_address(&lied, &stays), "{:?}", lied.effects);
+    // What was given away before it had to stay is still known by its address until it ends.
+    lied.takes(home::Input::Pod(home::HomePod { refusal: Some(refusal()), ..at_home() }));
+    assert!(!lied.effects.contains(&home::Effect::Uncarry(pod("u1", "web"))));
+    lied.takes(home::Input::Pod(agent(None)));
+    assert!(has_address(&lied, &stays), "it may leave now: {:?}", lied.effects);
 }

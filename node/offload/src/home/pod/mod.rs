@@ -120,10 +120,12 @@ impl Pod {
         self.told.put.is_some()
     }
 
-    /// It was given to the provider and may run there.
+    /// It was given to the provider and may run there. Of one that stays at home the provider's word
+    /// is not enough: it has an address if it was given away before it had to stay.
     pub(super) fn is_to_be_called(&self) -> bool {
         let live = self.report.as_ref().is_none_or(|report| report.stage == Stage::Live);
-        !self.gone && self.seen.is_some() && self.told.put.is_some() && live
+        let may = |seen: &HomePod| seen.refusal.is_none() || self.has_address();
+        !self.gone && self.seen.as_ref().is_some_and(may) && self.told.put.is_some() && live
     }
 
     /// It lives, as far as home knows, and may leave home.
