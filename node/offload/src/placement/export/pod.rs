@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, Digest};
+use mercato_protocol::workload::is_reserved;
 use serde_json::Value;
 
-use super::opt_in::{Leave, OptIn};
+use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
 use crate::forge::{self, HomeContext, Refusal, TokenRequest, Tokens};
 use crate::home::HomePod;
@@ -63,11 +64,16 @@ impl Departure {
             Leave::Now(how) => how,
             Leave::Soon if !deleting => return Self::Undecided,
             Leave::Soon | Leave::Never => {
-                let reason =
-                    format!("namespace {namespace} is not offloaded: mercato offload {namespace}");
-                return stays("metadata.namespace", reason, runs && !deleting);
+                return stays("metadata.namespace", not_offloaded(namespace), runs && !deleting);
             }
         };
+        if !runs && how.strategy == Strategy::Local {
+            let reason = format!(
+                "pods of namespace {namespace} stay on this cluster's own nodes: see spec.strategy of \
+                 its NamespaceOffload"
+            );
+            return stays("spec.nodeName", reason, false);
+        }
         if !runs && !how.targets.permit(node.name, node.provider) {
             let reason = format!(
                 "pods of namespace {namespace} may not go to {}: see spec.to of its NamespaceOffload",
@@ -89,6 +95,18 @@ impl Departure {
             api,
             tokens,
         })
+    }
+}
+
+/// Why a pod of this namespace stays, which nobody has let leave.
+fn not_offloaded(namespace: &str) -> String {
+    if is_reserved(namespace) {
+        format!(
+            "namespace {namespace} never leaves this cluster, and nothing of it is open to guests: keep \
+             its pods off virtual nodes, as mercato doctor says"
+        )
+    } else {
+        format!("namespace {namespace} is not offloaded: mercato offload {namespace}")
     }
 }
 
@@ -257,16 +275,30 @@ mod tests {
     }
 
     #[test]
-    fn targets_and_names_hold_for_what_does_not_run_yet() {
+    fn where_pods_may_run_holds_for_what_does_not_run_yet() {
         let elsewhere = OptIn { targets: Targets::new(["lyon".into()]), ..OptIn::default() };
+        let local = OptIn { strategy: Strategy::Local, ..OptIn::default() };
         let unnamed = OptIn { name: GuestName::from("kube-x"), ..OptIn::default() };
         let (new, running) = (pod("Pending", false), pod("Running", false));
-        for (how, path) in [(elsewhere, "spec.nodeName"), (unnamed, "metadata.namespace")] {
+        for (how, path) in [
+            (elsewhere, "spec.nodeName"),
+            (local, "spec.nodeName"),
+            (unnamed, "metadata.namespace"),
+        ] {
             assert_eq!(refused_at(&new, how.clone()).as_deref(), Some(path));
             assert_eq!(refused_at(&running, how), None);
         }
         let here = OptIn { targets: Targets::new([TURIN.to_string()]), ..OptIn::default() };
         assert_eq!(refused_at(&new, here), None);
+    }
+
+    #[test]
+    fn a_pod_of_the_clusters_own_namespaces_is_not_advised_to_leave() {
+        let mut own = pod("Pending", false);
+        own["metadata"]["namespace"] = "kube-system".into();
+        let (told, _) = told(&own, Leave::Never);
+        let reason = told.unwrap().refusal.unwrap().reason;
+        assert!(!reason.contains("mercato offload") && reason.contains("doctor"), "{reason}");
     }
 
     #[test]
