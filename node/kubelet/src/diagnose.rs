@@ -1,6 +1,8 @@
 //! What `mercato doctor` looks at in a cluster, and at no other time: whether its clock is
-//! right, which DaemonSets would land on virtual nodes, and what enforces network
-//! policies. Nothing is changed.
+//! right, which DaemonSets would land on virtual nodes, which pods wait there in vain, and
+//! what enforces network policies. Nothing is changed.
+
+mod bound;
 
 use futures::FutureExt;
 use http::Request;
@@ -10,6 +12,8 @@ use mercato_offload::placement::spec::NODE_PREFIX;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
+
+pub use bound::{Stranded, stranded};
 
 use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::failure::Failure;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_kubelet::diagnose::{self, DaemonSet};
+use mercato_kubelet::diagnose::{self, DaemonSet, Stranded};
+use mercato_kubelet::offload_namespace::{Known, OptedIn};
 use mercato_kubelet::{Cluster, crd, rights};
+use mercato_protocol::workload::is_reserved;
 
 use super::shared::Shared;
 use crate::doctor::{Finding, clock};
@@ -35,7 +37,9 @@ pub(super) fn examine(
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
         findings.extend(node_names(&shared.cluster).await);
-        findings.extend(daemon_sets(&shared.cluster).await);
+        let opted_in = shared.opt_ins.known().borrow().clone();
+        findings.extend(daemon_sets(&shared.cluster, &opted_in).await);
+        findings.extend(stranded(&shared.cluster, &opted_in).await);
         findings
     }
     .boxed()
@@ -130,7 +134,7 @@ fn certificates(shared: &Shared) -> Finding {
     waiting.iter().map(ToString::to_string).fold(finding, Finding::todo)
 }
 
-async fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
+async fn daemon_sets(cluster: &Cluster, opted_in: &Known) -> Vec<Finding> {
     let all = match diagnose::daemon_sets(cluster).await {
         Ok(all) => all,
         Err(failure) => {
@@ -143,16 +147,53 @@ async fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
     let mut findings = vec![policies(&all)];
     let landing: Vec<&DaemonSet> = all.iter().filter(|set| set.lands).collect();
     for set in &landing {
-        let what = format!(
-            "the pods of {}/{} would be bound to virtual nodes, and stay pending there",
-            set.namespace, set.name
-        );
+        let stay = |known: &Arc<OptedIn>| known.leave(&set.namespace).is_refused();
+        let there = if opted_in.as_ref().is_none_or(stay) {
+            "stay pending there; nothing is open to guests by that"
+        } else {
+            "run there, as the namespace is offloaded"
+        };
+        let (namespace, name) = (&set.namespace, &set.name);
+        let what =
+            format!("the pods of {namespace}/{name} are bound to virtual nodes, and {there}");
         findings.push(Finding::warn(NODES, what).todo(set.patch()));
     }
     if landing.is_empty() {
         findings.push(Finding::ok(NODES, "none would land on virtual nodes"));
     }
     findings
+}
+
+/// Pods that are bound to virtual nodes and stay at home.
+async fn stranded(cluster: &Cluster, opted_in: &Known) -> Vec<Finding> {
+    const CHECK: &str = "bound pods";
+    let Some(opted_in) = opted_in else {
+        return vec![Finding::warn(CHECK, "it is not known yet which namespaces are offloaded")];
+    };
+    match diagnose::stranded(cluster, opted_in).await {
+        Ok(none) if none.is_empty() => {
+            vec![Finding::ok(CHECK, "none waits on a virtual node that nobody lets leave")]
+        }
+        Ok(some) => some.iter().map(|it| waits(CHECK, it)).collect(),
+        Err(failure) => vec![Finding::warn(CHECK, format!("not looked at: {failure}"))],
+    }
+}
+
+fn waits(check: &'static str, found: &Stranded) -> Finding {
+    let Stranded { namespace, one, pods, of_daemon_sets } = found;
+    let what = format!(
+        "{pods} of namespace {namespace}, {one} first, wait on virtual nodes: the namespace may not \
+         leave, and nothing of it is open to guests by that"
+    );
+    let finding = Finding::warn(check, what);
+    if *of_daemon_sets {
+        return finding.todo("keep their DaemonSets off virtual nodes: see daemonsets");
+    }
+    let finding = finding.todo("delete them: somebody has set nodeName, or tolerates every taint");
+    if is_reserved(namespace) {
+        return finding;
+    }
+    finding.todo(format!("or let pods of the namespace leave: mercato offload {namespace}"))
 }
 
 /// By name alone: whether it is set to enforce them, only a test can show.

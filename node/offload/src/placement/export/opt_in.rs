@@ -154,6 +154,17 @@ pub enum Leave {
     Never,
 }
 
+impl Leave {
+    /// Whether a pod of the namespace stays that is bound to any virtual node.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Now(how) => how.strategy == Strategy::Local,
+            Self::Soon => false,
+            Self::Never => true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
