@@ -155,7 +155,7 @@ impl Driver {
         };
         let contract = desire.contract.id;
         if let Some(lease) = self.leases.get(&contract) {
-            self.tunnel(|tunnels| tunnels.lease(&desire, lease.node_cell()));
+            self.tunnel(|tunnels| tunnels.lease(&desire));
             if let Some(event) = stuck::sender(&lease.desire(), &desire) {
                 self.handle.say(event);
             }
@@ -172,7 +172,7 @@ impl Driver {
         let telling = Telling { report, services, names, name_server, has_tunnels, home_api };
         let lease = LeaseHandle::start(&**cluster, desire, telling, peer);
         match &self.tunnels {
-            Some(tunnels) => tunnels.lease(&said, lease.node_cell()),
+            Some(tunnels) => tunnels.lease(&said),
             None => lease.set_tunnel(TunnelWord::Off { reason: NO_GATEWAY.to_owned() }),
         }
         self.leases.insert(contract, lease);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use mercato_agent::{LeaseDesire, OwnRanges};
 use mercato_net::TunnelResponder;
@@ -18,8 +18,8 @@ use crate::kubernetes::NameServerAt;
 
 /// Whoever keeps the tunnels of leases.
 pub(crate) trait LeaseTunnels: Send + Sync {
-    /// How a lease is to be; its virtual node is called as will be known there.
-    fn lease(&self, desire: &LeaseDesire, node: &Arc<OnceLock<String>>);
+    /// A lease is to be as this says.
+    fn lease(&self, desire: &LeaseDesire);
 
     /// Nothing of a lease is left here.
     fn forget(&self, contract: ContractId);

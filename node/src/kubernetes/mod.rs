@@ -20,6 +20,7 @@ use mercato_broker::Inventory;
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::{Bodies, Cluster};
+use mercato_offload::placement::export::Consent;
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -73,8 +74,8 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Where its API servers take requests, the one to be tried first first: a host and a port each.
     fn api_servers(&self) -> BoxFuture<'static, Vec<(String, u16)>>;
 
-    /// The namespaces whose pods elsewhere may call them, now and whenever that changes.
-    fn api_namespaces(&self) -> BoxStream<'static, BTreeSet<String>>;
+    /// What the owners of its namespaces have opened to other clusters, now and whenever that changes.
+    fn consent(&self) -> BoxStream<'static, Consent>;
 
     /// Whether guests can be kept apart on its network.
     fn isolates(&self) -> bool;
@@ -308,11 +309,6 @@ impl LeaseHandle {
     /// Consumer: what its virtual node is called, once that is known.
     pub(crate) fn node(&self) -> Option<&String> {
         self.node.get()
-    }
-
-    /// Where that will be known.
-    pub(crate) fn node_cell(&self) -> &Arc<OnceLock<String>> {
-        &self.node
     }
 
     /// How much work waits for the task.

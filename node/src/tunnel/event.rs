@@ -1,9 +1,8 @@
 //! What happens to the task that keeps the tunnels.
 
-use std::collections::BTreeSet;
-
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use mercato_offload::placement::export::Consent;
 use mercato_protocol::id::ClusterId;
 use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
@@ -22,8 +21,8 @@ pub(super) enum Event {
     Link(LinkEvent),
     Pods(Vec<PodPlace>),
     Machines(Vec<NodeMachine>),
-    /// Pods of these namespaces may call the API server from elsewhere.
-    ApiNamespaces(BTreeSet<String>),
+    /// The owners of this cluster's namespaces have opened so much.
+    Consent(Consent),
     /// Another guest of this node is closed, or one no more.
     Guests,
     /// Nodes were told where the daemon is; or why they were not.

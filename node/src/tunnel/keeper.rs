@@ -22,6 +22,7 @@ use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_host::Marks;
 use mercato_offload::key::Uid;
+use mercato_offload::placement::export::Consent;
 use mercato_protocol::id::{ClusterId, ContractId};
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
@@ -64,6 +65,8 @@ pub(crate) struct Keeper {
     peers: Peers,
     end: End,
     pods: Vec<PodPlace>,
+    /// What the owners of home's namespaces have opened to guests elsewhere.
+    consent: Consent,
     pod_nodes: PodNodes,
     knows_pods: bool,
     watches_pods: bool,
@@ -188,6 +191,7 @@ impl Before {
             peers,
             end: End::new(Marks::default(), links),
             pods: Vec::new(),
+            consent: Consent::default(),
             pod_nodes: PodNodes::new(),
             knows_pods: false,
             watches_pods: false,
@@ -293,7 +297,7 @@ impl Keeper {
                 self.knows_pods = true;
             }
             Event::Machines(machines) => self.own_machine.learn(machines),
-            Event::ApiNamespaces(namespaces) => self.own_api.know(namespaces),
+            Event::Consent(consent) => self.consent = consent,
             // Whatever it is, it is looked at in the next step.
             Event::Guests => {}
             Event::Told(told) => self.door.on_told(told),

@@ -1,5 +1,6 @@
-//! What this cluster says of itself: the list of its gateway that peers get, and which of its own
-//! pods a lease's guests may call.
+//! What this cluster says of itself: the list of its gateway that peers get, and the addresses of its
+//! own pods that guests may call. Which namespaces these are of is decided elsewhere, by what owners
+//! and sessions say: the node that a pod is bound to says nothing of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -65,33 +66,36 @@ impl Content {
     }
 }
 
-/// The pods that guests of a lease may call, by their own addresses and those that everyone knows:
-/// pods of the namespaces that have some on its virtual node.
-pub(super) fn callable(
+/// The pods of these namespaces that are in this cluster, by their own addresses and by those that
+/// everyone knows.
+pub(super) fn addresses(
     pods: &[PodPlace],
-    node: Option<&str>,
+    namespaces: &BTreeSet<&str>,
     own: &OwnRanges,
     pool: IpNet,
 ) -> BTreeMap<IpAddr, IpAddr> {
-    let Some(node) = node else { return BTreeMap::new() };
-    let sent = pods.iter().filter(|pod| pod.node == node);
-    let namespaces: BTreeSet<&str> = sent.map(|pod| pod.namespace.as_str()).collect();
-    let of = pods.iter().filter(|pod| namespaces.contains(pod.namespace.as_str()));
-    let addresses = of.filter_map(|pod| pod.address).filter(|address| !pool.contains(address));
-    addresses
-        .filter_map(|address| {
-            Some((address, own.blocks.iter().find_map(|block| block.inner_of(address))?))
-        })
-        .collect()
+    let known = |address| own.blocks.iter().find_map(|block| block.inner_of(address));
+    let here = here(pods, namespaces, pool);
+    here.filter_map(|address| Some((address, known(address)?))).collect()
 }
 
-/// The blocks of the pod network in which there are pods that somebody may call.
-pub(super) fn blocks(pods: &[PodPlace], nodes: &BTreeSet<&str>, pool: IpNet) -> BTreeSet<IpNet> {
-    let sent = pods.iter().filter(|pod| nodes.contains(pod.node.as_str()));
-    let namespaces: BTreeSet<&str> = sent.map(|pod| pod.namespace.as_str()).collect();
+/// The blocks of the pod network that have pods of these namespaces.
+pub(super) fn blocks(
+    pods: &[PodPlace],
+    namespaces: &BTreeSet<&str>,
+    pool: IpNet,
+) -> BTreeSet<IpNet> {
+    here(pods, namespaces, pool).map(block).collect()
+}
+
+/// Where pods of these namespaces are in this cluster's own pod network.
+fn here(
+    pods: &[PodPlace],
+    namespaces: &BTreeSet<&str>,
+    pool: IpNet,
+) -> impl Iterator<Item = IpAddr> {
     let of = pods.iter().filter(|pod| namespaces.contains(pod.namespace.as_str()));
-    let addresses = of.filter_map(|pod| pod.address).filter(|address| !pool.contains(address));
-    addresses.map(block).collect()
+    of.filter_map(|pod| pod.address).filter(move |address| !pool.contains(address))
 }
 
 /// A node has a block of such a size for its pods in nearly all pod networks.
@@ -153,23 +157,24 @@ mod tests {
     }
 
     #[test]
-    fn guests_may_call_the_pods_of_their_own_namespaces_alone() {
+    fn pods_of_a_namespace_are_known_by_their_blocks_wherever_they_are_bound() {
         let pods = [
             pod("shop", "turin", Some("10.200.9.9")),
             pod("shop", "worker", Some("10.42.0.7")),
             pod("shop", "worker", None),
+            pod("bank", "turin", Some("10.42.1.9")),
             pod("bank", "worker", Some("10.42.0.8")),
         ];
         let range = |text: &str| -> IpNet { text.parse().unwrap() };
         let pool = range("10.200.0.0/13");
-        let told = blocks(&pods, &["turin"].into(), pool);
-        assert_eq!(told, [range("10.42.0.0/24")].into());
+        let shop = BTreeSet::from(["shop"]);
+        assert_eq!(blocks(&pods, &shop, pool), [range("10.42.0.0/24")].into());
         let block = MappedRange { inner: range("10.203.5.0/24"), local: range("10.42.0.0/24") };
         let own = OwnRanges { blocks: vec![block], ..OwnRanges::default() };
         let address = |text: &str| -> IpAddr { text.parse().unwrap() };
         let known = [(address("10.42.0.7"), address("10.203.5.7"))].into();
-        assert_eq!(callable(&pods, Some("turin"), &own, pool), known);
-        assert!(callable(&pods, Some("milan"), &own, pool).is_empty());
-        assert!(callable(&pods, None, &own, pool).is_empty());
+        assert_eq!(addresses(&pods, &shop, &own, pool), known);
+        assert!(addresses(&pods, &BTreeSet::new(), &own, pool).is_empty());
+        assert!(blocks(&pods, &BTreeSet::new(), pool).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use mercato_agent::{LeaseDesire, OwnRanges, Phase};
@@ -11,6 +11,7 @@ use mercato_broker::Side;
 use mercato_net::TunnelResponder;
 use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::key::{PodId, Uid};
+use mercato_offload::placement::export::{Consent, callable};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::names::LeaseNames;
@@ -63,8 +64,6 @@ pub(super) struct SaidLease {
     /// Provider: the names of its guest namespaces. Whoever is in one of them is its guest, and nobody
     /// else is, whatever its labels say.
     pub(super) namespaces: BTreeSet<String>,
-    /// Consumer: what its virtual node is called, once that is known.
-    pub(super) node: Arc<OnceLock<String>>,
     /// When it was said: an agent that was rebuilt wants to hear again how the tunnel is.
     pub(super) said: u64,
 }
@@ -119,7 +118,7 @@ impl TunnelHandle {
 }
 
 impl LeaseTunnels for TunnelHandle {
-    fn lease(&self, desire: &LeaseDesire, node: &Arc<OnceLock<String>>) {
+    fn lease(&self, desire: &LeaseDesire) {
         let id = desire.contract.id;
         self.say(|said, number| {
             if desire.phase == Phase::Ended {
@@ -138,7 +137,6 @@ impl LeaseTunnels for TunnelHandle {
                 is_closed: desire.side == Side::Provider
                     && desire.contract.terms.network_isolation == NetworkIsolation::Required,
                 namespaces: desire.namespaces.values().cloned().collect(),
-                node: node.clone(),
                 said: number,
             };
             said.leases.insert(id, lease);
@@ -251,6 +249,21 @@ impl Said {
         self.names.remove(contract);
     }
 
+    /// Consumer: the namespaces whose pods here the guests of a lease may call.
+    pub(super) fn callable(&self, contract: &ContractId, consent: &Consent) -> BTreeSet<&str> {
+        let is_bought = |lease: &SaidLease| lease.side == Side::Consumer;
+        if !self.leases.get(contract).is_some_and(is_bought) {
+            return BTreeSet::new();
+        }
+        let sent = self.pods.get(contract).into_iter().flat_map(BTreeMap::values);
+        callable(consent, sent.map(|pod| &pod.of.pod))
+    }
+
+    /// The same of all leases together.
+    pub(super) fn callable_by_any(&self, consent: &Consent) -> BTreeSet<&str> {
+        self.leases.keys().flat_map(|contract| self.callable(contract, consent)).collect()
+    }
+
     /// The addresses of the Services that the closed guests of a lease reach, as many as a node takes
     /// of one lease.
     pub(super) fn services(&self, contract: &ContractId) -> Arc<Vec<ServiceAddress>> {
@@ -309,7 +322,53 @@ fn told(before: &[ServiceAddress], now: &BTreeSet<ServiceAddress>) -> Vec<Servic
 mod tests {
     use std::net::Ipv4Addr;
 
+    use mercato_offload::placement::export::Opened;
+
     use super::*;
+
+    const LEASE: ContractId = ContractId([1; 16]);
+    const OTHER: ContractId = ContractId([2; 16]);
+
+    /// As the driver has it of a pod that a session has sent.
+    fn sent(namespace: &str) -> GuestAddress {
+        let (uid, name) = (Uid(namespace.to_owned()), "web".to_owned());
+        let pod = PodId { uid, namespace: namespace.to_owned(), name };
+        let address = Ipv4Addr::new(10, 201, 0, 7).into();
+        GuestAddress { pod, address, guest: address }
+    }
+
+    fn bought(side: Side) -> SaidLease {
+        let (cluster, ranges) = (ClusterId([1; 32]), Vec::new());
+        let (until_ms, namespaces) = (u64::MAX, BTreeSet::new());
+        SaidLease { side, cluster, until_ms, ranges, is_closed: false, namespaces, said: 1 }
+    }
+
+    #[test]
+    fn a_lease_opens_what_its_session_has_sent_and_owners_have_opened() {
+        let (tunnels, heard) = TunnelHandle::new(None);
+        let consent = |names: &[&str]| {
+            Consent::new(names.iter().map(|name| ((*name).to_owned(), Opened::default())))
+        };
+        let (both, shop) = (consent(&["shop", "bank"]), consent(&["shop"]));
+        let now = |side| {
+            let mut said = heard.now();
+            said.leases = [(LEASE, bought(side)), (OTHER, bought(side))].into();
+            said
+        };
+        let of = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
+        assert!(now(Side::Consumer).callable_by_any(&both).is_empty(), "nothing is sent");
+        tunnels.map(LEASE, sent("shop"));
+        tunnels.map(OTHER, sent("bank"));
+        tunnels.map(LEASE, sent("kube-system"));
+        let said = now(Side::Consumer);
+        assert_eq!(said.callable(&LEASE, &both), of(&["shop"]));
+        assert_eq!(said.callable(&OTHER, &both), of(&["bank"]));
+        assert!(said.callable(&OTHER, &shop).is_empty(), "its owner has taken that back");
+        assert_eq!(said.callable_by_any(&both), of(&["bank", "shop"]));
+        assert!(now(Side::Provider).callable_by_any(&both).is_empty(), "guests here open nothing");
+        tunnels.unmap(LEASE, &sent("shop").pod);
+        assert!(now(Side::Consumer).callable(&LEASE, &both).is_empty(), "its last pod has gone");
+    }
 
     fn service(here: u32, home: u8) -> ServiceAddress {
         let home = Some(Ipv4Addr::new(10, 96, 0, home).into());

@@ -1,9 +1,9 @@
 //! What the rest of the daemon knows of the namespaces that may leave home.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_offload::placement::export::{Leave, OptIn, Scope, Targets};
+use mercato_offload::placement::export::{Consent, Leave, Opened, OptIn, Scope, Targets};
 
 use crate::apiserver::life::Life;
 
@@ -56,10 +56,10 @@ impl OptedIn {
         self.namespaces.get(namespace).map(|entry| entry.how.targets.clone()).unwrap_or_default()
     }
 
-    /// Those whose pods elsewhere may call this cluster's API server.
-    pub fn with_api_access(&self) -> BTreeSet<String> {
-        let may = self.namespaces.iter().filter(|(_, entry)| entry.ready && entry.how.api_access);
-        may.map(|(name, _)| name.clone()).collect()
+    /// What their owners have opened to other clusters.
+    pub fn consent(&self) -> Consent {
+        let opened = |entry: &Entry| Opened { api: entry.ready && entry.how.api_access };
+        Consent::new(self.namespaces.iter().map(|(name, entry)| (name.clone(), opened(entry))))
     }
 
     /// Whether the pods of this one may leave home.

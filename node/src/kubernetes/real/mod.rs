@@ -14,7 +14,6 @@ mod retry;
 mod servers;
 mod shared;
 
-use std::collections::BTreeSet;
 use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +29,7 @@ use mercato_kubelet::inventory::own_nodes;
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::{Cluster, Failure, Grant, inventory};
 use mercato_offload::forge::Gate;
+use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{RefusedReason, Request, Usage};
@@ -212,8 +212,8 @@ impl Kubernetes for Real {
         }
     }
 
-    fn api_namespaces(&self) -> BoxStream<'static, BTreeSet<String>> {
-        stream::once(self.known()).filter_map(ready).flat_map(servers::namespaces).boxed()
+    fn consent(&self) -> BoxStream<'static, Consent> {
+        stream::once(self.known()).filter_map(ready).flat_map(servers::consent).boxed()
     }
 
     /// There is no gateway yet that could enforce it, and a CNI is not taken at its word.

@@ -1,11 +1,11 @@
-//! The API servers, for whoever passes on what guests elsewhere say to them: where they are, and of
-//! which namespaces these guests are.
+//! The API servers, for whoever passes on what guests elsewhere say to them: where they are; and what
+//! is open to these guests.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, future};
+use mercato_offload::placement::export::Consent;
 use tokio::time::timeout;
 
 use super::shared::Shared;
@@ -27,15 +27,15 @@ pub(super) async fn all(shared: Arc<Shared>) -> Vec<(String, u16)> {
     all
 }
 
-/// Those with access, now and whenever they change.
-pub(super) fn namespaces(shared: Arc<Shared>) -> BoxStream<'static, BTreeSet<String>> {
+/// What the owners of namespaces have opened, now and whenever that changes.
+pub(super) fn consent(shared: Arc<Shared>) -> BoxStream<'static, Consent> {
     let known = shared.opt_ins.known();
     let all = stream::unfold((known, true), |(mut known, is_first)| async move {
         if !is_first {
             known.changed().await.ok()?;
         }
         let now = known.borrow_and_update().clone();
-        Some((now.map(|known| known.with_api_access()), (known, false)))
+        Some((now.map(|known| known.consent()), (known, false)))
     });
     all.filter_map(future::ready).boxed()
 }

@@ -5,7 +5,6 @@ mod guest;
 mod home;
 mod model;
 
-use std::collections::BTreeSet;
 use std::future::ready;
 use std::net::SocketAddr;
 
@@ -14,6 +13,7 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_kubelet::guest::stream::{Opened, Refused};
+use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::OptIn;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{RefusedReason, Request, Usage, What};
@@ -76,7 +76,8 @@ impl Kubernetes for Simulated {
         ready(Vec::new()).boxed()
     }
 
-    fn api_namespaces(&self) -> BoxStream<'static, BTreeSet<String>> {
+    /// Nobody is asked where nobody can be called.
+    fn consent(&self) -> BoxStream<'static, Consent> {
         stream::pending().boxed()
     }
 

@@ -1,13 +1,14 @@
 //! This cluster's API server, for guests elsewhere: which of them may call it, what the machine needs for
 //! that, and who passes on what they say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mercato_broker::Side;
 use mercato_host::ApiWay;
 use mercato_kubelet::{Repeated, warn_once};
+use mercato_offload::placement::export::Consent;
 
 use crate::admin::OwnApiServer;
 use crate::driver::clock::wall_ms;
@@ -21,8 +22,6 @@ use crate::tunnel::words::Said;
 /// Who passes on what guests elsewhere say to this cluster's API server.
 pub(super) struct OwnApi {
     ask: AskServers,
-    /// Of which namespaces they are.
-    namespaces: BTreeSet<String>,
     relay: Option<Relay>,
     callers: Callers,
     /// How many were refused by those that there were before.
@@ -34,11 +33,10 @@ pub(super) struct OwnApi {
 }
 
 impl OwnApi {
-    /// For guests of no namespace yet.
+    /// One that is open to nobody yet.
     pub(super) fn new(kubernetes: Arc<dyn Kubernetes>) -> Self {
         Self {
             ask: Arc::new(move || kubernetes.api_servers()),
-            namespaces: BTreeSet::new(),
             relay: None,
             callers: Callers::default(),
             refused: 0,
@@ -48,29 +46,35 @@ impl OwnApi {
         }
     }
 
-    /// Guests of these namespaces may call it from now on.
-    pub(super) fn know(&mut self, namespaces: BTreeSet<String>) {
-        self.namespaces = namespaces;
-    }
-
-    /// Where they call it, while there is a namespace of which they may be.
-    pub(super) fn address(&self, ground: &Ground) -> Option<IpAddr> {
-        ground.gateway().ok()?.api().filter(|_| !self.namespaces.is_empty())
+    /// Where guests call it, while its owner has opened it to those of some namespace.
+    pub(super) fn address(&self, ground: &Ground, consent: &Consent) -> Option<IpAddr> {
+        ground.gateway().ok()?.api().filter(|_| consent.opens_api())
     }
 
     /// What the machine needs for those who may by now: nobody, until the relay listens there. Another
     /// program of the machine may have that port at all addresses.
-    pub(super) fn way(&mut self, ground: &Ground, said: &Said) -> Option<ApiWay> {
-        let address = self.address(ground)?;
-        self.learn(said);
+    pub(super) fn way(
+        &mut self,
+        ground: &Ground,
+        said: &Said,
+        consent: &Consent,
+    ) -> Option<ApiWay> {
+        let address = self.address(ground, consent)?;
+        self.learn(said, consent);
         let callers = self.callers.keys().filter(|_| self.relay.is_some()).copied().collect();
         Some(ApiWay { address, callers })
     }
 
     /// Somebody listens there once the machine has the address.
-    pub(super) async fn mind(&mut self, ground: &Ground, end: &End, said: &Said) {
+    pub(super) async fn mind(
+        &mut self,
+        ground: &Ground,
+        end: &End,
+        said: &Said,
+        consent: &Consent,
+    ) {
         let bought = said.leases.values().any(|lease| lease.side == Side::Consumer);
-        let address = self.address(ground).filter(|_| bought && end.has_machine());
+        let address = self.address(ground, consent).filter(|_| bought && end.has_machine());
         let Some(address) = address else {
             self.stop();
             self.trouble = None;
@@ -93,17 +97,17 @@ impl OwnApi {
                 }
             }
         }
-        self.learn(said);
+        self.learn(said, consent);
         if let Some(relay) = &self.relay {
             relay.allow(&self.callers);
         }
     }
 
     /// What people see of it.
-    pub(super) fn seen(&self, ground: &Ground) -> OwnApiServer {
+    pub(super) fn seen(&self, ground: &Ground, consent: &Consent) -> OwnApiServer {
         let now = self.relay.as_ref();
         OwnApiServer {
-            address: self.address(ground),
+            address: self.address(ground, consent),
             guests: now.map_or(0, |_| self.callers.len()),
             connections: now.map_or(0, Relay::connections),
             refused: self.refused + now.map_or(0, Relay::refused),
@@ -112,8 +116,8 @@ impl OwnApi {
     }
 
     /// Who may call by now.
-    fn learn(&mut self, said: &Said) {
-        let mut callers = callers(&self.namespaces, said);
+    fn learn(&mut self, said: &Said, consent: &Consent) {
+        let mut callers = callers(consent, said);
         let many = callers.len();
         if many > limits::API_CALLERS {
             let last = callers.keys().nth(limits::API_CALLERS).copied();
@@ -137,16 +141,16 @@ impl OwnApi {
     }
 }
 
-/// The guests of this cluster's own leases that are in force, of these namespaces: by the addresses that
-/// this cluster has given them.
-fn callers(namespaces: &BTreeSet<String>, said: &Said) -> BTreeMap<IpAddr, Caller> {
+/// The guests of this cluster's own leases that are in force, of namespaces that it was opened to: by the
+/// addresses that this cluster has given them.
+fn callers(consent: &Consent, said: &Said) -> BTreeMap<IpAddr, Caller> {
     let now_ms = wall_ms();
     let leases = said.leases.iter();
     let own = leases.filter(|(_, it)| it.side == Side::Consumer && it.until_ms > now_ms);
     let mut callers = BTreeMap::new();
     for (id, lease) in own {
         let pods = said.pods.get(id).into_iter().flat_map(BTreeMap::iter);
-        for (uid, pod) in pods.filter(|(_, pod)| namespaces.contains(&pod.of.pod.namespace)) {
+        for (uid, pod) in pods.filter(|(_, pod)| consent.opens_api_to(&pod.of.pod.namespace)) {
             let address = pod.of.address;
             let is_of_lease = lease.ranges.iter().any(|range| range.local.contains(&address));
             if is_of_lease && address.is_ipv4() {
@@ -162,6 +166,7 @@ fn callers(namespaces: &BTreeSet<String>, said: &Said) -> BTreeMap<IpAddr, Calle
 mod tests {
     use mercato_offload::address::{GuestAddress, MappedRange};
     use mercato_offload::key::{PodId, Uid};
+    use mercato_offload::placement::export::Opened;
     use mercato_protocol::id::{ClusterId, ContractId};
 
     use super::*;
@@ -172,6 +177,10 @@ mod tests {
     const SOLD: ContractId = ContractId([2; 16]);
     const ENDED: ContractId = ContractId([3; 16]);
 
+    fn open(namespaces: &[&str]) -> Consent {
+        Consent::new(namespaces.iter().map(|name| ((*name).to_owned(), Opened { api: true })))
+    }
+
     fn lease(side: Side, until_ms: u64) -> SaidLease {
         let range = "10.201.4.0/24".parse().unwrap();
         SaidLease {
@@ -181,7 +190,6 @@ mod tests {
             ranges: vec![MappedRange { inner: range, local: range }],
             is_closed: false,
             namespaces: Default::default(),
-            node: Arc::default(),
             said: 1,
         }
     }
@@ -209,15 +217,13 @@ mod tests {
         said.leases.insert(SOLD, lease(Side::Provider, u64::MAX));
         said.leases.insert(ENDED, lease(Side::Consumer, 1));
         let may = |namespaces: &[&str]| {
-            let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
-            let callers = callers(&namespaces, &said);
+            let callers = callers(&open(namespaces), &said);
             callers.into_keys().map(|address| address.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(may(&["shop"]), ["10.201.4.7"]);
         assert_eq!(may(&["shop", "bank"]), ["10.201.4.7", "10.201.4.8"]);
         assert!(may(&[]).is_empty() && may(&["vault"]).is_empty());
         said.leases.remove(&BOUGHT);
-        let all = ["shop".to_owned(), "bank".to_owned()].into();
-        assert!(callers(&all, &said).is_empty(), "the lease is over");
+        assert!(callers(&open(&["shop", "bank"]), &said).is_empty(), "the lease is over");
     }
 }

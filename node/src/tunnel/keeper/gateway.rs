@@ -46,13 +46,13 @@ impl Keeper {
         }
     }
 
-    /// Where the cluster's pods are is told from now on, and whose may call the API server.
+    /// Where the cluster's pods are is told from now on, and what of it is open to other clusters.
     pub(super) fn watch_pods(&mut self) {
         if std::mem::replace(&mut self.watches_pods, true) {
             return;
         }
         tell_each(self.kubernetes.pods(), self.tell.clone(), Event::Pods);
-        tell_each(self.kubernetes.api_namespaces(), self.tell.clone(), Event::ApiNamespaces);
+        tell_each(self.kubernetes.consent(), self.tell.clone(), Event::Consent);
     }
 
     /// What the cluster has given out is told once it answers.

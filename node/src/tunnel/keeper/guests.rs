@@ -259,7 +259,6 @@ mod tests {
             ranges: vec![MappedRange { inner, local }],
             is_closed: true,
             namespaces: BTreeSet::from(["shop-rome".to_owned()]),
-            node: Arc::default(),
             said: 1,
         }
     }

@@ -108,7 +108,7 @@ impl Keeper {
         let own = own_rules(&common, &self.pods, &self.nodes, &self.second, said, &dwellers);
         let guests = self.own_guests.close(own);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
-        let api = self.own_api.way(&self.ground, said);
+        let api = self.own_api.way(&self.ground, said, &self.consent);
         self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests, api });
         let ranges = &mut self.lease_ranges;
         let leases = lease_wishes(&self.end, &self.pods, ranges, said, &common);

@@ -1,6 +1,6 @@
 //! One step: what was said is compared with what is there, and the difference is made up for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use super::{Keeper, Mapped, Said, Told};
 use crate::admin::OwnGateway;
 use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
-use crate::tunnel::own::{Content, blocks, callable};
+use crate::tunnel::own::{Content, addresses, blocks};
 use crate::tunnel::seen::{Now, PeerSeen};
 use crate::tunnel::table::{KnownClaim, Row, Table};
 use crate::tunnel::words::{SaidLease, SaidPod};
@@ -38,7 +38,7 @@ impl Keeper {
         self.own_guests.mind(&self.ground, said, &self.tell);
         self.mind_machines(said);
         self.mind_names(said).await;
-        self.own_api.mind(&self.ground, &self.end, said).await;
+        self.own_api.mind(&self.ground, &self.end, said, &self.consent).await;
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
             news.tell(&self.driver, &self.kubernetes).await;
         }
@@ -54,10 +54,7 @@ impl Keeper {
     /// What peers get to know of this cluster.
     async fn mind_own(&mut self, said: &Said) {
         if let Ok(settings) = self.ground.gateway() {
-            let nodes = said.leases.values().filter(|lease| lease.side == Side::Consumer);
-            let nodes: BTreeSet<&str> =
-                nodes.filter_map(|lease| lease.node.get().map(String::as_str)).collect();
-            let now = blocks(&self.pods, &nodes, settings.pool);
+            let now = blocks(&self.pods, &said.callable_by_any(&self.consent), settings.pool);
             if now != self.blocks {
                 self.blocks = now.clone();
                 self.driver.tell(Input::Tunnel(TunnelInput::Own(now))).await;
@@ -68,7 +65,7 @@ impl Keeper {
             (Ok(settings), Some(key), _) => Ok((key, settings.told(self.driver.net()))),
             (Ok(_), None, None) => return,
         };
-        let api = self.own_api.address(&self.ground);
+        let api = self.own_api.address(&self.ground, &self.consent);
         self.peers.say_own(Content::new(gateway, &said.own, api));
     }
 
@@ -138,10 +135,10 @@ impl Keeper {
                 row.guests = pods.clone().map(|pod| (pod.of.address, pod.of.address)).collect();
                 let member = |pod: &SaidPod| (pod.of.address, (pod.of.address, pod.group));
                 row.members = pods.map(member).collect();
-                row.locals = self.callable(said, lease);
+                row.locals = self.callable(said, id);
                 let gateway = said.own.nodes.map(|range| range.network());
                 let nodes = gateway.into_iter().chain(self.nodes.addresses());
-                let called = nodes.chain(self.own_api.address(&self.ground));
+                let called = nodes.chain(self.own_api.address(&self.ground, &self.consent));
                 row.locals.extend(called.map(|own| (own, own)));
             }
         }
@@ -153,10 +150,11 @@ impl Keeper {
         }
     }
 
-    fn callable(&self, said: &Said, lease: &SaidLease) -> BTreeMap<IpAddr, IpAddr> {
+    /// This cluster's own pods that the guests of a lease may call.
+    fn callable(&self, said: &Said, id: &ContractId) -> BTreeMap<IpAddr, IpAddr> {
         let Ok(settings) = self.ground.gateway() else { return BTreeMap::new() };
-        let node = lease.node.get().map(String::as_str);
-        callable(&self.pods, node, &said.own, settings.pool)
+        let namespaces = said.callable(id, &self.consent);
+        addresses(&self.pods, &namespaces, &said.own, settings.pool)
     }
 
     /// What people see of it.
@@ -183,7 +181,7 @@ impl Keeper {
             unnamed: self.own_names.unnamed(&self.nodes),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
-            api: self.own_api.seen(&self.ground),
+            api: self.own_api.seen(&self.ground, &self.consent),
             ..self.ground.own()
         };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });

@@ -1,7 +1,8 @@
 //! What leaves home: what the owner of a namespace allows, and what becomes of a pod that is bound
-//! to a virtual node.
+//! to a virtual node; and what guests may call at home by that.
 
 mod admission;
+mod consent;
 mod guest_name;
 mod opt_in;
 mod patience;
@@ -11,6 +12,7 @@ mod secrets;
 mod targets;
 
 pub use admission::{admission, admitted};
+pub use consent::{Consent, Opened, callable};
 pub use guest_name::GuestName;
 pub use opt_in::{Leave, OptIn, Scope, Strategy};
 pub use patience::Patience;
