@@ -6,7 +6,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
@@ -85,10 +87,20 @@ impl Stage {
     }
 }
 
+/// How long a test takes at level `ci` at most, unless it says otherwise, and how long it is waited for
+/// until what it has left is written down.
+const LIMIT: Duration = Duration::from_mins(10);
+const DUMP_LIMIT: Duration = Duration::from_mins(2);
+/// How long the clusters of a suite take to come up at most, with the programs of the bed where they are
+/// not built yet.
+const SETUP_LIMIT: Duration = Duration::from_hours(1);
+
 /// A test of a suite.
 pub struct Test {
     name: &'static str,
     level: Level,
+    /// How long it may take at level `ci`.
+    limit: Duration,
     body: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<()>>,
 }
 
@@ -99,7 +111,21 @@ impl Test {
         name: &'static str,
         body: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<()>>,
     ) -> Self {
-        Self { name, level: Level::Ci, body }
+        Self { name, level: Level::Ci, limit: LIMIT, body }
+    }
+
+    /// The same test, which may take so long at level `ci`.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// How long it may take at this level; at `full` some do for hours what they do for minutes.
+    fn limit(&self, level: Level) -> Duration {
+        match level {
+            Level::Ci => self.limit,
+            Level::Full => Duration::from_hours(24),
+        }
     }
 
     /// A test that runs at level `full` only.
@@ -108,7 +134,7 @@ impl Test {
         name: &'static str,
         body: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<()>>,
     ) -> Self {
-        Self { name, level: Level::Full, body }
+        Self { name, level: Level::Full, limit: LIMIT, body }
     }
 }
 
@@ -185,13 +211,20 @@ struct SuiteRun {
 
 impl SuiteRun {
     fn play(&self, test: &Test) -> Result<(), Failed> {
-        let stage = self.stage.get_or_init(|| self.set().map_err(|error| format!("{error:#}")));
+        let stage = self.stage.get_or_init(|| {
+            let _watch = Watch::begin(format!("the setup of suite {}", self.suite), SETUP_LIMIT);
+            self.set().map_err(|error| format!("{error:#}"))
+        });
         let stage = stage.as_ref().map_err(|error| Failed::from(format!("no stage: {error}")))?;
+        let limit = test.limit(level());
+        let _watch = Watch::begin(format!("{} of suite {}", test.name, self.suite), limit);
         stage
             .bed
             .scope(|| {
                 runtime()?.block_on(async {
-                    let Err(error) = (test.body)(stage).await else { return Ok(()) };
+                    let done = tokio::time::timeout(limit, (test.body)(stage)).await;
+                    let late = |_| Err(anyhow!("it took longer than {} s", limit.as_secs()));
+                    let Err(error) = done.unwrap_or_else(late) else { return Ok(()) };
                     let to = dumps().join(self.suite).join(test.name);
                     dump(&stage.clusters, &to).await?;
                     // Those that follow may take hours.
@@ -233,6 +266,25 @@ impl SuiteRun {
         {
             eprintln!("{error:#}");
         }
+    }
+}
+
+/// Ends the suite if a test goes on beyond its limit: one that does not wait is not told of time.
+struct Watch {
+    _ended: Sender<()>,
+}
+
+impl Watch {
+    fn begin(what: String, limit: Duration) -> Self {
+        let (ended, wait) = channel();
+        let whole = limit + DUMP_LIMIT;
+        std::thread::spawn(move || {
+            if wait.recv_timeout(whole) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("{what} did not end within {} s: the suite ends", whole.as_secs());
+                std::process::exit(1);
+            }
+        });
+        Self { _ended: ended }
     }
 }
 

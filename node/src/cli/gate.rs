@@ -153,8 +153,8 @@ mod tests {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut asked = vec![0; POD.len() + 1];
                 stream.read_exact(&mut asked).unwrap();
-                // A letter at a time.
-                answer.bytes().for_each(|byte| stream.write_all(&[byte]).unwrap());
+                // A letter at a time; who has heard enough has hung up.
+                let _ = answer.bytes().try_for_each(|byte| stream.write_all(&[byte]));
                 String::from_utf8(asked).unwrap()
             };
             answers.iter().map(serve).collect()
@@ -166,7 +166,10 @@ mod tests {
     fn it_asks_until_it_is_let_through() {
         let (question, node) = node(&["", "wait\n", "no\n", "open", "openopen\n", "open\n"]);
         let mut said = Vec::new();
-        wait(&question, Duration::ZERO, |line| said.push(line.to_owned()));
+        wait(&question, Duration::ZERO, |line| {
+            assert!(said.len() < 6, "the node has gone, and is asked for ever: {said:?}");
+            said.push(line.to_owned());
+        });
         let asked = node.join().unwrap();
         assert_eq!(asked, vec![format!("{POD}\n"); 6]);
         assert_eq!(said.len(), 5);
