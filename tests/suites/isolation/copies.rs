@@ -31,8 +31,14 @@ pub(crate) struct Marked<'a> {
 }
 
 impl Marked<'_> {
+    /// Neither makes a mark a guest, nor is one none without it.
+    pub(crate) async fn prove_nothing(&self) -> Result<()> {
+        self.copies_are_nobody().await.context("copies of a guest")?;
+        self.marks_come_back().await.context("a guest without its marks")
+    }
+
     /// A pod elsewhere that has all of a guest's marks is nobody's: ready or not, failing, deleted.
-    pub(crate) async fn copies_are_nobody(&self) -> Result<()> {
+    async fn copies_are_nobody(&self) -> Result<()> {
         let before = self.seen_at_home().await?;
         let guest = get(&self.guests).await?;
         for (name, phase, script, has_gate) in [
@@ -57,7 +63,7 @@ impl Marked<'_> {
     }
 
     /// Each mark is taken off the guest: home shows it as it is, and the mark comes back.
-    pub(crate) async fn marks_come_back(&self) -> Result<()> {
+    async fn marks_come_back(&self) -> Result<()> {
         let before = self.seen_at_home().await?;
         let guest = get(&self.guests).await?;
         let of = |map: &str| -> Vec<String> {

@@ -104,9 +104,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     let guests = user.on(NODE);
     guests_find_home(&guests, &targets, known.seen_as).await?;
     timer.step("a guest's first instructions find home alone");
-    let marked = Marked { home: user, guests: there, elsewhere: beside, turin };
-    marked.copies_are_nobody().await.context("copies of a guest")?;
-    marked.marks_come_back().await.context("a guest without its marks")?;
+    Marked { home: user, guests: there, elsewhere: beside, turin }.prove_nothing().await?;
     timer.step("copies of a guest are nobody's, and the guest is one without its marks");
     let service = Service::open(rome, turin, &targets).await.context("a Service")?;
     service.is_called_alone().await?;
