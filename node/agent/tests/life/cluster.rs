@@ -296,7 +296,7 @@ impl Cluster {
                         let (deleting, ended) = (false, false);
                         let (terminal, unschedulable) = (None, None);
                         let address = Some([10, 42, 0, self.ran.len() as u8].into());
-                        let uid = format!("guest-{}", self.ran.len()).parse().unwrap();
+                        let uid = format!("guest-{}", self.ran.len()).parse().expect("a uid");
                         Some(ObservedPod {
                             uid,
                             marked: true,

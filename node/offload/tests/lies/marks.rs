@@ -13,7 +13,7 @@ fn web() -> PodId {
 }
 
 fn uid(text: &str) -> GuestUid {
-    text.parse().unwrap()
+    text.parse().expect("a uid")
 }
 
 fn seen(of: &str, marked: bool, digest: &[u8]) -> Input {

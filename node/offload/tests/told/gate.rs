@@ -9,7 +9,7 @@ use super::told::{Asked, pod, put};
 
 fn seen() -> ObservedPod {
     ObservedPod {
-        uid: "g1".parse().unwrap(),
+        uid: "g1".parse().expect("a uid"),
         marked: true,
         status: Digest::of(b"pending"),
         terminal: None,

@@ -383,7 +383,7 @@ fn seen(pod: &Pod) -> Observed {
     let status = format!("{} {} {:?}", pod.id.uid, pod.changes, pod.terminal);
     let deleting = pod.deletion.is_some();
     let seen = ObservedPod {
-        uid: format!("guest-of-{}", pod.id.uid).parse().unwrap(),
+        uid: format!("guest-of-{}", pod.id.uid).parse().expect("a uid"),
         marked: true,
         status: Digest::of(status.as_bytes()),
         terminal: pod.terminal.clone(),

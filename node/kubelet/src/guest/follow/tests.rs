@@ -109,7 +109,7 @@ fn a_part_of_the_list_is_not_the_list() {
     seen.all.insert((SERVICE, "doomed".into()), Known { life: doomed, all: None });
     seen.all.remove(&(SECRET, "other".into()));
     assert_eq!(seen.take((CONFIG_MAP, "shop-rome".into()), Change::Synced(vec![])), None);
-    assert_eq!(seen.keep(&[shop.clone()]), Some(Input::Synced(vec![])));
+    assert_eq!(seen.keep(std::slice::from_ref(&shop)), Some(Input::Synced(vec![])));
     assert_eq!(seen.keep(&[shop]), None, "it was said");
     // One that is left: nothing of it is the lease's any more.
     let left = (CONFIG_MAP, "left".into());
