@@ -12,6 +12,7 @@ mod manifests;
 mod paths;
 mod providers;
 mod rules;
+mod selections;
 mod signatures;
 mod sources;
 mod tables;

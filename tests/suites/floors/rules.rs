@@ -47,6 +47,10 @@ impl Row {
     }
 }
 
+/// The package that has nearly every other as a dependency, and no library whose tests would be run
+/// when it is selected beside another.
+pub(crate) const PROGRAM: &str = "mercato";
+
 /// Floors up to this one are pure: inputs go in, effects come out.
 pub(crate) const HIGHEST_PURE_FLOOR: u8 = 2;
 
