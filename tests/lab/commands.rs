@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork, ProxyMode};
 use mercato_tests::toolchain::Toolchain;
-use mercato_tests::{Testbed, requirements, runtime};
+use mercato_tests::{Testbed, image, requirements, runtime};
 
 /// Bring up clusters.
 #[derive(Args)]
@@ -45,6 +45,9 @@ pub(crate) struct Up {
     /// With what kube-proxy makes its rules
     #[arg(long, value_enum, default_value_t = ProxyMode::Nftables)]
     proxy_mode: ProxyMode,
+    /// The image mercato.test/mercato:1, of the program as it is built now, on each real node
+    #[arg(long)]
+    mercato: bool,
 }
 
 impl Up {
@@ -73,7 +76,9 @@ pub(crate) fn toolchain() -> Result<()> {
 
 pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
     requirements::met()?;
+    let program = up.mercato.then(mercato).transpose()?;
     let toolchain = Toolchain::build(&mut say)?;
+    let archive = program.as_deref().map(image::of_program).transpose()?;
     let started = Instant::now();
     let (bed, ends) = match Testbed::attach(bed) {
         Ok(bed) => (bed, "`lab down` ends the bed with what is half up"),
@@ -88,6 +93,9 @@ pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
     bed.enter_network()?;
     let coming = clusters.iter().map(|cluster| async {
         cluster.up().await.with_context(|| format!("bring up {}", cluster.name()))?;
+        if let Some(archive) = &archive {
+            import_into(cluster, archive).await?;
+        }
         say(&format!("{} is up after {:.1} s", cluster.name(), started.elapsed().as_secs_f32()));
         anyhow::Ok(())
     });
@@ -112,13 +120,34 @@ pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
     Ok(())
 }
 
+/// The program, beside this one.
+fn mercato() -> Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name("mercato");
+    ensure!(program.exists(), "mercato is not built yet: cargo build --workspace");
+    Ok(program)
+}
+
+pub(crate) fn import(bed: &str, cluster: &str, archive: &Path) -> Result<()> {
+    // `ctr` runs elsewhere.
+    let archive = archive.canonicalize().with_context(|| format!("{}", archive.display()))?;
+    let bed = Testbed::attach(bed).with_context(|| missing(bed))?;
+    let toolchain = Toolchain::build(&mut say)?;
+    let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
+    runtime()?.block_on(import_into(&cluster, &archive))
+}
+
+async fn import_into(cluster: &Cluster, archive: &Path) -> Result<()> {
+    let nodes = (1..=cluster.spec().nodes).map(|number| cluster.import(number, archive));
+    futures::future::try_join_all(nodes).await.map(drop)
+}
+
 pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
     let (program, args) = command.split_first().expect("clap demands a program");
     let prepared = Testbed::attach(bed).with_context(|| missing(bed)).and_then(|bed| {
         let toolchain = Toolchain::build(&mut say)?;
         let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
-        let mut command = cluster.command(program)?;
-        // Clusters of a bed share this machine's files.
+        let mut command = cluster.visitor(program)?;
+        // It ends with the bed.
         command.env("MERCATO_DATA_DIR", cluster.data().join("mercato"));
         Ok(command.into_std())
     });

@@ -38,7 +38,14 @@ enum Command {
     Toolchain,
     /// Bring up clusters, on a new bed or beside those that are up
     Up(commands::Up),
-    /// Run a program on a cluster's first machine, with KUBECONFIG set
+    /// Give each real node of a cluster the images of an archive, as docker save or podman save write it
+    Import {
+        /// Name of the cluster that gets them
+        cluster: String,
+        /// The archive, a file of this machine
+        file: PathBuf,
+    },
+    /// Run a program on a cluster's first machine, in its network and mounts, with KUBECONFIG set
     In {
         /// Name of the cluster
         cluster: String,
@@ -71,6 +78,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Toolchain => commands::toolchain(),
         Command::Up(up) => commands::up(&cli.bed, &up),
+        Command::Import { cluster, file } => commands::import(&cli.bed, &cluster, &file),
         Command::In { cluster, command } => return commands::run_in(&cli.bed, &cluster, &command),
         Command::Shell { cluster } => {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());

@@ -29,6 +29,14 @@ pub fn met() -> Result<()> {
         nix::unistd::geteuid().is_root(),
         "clusters need namespaces and network links, which only root may make"
     );
+    programs()
+}
+
+/// Fails unless the programs are here that a bed and its images are made of.
+///
+/// # Errors
+/// With what is missing and how to get it.
+pub fn programs() -> Result<()> {
     let mut packages: Vec<_> = PROGRAMS
         .iter()
         .filter(|(path, _)| !Path::new(path).exists())

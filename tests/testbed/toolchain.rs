@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::image;
+use crate::{image, requirements};
 
 /// The Kubernetes version of the Go module.
 pub const KUBERNETES_VERSION: &str = "1.35.4";
@@ -61,11 +61,13 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Builds what is missing; some eight minutes on two cores the first time.
+    /// Builds what is missing; some twelve minutes on two cores the first time. What else a bed needs is
+    /// looked for before that.
     ///
     /// # Errors
-    /// When Go or busybox is missing, or a build fails, with its output.
+    /// When Go or a package is missing, or a build fails, with its output.
     pub fn build(progress: Progress) -> Result<Self> {
+        requirements::programs()?;
         let dir = cache()?.join(key_of(&["", "kwok", "metrics-server", "pause"])?);
         fs::create_dir_all(dir.join("bin"))
             .with_context(|| format!("make the cache {}", dir.display()))?;

@@ -18,6 +18,9 @@ use tokio::process::Command;
 use super::{Cluster, Machine, PATIENCE, control_plane, machine};
 use crate::wait;
 
+/// Makes the table of processes that of the caller again, in mounts that follow those of the machine.
+const VISIT: &str = r#"mount -t proc proc /proc && cd "$1" && shift && exec "$@""#;
+
 /// What a program printed, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
@@ -83,6 +86,27 @@ impl Cluster {
         Ok(command)
     }
 
+    /// A program to run on the cluster's first machine, as [`Cluster::command`] gives it, with the mounts
+    /// of that node, too: it sees the networks of the pods there. It has this machine's table of
+    /// processes, and begins in the folder of the caller.
+    ///
+    /// # Errors
+    /// When the machine is not up, or the folder is gone.
+    pub fn visitor(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let mut command = self.command("nsenter")?;
+        command.arg(self.mounts(1)?).args(["--", "unshare", "--mount", "--propagation", "slave"]);
+        command.args(["--", "sh", "-c", VISIT, "lab"]);
+        command.arg(std::env::current_dir()?).arg(program);
+        Ok(command)
+    }
+
+    /// How `nsenter` is told the mounts of a machine.
+    fn mounts(&self, number: u8) -> Result<String> {
+        let process = machine::process(&self.place, self.name(), number)?;
+        let mounts = self.place.from_outside(format!("/proc/{process}/ns/mnt").as_ref());
+        Ok(format!("--mount={}", mounts.display()))
+    }
+
     /// One of the cluster's machines, counted from 1: the node's network and mounts.
     #[must_use]
     pub fn machine(&self, number: u8) -> Machine {
@@ -113,9 +137,7 @@ impl Cluster {
     /// # Errors
     /// When it fails, with what it said.
     pub async fn on_nth_machine(&self, number: u8, script: &str) -> Result<()> {
-        let process = machine::process(&self.place, self.name(), number)?;
-        let mounts = self.place.from_outside(format!("/proc/{process}/ns/mnt").as_ref());
-        let mounts = format!("--mount={}", mounts.display());
+        let mounts = self.mounts(number)?;
         let done = self.system_command(number, "nsenter")?;
         let done = { done }.args([&mounts, "--", "sh", "-ec", script]).output().await?;
         ensure!(
