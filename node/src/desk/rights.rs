@@ -11,7 +11,7 @@ use crate::admin::Request;
 /// The group that all of them are of.
 const GROUP: &str = "mercato.dev";
 
-/// A right, with the role of `config/deploy/people.yaml` that has it.
+/// A right, with the role of `config/deploy/users.yaml` that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) verb: &'static str,
@@ -109,7 +109,7 @@ mod tests {
 
     const TYPES: &str = include_str!("../admin/types.rs");
     const PAGE: &str = include_str!("../../../docs/desk.md");
-    const PEOPLE: &str = include_str!("../../../config/deploy/people.yaml");
+    const PEOPLE: &str = include_str!("../../../config/deploy/users.yaml");
     const ROLES: [&str; 3] = ["mercato-viewer", "mercato-trader", "mercato-owner"];
     /// What the people of a namespace need, of which the owner has all.
     const OFFLOADER: &str = "mercato-offloader";
