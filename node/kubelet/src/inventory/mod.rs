@@ -15,7 +15,7 @@ mod watch;
 
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
-pub use place::{PodPlace, places};
+pub use place::{GuestPlace, PodPlace, places};
 pub use pod::PodView;
 pub use ranges::{ClusterRange, RangeUse, ranges};
 pub use sum::{Inventory, Pool, sum};

@@ -237,6 +237,7 @@ const NO_IMAGE: &str = "the owner has named no image for the gates of guests: se
 #[cfg(test)]
 mod tests {
     use mercato_broker::Side;
+    use mercato_kubelet::inventory::GuestPlace;
     use mercato_offload::address::MappedRange;
     use mercato_protocol::id::{ClusterId, ContractId};
     use mercato_protocol::limits::LEASE_SERVICES;
@@ -261,6 +262,35 @@ mod tests {
             namespaces: BTreeSet::from(["shop-rome".to_owned()]),
             said: 1,
         }
+    }
+
+    #[test]
+    fn a_pod_with_a_gate_is_a_guest_in_the_namespaces_of_a_lease_and_nowhere_else() {
+        let (_tunnels, heard) = TunnelHandle::new(None);
+        let mut said = heard.now();
+        said.leases.insert(LEASE, lease());
+        let place = |namespace: &str, uid: &str, address: [u8; 4]| PodPlace {
+            namespace: namespace.to_owned(),
+            node: "turin-1".to_owned(),
+            address: Some(IpAddr::from(address)),
+            second: None,
+            guest: Some(GuestPlace { uid: uid.to_owned(), is_open: true }),
+        };
+        let mut pods =
+            vec![place("shop-rome", "g1", [10, 42, 0, 7]), place("shop", "g2", [10, 42, 0, 8])];
+        pods.push(PodPlace { guest: None, ..place("shop", "p1", [10, 42, 0, 9]) });
+        let namespaces = said.guest_namespaces();
+        let closed: Vec<_> = closed_guests(&pods, &namespaces)
+            .map(|it| (it.contract, it.guest.uid.as_str().to_owned()))
+            .collect();
+        assert_eq!(closed, [(LEASE, "g1".to_owned())], "a copy in another namespace is none");
+        let dwellers = dwellers(&pods, &namespaces, true);
+        assert_eq!(dwellers.guests.len(), 1);
+        let others = [IpAddr::from([10, 42, 0, 9])].into();
+        assert_eq!(dwellers.others["turin-1"], others, "who has a gate is not opened");
+        let askers: Vec<_> =
+            super::super::names::askers(&pods, &said).map(|(_, at, id)| (at, id)).collect();
+        assert_eq!(askers, [(IpAddr::from([10, 42, 0, 7]), LEASE)]);
     }
 
     #[test]
