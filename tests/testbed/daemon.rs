@@ -219,10 +219,10 @@ impl<'a> Daemon<'a> {
     /// Waits until a provider's offer has come.
     ///
     /// # Errors
-    /// When it has not within half a minute.
+    /// When it has not within a minute and a half.
     pub async fn sees_offer_of(&self, provider: &str) -> Result<()> {
         let what = format!("{provider}'s offer is seen");
-        wait::until(&what, PATIENCE, || self.has_offer_of(provider)).await
+        wait::until(&what, wait::OFFERED, || self.has_offer_of(provider)).await
     }
 
     /// Waits so long until there is no offer of a provider.

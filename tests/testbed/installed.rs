@@ -1,7 +1,6 @@
 //! The chart in a cluster of the bed: Mercato's daemon in a pod, as `helm install` makes it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -18,7 +17,6 @@ const NAMESPACE: &str = "mercato";
 const NOTHING: i32 = 3;
 /// Of the chart that is upgraded to.
 const NEXT_VERSION: &str = "0.1.1";
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What Helm waits for its own objects.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "120s"];
 
@@ -157,9 +155,9 @@ impl<'a> Installed<'a> {
     /// Waits until a provider's offer has come.
     ///
     /// # Errors
-    /// When it has not within a minute.
+    /// When it has not within a minute and a half.
     pub async fn sees_offer_of(&self, provider: &str) -> Result<()> {
-        wait::until(&format!("{provider}'s offer is seen"), PATIENCE, || async {
+        wait::until(&format!("{provider}'s offer is seen"), wait::OFFERED, || async {
             let market = self.mercato(&["browse", "-o", "json"]).await?;
             if market.code == Some(NOTHING) {
                 return Ok(false);

@@ -5,6 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+/// How long an offer takes to be seen at most, with time to spare: of a provider whose pods come and go,
+/// so that its advertisement was another four times in a row, neighbours take one more in a minute
+/// (`BODY_DISTANCE_MS` of `mercato_gossip`).
+pub(crate) const OFFERED: Duration = Duration::from_secs(90);
+
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks `holds` until it says yes; an error counts as no.
