@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, Request, Response};
 use kube::Client;
@@ -44,6 +45,18 @@ pub(crate) fn status(code: u16, message: &str) -> (u16, Value) {
     let object = serde_json::json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "message": message, "reason": "" });
     (code, object)
+}
+
+/// Waits until that is so, for a minute at most, and fails with what was to be so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_mins(1), waiting).await.is_err() {
+        panic!("in vain for a minute: {what}");
+    }
 }
 
 pub(crate) struct Answer {

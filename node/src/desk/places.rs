@@ -124,9 +124,12 @@ mod tests {
         assert_eq!(first.len() + body.collect().await.unwrap().to_bytes().len(), answer.len());
         assert_eq!(lock(&places.users).len(), 0);
         let mut late = taken(answer, places.enter("anna").unwrap(), Duration::ZERO);
-        while !lock(&places.users).is_empty() {
-            tokio::task::yield_now().await;
-        }
+        let is_given_up = async {
+            while !lock(&places.users).is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(limits::ADMIN_TAKEN, is_given_up).await.expect("its place is kept");
         assert!(late.frame().await.unwrap().is_err(), "it is no end of the answer");
     }
 }

@@ -19,10 +19,17 @@ fn times(world: &World, message: &Signed<Message>) -> usize {
 }
 
 fn reconnect(world: &mut World) {
-    while !world.is_linked() {
+    steps_until(world, World::is_linked);
+    world.pass(20);
+}
+
+/// Steps until that is so, for an hour of its time at most.
+fn steps_until(world: &mut World, is_so: impl Fn(&World) -> bool) {
+    let until_ms = world.now_ms + 3_600_000;
+    while !is_so(world) {
+        assert!(world.now_ms < until_ms, "it is not so within an hour");
         world.step();
     }
-    world.pass(20);
 }
 
 #[test]
@@ -57,9 +64,7 @@ fn what_wants_an_answer_is_said_at_the_connection_by_itself() {
         let deal = world.nodes[BUYER].agent.broker().deal(&id.into());
         deal.is_some_and(|deal| deal.state() == State::Closed)
     };
-    while !is_closed(&world) {
-        world.step();
-    }
+    steps_until(&mut world, is_closed);
     let (message, once) = last(&world, BUYER);
     assert!(!once, "it is said until it is answered");
     // It is under way as the connection breaks.

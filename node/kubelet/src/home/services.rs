@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::apiserver::life::Lives;
     use crate::bodies::Bodies;
-    use crate::testing::{scripted, status};
+    use crate::testing::{scripted, status, until};
 
     #[tokio::test]
     async fn services_are_followed_as_long_as_their_namespace_lives_and_pods_are_in_it() {
@@ -178,9 +178,8 @@ mod tests {
         services.environment(&shop).await;
         services.environment(&web).await;
         lives.set([("web".to_owned(), 1)]);
-        while !services.followed["shop"]._following.is_finished() {
-            tokio::task::yield_now().await;
-        }
+        let ends = || services.followed["shop"]._following.is_finished();
+        until("nothing of shop is followed any more", ends).await;
         // Nothing is waited for any more.
         assert!(services.environment(&shop).await.is_empty());
         assert!(!services.followed["web"]._following.is_finished());
@@ -223,9 +222,8 @@ mod tests {
         lives.set([]);
         let (namespace, objects) = ("shop".to_owned(), BTreeMap::new());
         assert_eq!(told.recv().await, Some(Input::Services { namespace, objects }));
-        while !services.followed["shop"]._following.is_finished() {
-            tokio::task::yield_now().await;
-        }
+        let ends = || services.followed["shop"]._following.is_finished();
+        until("nothing of shop is followed any more", ends).await;
         assert!(!items.iter().any(|item| bodies.has_one_of(item)));
     }
 }

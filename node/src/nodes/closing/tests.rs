@@ -143,8 +143,12 @@ fn rules_of_others(port: u16, pod: Option<IpAddr>) -> ClosingRules {
 
 /// What is answered at that port of this machine, once somebody is there.
 async fn ask(port: u16, line: &'static str) -> String {
+    let until = std::time::Instant::now() + limits::CLOSE_LOOK * 4;
     let asking = move || loop {
-        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { continue };
+        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+            assert!(std::time::Instant::now() < until, "nobody is at the port {port}");
+            continue;
+        };
         stream.write_all(line.as_bytes()).unwrap();
         let mut said = String::new();
         // Whoever is hung up on has heard nothing.

@@ -8,7 +8,7 @@ use mercato_protocol::terms::Platform;
 
 use super::*;
 use crate::apiserver::failure::Class;
-use crate::testing::{scripted, status};
+use crate::testing::{scripted, status, until};
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
@@ -142,9 +142,7 @@ async fn a_tunnel_is_told_where_it_changes_and_nowhere_else() {
                     .last()
                     .is_some_and(|last| last.ends_with(&tunnel.message()))
         };
-        while !written() {
-            tokio::task::yield_now().await;
-        }
+        until("the node and the event are written", written).await;
         shown.update(|node| node.tunnel = tunnel.clone());
     }
     let told = std::mem::take(&mut *events.lock().unwrap());

@@ -337,9 +337,14 @@ async fn garbage_ends_alone() {
 
 async fn read_until(stream: &mut (impl tokio::io::AsyncRead + Unpin), text: &str) -> String {
     let mut got = String::new();
-    while !got.contains(text) {
-        let byte = stream.read_u8().await.unwrap();
-        got.push(char::from(byte));
+    let reading = async {
+        while !got.contains(text) {
+            let byte = stream.read_u8().await.unwrap();
+            got.push(char::from(byte));
+        }
+    };
+    if tokio::time::timeout(Duration::from_mins(1), reading).await.is_err() {
+        panic!("{text:?} does not come after {got:?}");
     }
     got
 }
