@@ -15,17 +15,21 @@ use mercato_offload::key::{Item, ObjectKind, PodId};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::names::{Named, names};
-use super::shared::Shared;
+use super::shared::{Asked, Shared};
 use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::apiserver::life::Life;
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
 use crate::names::CONTRACT;
 
-pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
+pub(super) fn follow(
+    shared: Arc<Shared>,
+    mut asked: mpsc::Receiver<Asked>,
+) -> BoxFuture<'static, ()> {
     async move {
         let stop = shared.stop.clone();
         let following = async {
@@ -63,6 +67,13 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
                             }
                             if let Some(input) = input {
                                 shared.tell(input).await;
+                            }
+                        }
+                        Some(found) = asked.recv() => {
+                            if !seen.tells_of(&found)
+                                && let Some(observed) = shared.observe(&found.object)
+                            {
+                                shared.tell(Input::Observed(observed)).await;
                             }
                         }
                         changed = living.changed() => {
@@ -136,6 +147,12 @@ impl Seen {
         let read = move |object: Value| Read::of(reader.observe(&object)?, &object).into();
         let changes = changes(&shared.cluster, kind, which, read);
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
+    }
+
+    /// Whether its watch has told how this is, or will: an answer to a question may be older.
+    fn tells_of(&self, found: &Asked) -> bool {
+        let watch = self.all.get(&(found.kind, found.guest.clone()));
+        watch.is_some_and(Known::is_listed)
     }
 
     /// The pod whose marks somebody has changed, if that is what is told.

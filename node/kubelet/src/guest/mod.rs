@@ -60,6 +60,7 @@ impl GuestSide {
         bodies: Bodies,
     ) -> (Self, mpsc::Receiver<Input>) {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
+        let (asked, to_tell) = mpsc::channel(limits::INPUTS);
         let mut lives = Lives::default();
         let (living, receiver) = watch::channel(begin(&mut lives, &context));
         let (sender, context) = watch::channel(Arc::new(context));
@@ -72,6 +73,7 @@ impl GuestSide {
             context,
             living: receiver,
             inputs,
+            asked,
             capacity,
             guests,
             addresses: watch::Sender::default(),
@@ -81,7 +83,7 @@ impl GuestSide {
             stop,
         });
         let tasks = TaskTracker::new();
-        tasks.spawn(follow::follow(shared.clone()).in_current_span());
+        tasks.spawn(follow::follow(shared.clone(), to_tell).in_current_span());
         tasks.spawn(events::follow(shared.clone()).in_current_span());
         (Self { shared, context: sender, lives: Mutex::new(lives), living, tasks }, received)
     }

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::cluster::Cluster;
+use crate::apiserver::kind::Kind;
 use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
 use crate::repeated::Repeated;
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     /// The guest namespaces that there are.
     pub(super) living: watch::Receiver<Vec<Life>>,
     pub(super) inputs: mpsc::Sender<Input>,
+    /// What was asked for by name and is there, for whoever follows its kind in its namespace.
+    pub(super) asked: mpsc::Sender<Asked>,
     pub(super) capacity: Mutex<Capacity>,
     /// The guest pods that are there.
     pub(super) guests: Mutex<KnownGuests>,
@@ -41,6 +44,14 @@ pub(super) struct Shared {
     /// One lease does not take all the requests of a cluster, nor their memory.
     pub(super) turns: Semaphore,
     pub(super) stop: CancellationToken,
+}
+
+/// A guest object that was asked for by name, as the API server answered.
+pub(super) struct Asked {
+    pub(super) kind: Kind,
+    /// The namespace of this cluster that it is in.
+    pub(super) guest: String,
+    pub(super) object: Value,
 }
 
 impl Shared {
@@ -72,6 +83,12 @@ impl Shared {
         }
         // An error means that the driver has gone, and this side with it.
         let _ = self.inputs.send(input).await;
+    }
+
+    /// Whether an object is this item, by its marks, or by the uid that it was made under.
+    pub(super) fn is(&self, item: &Item, object: &Value) -> bool {
+        let observed = forge::observe(&self.context(), &self.guests(), object);
+        observed.is_some_and(|observed| observed.item == *item)
     }
 
     /// Reads a guest object; a pod's status is kept as a body, to be sent home.

@@ -16,7 +16,7 @@ use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
 use super::pod;
-use super::shared::Shared;
+use super::shared::{Asked, Shared};
 use crate::apiserver::cluster::{Answer, Deletion};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
@@ -256,7 +256,8 @@ pub(crate) fn release_patch(uid: &str) -> Value {
     } })
 }
 
-/// Asks for the object until there is an answer.
+/// Asks for the object until there is an answer. How it is that is there, its watch says: this answer may
+/// be older than what that has told.
 pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()> {
     async move {
         let mut backoff = Backoff::new(limits::CONFIRM_RETRY, limits::CONFIRM_RETRY_MAX);
@@ -268,12 +269,14 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
             let found = place.get(&shared).await;
             drop(turn);
             match found {
-                Ok(found) => {
-                    let observed = found.and_then(|found| shared.observe(&found));
-                    let observed = observed.filter(|observed| observed.item == item);
-                    let input = observed.map_or(Input::Gone(item), Input::Observed);
-                    return shared.tell(input).await;
-                }
+                Ok(found) => match found.filter(|found| shared.is(&item, found)) {
+                    Some(object) => {
+                        let found = Asked { kind: place.kind, guest: place.key.namespace, object };
+                        let _ = shared.asked.send(found).await;
+                        return;
+                    }
+                    None => return shared.tell(Input::Gone(item)).await,
+                },
                 Err(failure) => tracing::debug!(%failure, key = %item.key(), "not confirmed yet"),
             }
             tokio::select! {

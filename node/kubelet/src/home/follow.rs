@@ -47,7 +47,9 @@ pub(super) fn follow(
                     }
                     Some(pod) = asked.recv() => {
                         let known = opted_in.borrow().clone();
-                        teller.tell(Change::Changed(pod), &known).await;
+                        if let Some(pod) = shared.pods.newest(pod) {
+                            teller.tell(Change::Changed(pod), &known).await;
+                        }
                     }
                     changed = opted_in.changed() => {
                         if changed.is_err() {

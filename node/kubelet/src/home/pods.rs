@@ -88,6 +88,16 @@ impl Pods {
         self.listed.load(Ordering::Acquire).then(|| self.all())
     }
 
+    /// What is known of a pod that was asked for by name: the answer may be older than what the watch
+    /// has told. None where that has told that it is gone, or is about to tell of it.
+    pub(super) fn newest(&self, asked: Seen) -> Option<Seen> {
+        match self.lock().get(&asked.id.uid) {
+            Some(kept) if kept.seen.version > asked.version => Some(kept.seen.clone()),
+            None if self.listed.load(Ordering::Acquire) => None,
+            Some(_) | None => Some(asked),
+        }
+    }
+
     /// Takes a pod in, unless a newer state of it is known.
     pub(super) fn insert(&self, seen: Seen) {
         match self.lock().entry(seen.id.uid.clone()) {
@@ -222,5 +232,21 @@ mod tests {
         assert!(pods.replace(&[seen("8", "False")]).is_empty());
         assert!(pods.overwritten(&seen("8", "False")), "a list is no write");
         assert_eq!(pods.replace(&[]), [seen("8", "False").id]);
+    }
+
+    #[test]
+    fn an_answer_is_not_taken_for_more_than_the_watch_has_told() {
+        let seen = |version: &str| {
+            let metadata = json!({ "uid": "u", "namespace": "shop", "name": "web",
+                "resourceVersion": version });
+            Seen::read(&json!({ "metadata": metadata })).unwrap()
+        };
+        let pods = Pods::default();
+        assert_eq!(pods.newest(seen("5")), Some(seen("5")), "nobody else tells of it yet");
+        pods.replace(&[seen("7")]);
+        assert_eq!(pods.newest(seen("5")), Some(seen("7")), "what was told is later");
+        assert_eq!(pods.newest(seen("8")), Some(seen("8")));
+        pods.remove(&Uid("u".into()));
+        assert_eq!(pods.newest(seen("8")), None, "its watch has told that it is gone");
     }
 }

@@ -160,8 +160,8 @@ pub enum Effect {
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.
     Release(PodId),
-    /// Ask the API server for this, until it answers: [`Input::Observed`] or
-    /// [`Input::Gone`]. A pod that was made under this uid is known by it.
+    /// Ask the API server for this, until it answers: [`Input::Gone`], or [`Input::Observed`], unless
+    /// its watch tells how it is. A pod that was made under this uid is known by it.
     Confirm(Item, Option<GuestUid>),
     /// Bring packets to this guest by the address that home knows, and by no other; answered
     /// by [`Input::Mapped`].

@@ -159,8 +159,8 @@ pub enum Effect {
     Watch(ObjectKey),
     /// No longer.
     Unwatch(ObjectKey),
-    /// Ask the API server for this pod by name, until it answers: [`Input::Pod`] or
-    /// [`Input::PodGone`].
+    /// Ask the API server for this pod by name, until it answers: [`Input::PodGone`], or
+    /// [`Input::Pod`], unless its watch is about to tell of it.
     Confirm(PodId),
     /// Write to this pod, with its uid as precondition.
     Write(PodId, Write),

@@ -115,3 +115,15 @@ fn a_part_of_the_list_is_not_the_list() {
     let left = (CONFIG_MAP, "left".into());
     assert_eq!(seen.take(left, Change::Changed(Some(read("b")))), None);
 }
+
+#[test]
+fn an_answer_counts_as_long_as_no_watch_tells_of_it() {
+    let found = |kind| Asked { kind, guest: "shop-rome".to_owned(), object: Value::Null };
+    let (pods, maps) = ((POD, "shop-rome".to_owned()), (CONFIG_MAP, "shop-rome".to_owned()));
+    let unlisted = || Known { life: life(), all: None };
+    let mut seen = seen_of([(pods.clone(), unlisted()), (maps, unlisted())].into());
+    assert!(!seen.tells_of(&found(POD)), "it has not been listed yet");
+    seen.take(pods, Change::Synced(vec![]));
+    assert!(seen.tells_of(&found(POD)), "it may be older than what its watch has told");
+    assert!(!seen.tells_of(&found(CONFIG_MAP)) && !seen.tells_of(&found(SECRET)));
+}
