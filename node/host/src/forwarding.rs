@@ -26,6 +26,7 @@ use crate::netlink::{
 use crate::overlay::Mac;
 use crate::packets::Table;
 use crate::sandbox::ends_of_pods;
+use crate::trial::comes;
 use crate::wanted::Marks;
 
 /// By which the datagram comes, and by which it leaves.
@@ -187,10 +188,8 @@ fn comes_through(
     for _ in 0..limits::TRIALS {
         // What is dropped may be said to the sender, or not.
         let _ = from.socket.send_to(b"?", (TO, port));
-        match to.socket.recv(&mut [0; 1]) {
-            Ok(_) => return Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(trying(error)),
+        if comes(&to.socket).map_err(trying)? {
+            return Ok(true);
         }
     }
     Ok(false)

@@ -59,9 +59,18 @@ fn socket() -> io::Result<UdpSocket> {
 fn arrives(from: &UdpSocket, to: &UdpSocket) -> io::Result<bool> {
     // What is dropped may be said to the sender, or not.
     let _ = from.send_to(b"?", to.local_addr()?);
-    match to.recv(&mut [0; 1]) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        Err(error) => Err(error),
+    comes(to)
+}
+
+/// Whether a datagram comes to the socket before its timeout. The kernel does not begin such a wait again
+/// by itself where it was interrupted, as by a machine that was paused.
+pub(crate) fn comes(to: &UdpSocket) -> io::Result<bool> {
+    loop {
+        match to.recv(&mut [0; 1]) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
