@@ -16,6 +16,7 @@
 pub mod capture;
 pub mod cluster;
 pub mod conformance;
+pub mod costs;
 pub mod courier;
 pub mod daemon;
 pub mod fault_proxy;

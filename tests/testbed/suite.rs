@@ -4,6 +4,7 @@
 //! It is a harness of libtest's kind (`cargo test` counts and filters its tests),
 //! since only at run time is it known whether a bed can be made here.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -16,8 +17,9 @@ use futures::future::{BoxFuture, try_join_all};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::cluster::{Cluster, ClusterSpec};
+use crate::leftovers::cgroup_name;
 use crate::toolchain::Toolchain;
-use crate::{Testbed, requirements, runtime};
+use crate::{Testbed, costs, requirements, runtime};
 
 /// When a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +173,13 @@ fn play(
     let run = Arc::new(SuiteRun { suite: name, lab, specs, stage: OnceLock::new() });
     let missing = requirements::met().err().map(|why| format!("{why:#}"));
     let mut trials = Vec::new();
+    let _lock = match take_turn(name, arguments, missing.is_none()) {
+        Ok(lock) => lock,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
     for test in tests {
         if test.level == Level::Full && level() == Level::Ci {
             println!("{name}: {} runs at level full (tests/run full)", test.name);
@@ -189,6 +198,14 @@ fn play(
         run.close();
     }
     conclusion.exit_code()
+}
+
+/// Waits until this suite may run: beside others, or alone, as its row in [`costs::COSTS`] has it.
+fn take_turn(name: &str, arguments: &Arguments, runs: bool) -> Result<Option<File>> {
+    if arguments.list || !runs {
+        return Ok(None);
+    }
+    costs::lock(costs::of(name).alone.is_some()).map(Some)
 }
 
 /// A test that cannot run here: named, and under `CI=true` failed.
@@ -261,10 +278,14 @@ impl SuiteRun {
     }
 
     fn close(self) {
-        if let Some(Ok(stage)) = self.stage.into_inner()
-            && let Err(error) = stage.bed.end()
-        {
-            eprintln!("{error:#}");
+        if let Some(Ok(stage)) = self.stage.into_inner() {
+            if let Some(worked) = costs::worked_for(&cgroup_name(stage.bed.name())) {
+                let hundredths = worked.as_millis() / 10;
+                println!("Containers worked for {hundredths} hundredths of a second.");
+            }
+            if let Err(error) = stage.bed.end() {
+                eprintln!("{error:#}");
+            }
         }
     }
 }

@@ -1,0 +1,153 @@
+//! One test program: started in its package, measured, and ended where it goes on for too long.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use mercato_tests::costs::{self, Group};
+use mercato_tests::suite::{self, Level};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+
+use super::outcome::Outcome;
+use super::programs::{Kind, Program};
+use super::table::Played;
+
+/// What unit and crate tests have at level `ci`, each program of them. `MERCATO_TEST_LIMIT` says
+/// another, in seconds.
+const LIMIT: Duration = Duration::from_mins(15);
+/// A suite on the bed watches each of its tests (`tests/testbed/suite.rs`), and has so many times as long.
+const OF_SUITES: u32 = 8;
+/// What a program has to end once it is told to.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Where the outputs of all programs are written.
+pub(crate) struct Stage {
+    outputs: PathBuf,
+}
+
+impl Stage {
+    /// In this folder, which is made anew.
+    pub(crate) fn new(outputs: PathBuf) -> Result<Self> {
+        let failed = || format!("make {} anew", outputs.display());
+        if outputs.exists() {
+            fs::remove_dir_all(&outputs).with_context(failed)?;
+        }
+        fs::create_dir_all(&outputs).with_context(failed)?;
+        Ok(Self { outputs })
+    }
+
+    /// A file beside the folder.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.outputs.with_file_name(name)
+    }
+
+    fn output_of(&self, program: &Program) -> PathBuf {
+        self.outputs.join(&program.file)
+    }
+
+    /// The whole output of a program, once it has ended.
+    pub(crate) fn print(&self, one: &Played, number: usize, count: usize) -> Result<()> {
+        let Played { program, outcome } = one;
+        let output = read(&self.output_of(program))?;
+        println!("\n=== {} ({number} of {count}, {})", program.name, program.file);
+        print!("{output}");
+        let end = outcome.died.as_deref().unwrap_or("ended well");
+        println!("=== {}: {end} after {:.1} s", program.name, outcome.took.as_secs_f64());
+        Ok(())
+    }
+}
+
+/// Runs it to its end, or to its limit.
+///
+/// # Errors
+/// When it cannot be started, or its output not be written: nothing is known of it then.
+pub(crate) async fn play(stage: &Stage, program: &Program) -> Result<Outcome> {
+    // That no suite of another run is beside it, either.
+    let _alone = match costs::of(&program.name).alone {
+        Some(_) if program.kind != Kind::Bed => {
+            Some(tokio::task::spawn_blocking(|| costs::lock(true)).await??)
+        }
+        _ => None,
+    };
+    let group = Group::make(&program.file);
+    let begun = Instant::now();
+    let mut child = start(stage, program, group.as_ref())?;
+    let (status, was_ended) = wait(&mut child, limit(program)).await?;
+    let mut outcome = Outcome::read(&read(&stage.output_of(program))?);
+    outcome.took = begun.elapsed();
+    let own = tokio::task::spawn_blocking(|| group.and_then(Group::end)).await?;
+    outcome.worked = own.map(|own| own + outcome.worked.unwrap_or_default());
+    outcome.died = match status {
+        _ if was_ended => Some(format!("was ended after {} s", outcome.took.as_secs())),
+        status if status.success() => None,
+        status => Some(format!("failed ({status})")),
+    };
+    if outcome.died.is_none() {
+        outcome.unended.clear();
+    } else if outcome.failed == 0 {
+        // It has not come to say so.
+        outcome.failed = 1;
+    }
+    Ok(outcome)
+}
+
+fn start(stage: &Stage, program: &Program, group: Option<&Group>) -> Result<Child> {
+    let path = stage.output_of(program);
+    let output = File::create(&path).with_context(|| format!("write {}", path.display()))?;
+    let mut command = match group {
+        // It goes into the group before it starts anything.
+        Some(group) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.processes());
+            shell.arg(&program.command);
+            shell
+        }
+        None => Command::new(&program.command),
+    };
+    command
+        .args(&program.arguments)
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("start {}", program.name))
+}
+
+/// How it ended, and whether it had to be.
+async fn wait(child: &mut Child, limit: Option<Duration>) -> Result<(ExitStatus, bool)> {
+    let Some(limit) = limit else { return Ok((child.wait().await?, false)) };
+    if let Ok(status) = tokio::time::timeout(limit, child.wait()).await {
+        return Ok((status?, false));
+    }
+    if let Some(pid) = child.id() {
+        kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
+    }
+    if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
+        return Ok((status?, true));
+    }
+    child.kill().await?;
+    Ok((child.wait().await?, true))
+}
+
+/// How long it may take: at level `full` some go on for hours.
+fn limit(program: &Program) -> Option<Duration> {
+    let asked = std::env::var("MERCATO_TEST_LIMIT").ok().and_then(|limit| limit.parse().ok());
+    let limit = asked.map_or(LIMIT, Duration::from_secs);
+    match (suite::level(), program.kind) {
+        (Level::Full, _) => None,
+        (Level::Ci, Kind::Bed) => Some(limit * OF_SUITES),
+        (Level::Ci, _) => Some(limit),
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
