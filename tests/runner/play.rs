@@ -109,7 +109,6 @@ fn start(stage: &Stage, program: &Program, group: Option<&Group>) -> Result<Chil
         None => Command::new(&program.command),
     };
     command
-        .args(&program.arguments)
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .stdin(Stdio::null())

@@ -41,8 +41,7 @@ pub(crate) struct Program {
     pub(crate) kind: Kind,
     /// The name of its file, which no other has.
     pub(crate) file: String,
-    pub(crate) command: OsString,
-    pub(crate) arguments: Vec<String>,
+    pub(crate) command: PathBuf,
     /// Where it is started: in its package.
     pub(crate) folder: PathBuf,
 }
@@ -76,25 +75,15 @@ struct Profile {
     test: bool,
 }
 
-/// Builds what is not built yet, and names all: also the documentation's tests, which cargo runs itself.
+/// Builds what is not built yet, and names all. No doc comment has an example that would be a test.
 pub(crate) fn built() -> Result<Vec<Program>> {
-    let cargo = cargo();
-    let output = Command::new(&cargo)
+    let output = Command::new(cargo())
         .args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("start cargo")?;
     ensure!(output.status.success(), "the tests could not be built");
-    let mut programs = read(&String::from_utf8_lossy(&output.stdout))?;
-    programs.push(Program {
-        name: "doc".to_owned(),
-        kind: Kind::Unit,
-        file: "doc".to_owned(),
-        command: cargo,
-        arguments: ["test", "--workspace", "--doc"].map(str::to_owned).into(),
-        folder: std::env::current_dir()?,
-    });
-    Ok(programs)
+    read(&String::from_utf8_lossy(&output.stdout))
 }
 
 fn cargo() -> OsString {
@@ -151,8 +140,7 @@ fn program(target: &Target, folder: PathBuf, executable: PathBuf) -> Result<Prog
         name,
         kind,
         file: file.to_string_lossy().into_owned(),
-        command: executable.into(),
-        arguments: Vec::new(),
+        command: executable,
         folder,
     })
 }

@@ -134,7 +134,6 @@ mod tests {
             kind,
             file: format!("{name}-1"),
             command: name.into(),
-            arguments: Vec::new(),
             folder: ".".into(),
         };
         Played { program, outcome }

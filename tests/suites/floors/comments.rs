@@ -34,6 +34,28 @@ pub(crate) fn stand_alone(workspace: &Workspace, found: &mut Vec<Violation>) -> 
     Ok(())
 }
 
+/// No doc comment has an example: `tests/run` runs none, since looking for them takes a minute. What is no
+/// code says which language it is in, such as text.
+pub(crate) fn no_examples(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
+    for file in workspace.files.iter().filter(|file| file.ends_with(".rs")) {
+        let text = workspace.text(file)?;
+        let mut is_open = false;
+        for (line, text) in text.lines().enumerate() {
+            let text = text.trim_start();
+            let said = text.strip_prefix("///").or_else(|| text.strip_prefix("//!"));
+            let Some(language) = said.and_then(|said| said.trim().strip_prefix("```")) else {
+                continue;
+            };
+            if !is_open && ["", "rust", "no_run", "should_panic"].contains(&language) {
+                let message = "an example in a doc comment, which no test runs".to_owned();
+                found.push(Violation::new(file, line + 1, message));
+            }
+            is_open = !is_open;
+        }
+    }
+    Ok(())
+}
+
 /// Crates that are excused for another number than they have.
 pub(crate) fn excused_for_nothing(workspace: &Workspace) -> Result<Vec<String>> {
     let mut needless = Vec::new();

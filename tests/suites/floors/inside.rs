@@ -96,3 +96,14 @@ fn a_doc_comment_that_says_nothing() {
         ["broker/src/stall.rs:1: a doc comment of fewer than 5 words: Which stall.; 0 are excused"],
     );
 }
+
+#[test]
+fn an_example_in_a_doc_comment() {
+    let said = |language: &str| {
+        let source = format!("//! Says it so:\n//!\n//! ```{language}\n//! f();\n//! ```\n");
+        Fixture::clean().with("broker/src/said.rs", &source).report(&[])
+    };
+    let example = "broker/src/said.rs:3: an example in a doc comment, which no test runs";
+    assert_eq!((said(""), said("rust")), (vec![example.to_owned()], vec![example.to_owned()]));
+    assert_eq!(said("text"), NOTHING);
+}

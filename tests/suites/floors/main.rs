@@ -70,6 +70,7 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     circles::none(workspace, &mut found)?;
     signatures::no_tuples(workspace, &mut found)?;
     comments::stand_alone(workspace, &mut found)?;
+    comments::no_examples(workspace, &mut found)?;
     found.sort();
     Ok(found)
 }
