@@ -23,6 +23,11 @@ pub(crate) const TUNNEL_RETRY_MS: u64 = 1_000;
 pub(crate) const TUNNEL_RETRY_MOST_MS: u64 = 60_000;
 /// Questions of peers about the tunnel that wait for the gateway's task; more are refused.
 pub(crate) const TUNNEL_ASKS: usize = 64;
+/// A peer's list of gateways is taken once in this time at most; of those that come meanwhile the last
+/// counts. Of each 64 ranges may be other ones: records on disk, routes and rules of this machine, of
+/// each node and of each guest, which take 0.7 ms. Less than half of what a pod waits for a tunnel
+/// ([`TUNNEL_WAIT`]), whose range may be in the next list.
+pub(crate) const TUNNEL_LISTS: Duration = Duration::from_secs(2);
 /// Answers, links and lists of pods that wait for it; whoever tells more waits.
 pub(crate) const TUNNEL_EVENTS: usize = 64;
 /// Bytes of the largest packet between two pods: an outer packet of 1,500 over IPv6, less its headers

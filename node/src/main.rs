@@ -20,6 +20,7 @@ mod driver;
 mod kubernetes;
 mod limits;
 mod nodes;
+mod paced;
 mod present;
 mod resources;
 mod store;

@@ -18,6 +18,7 @@ mod pair;
 pub(crate) mod said;
 #[cfg(test)]
 mod tests;
+mod theirs;
 
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, Digest};
@@ -31,6 +32,7 @@ pub(crate) use off::Off;
 use pair::hash;
 pub(crate) use pair::{Agreement, Pair};
 use said::{Heard, Said};
+use theirs::Theirs;
 
 /// The exchange with one peer.
 #[derive(Debug)]
@@ -39,8 +41,8 @@ pub(crate) struct Exchange {
     peer: ClusterId,
     /// The latest list of our own,
     list: Option<Verified<Gateways>>,
-    /// and the latest of the peer.
-    theirs: Option<Verified<Gateways>>,
+    /// and those of the peer.
+    theirs: Theirs,
     pair: Pair,
     /// What the peer said last of the secret that it has.
     heard: Option<Option<Digest>>,
@@ -70,7 +72,7 @@ impl Exchange {
             own,
             peer,
             list: None,
-            theirs: None,
+            theirs: Theirs::new(),
             pair,
             heard: None,
             is_unconfirmed: false,
@@ -112,12 +114,13 @@ impl Exchange {
                 if let Some(link) = self.link_of(number) {
                     link.is_unsupported = true;
                     self.is_earlier = true;
-                    self.theirs = None;
+                    self.theirs.forget();
                 }
             }
             Input::Rekeyed(with) => self.on_rekeyed(with, &mut effects),
             Input::Wake => {}
         }
+        self.theirs.take(now);
         self.say(&mut effects);
         self.ask(now, draw, &mut effects);
         effects
@@ -125,7 +128,9 @@ impl Exchange {
 
     /// When it wants to be woken, if it does.
     pub(crate) fn wakeup(&self) -> Option<Deadline> {
-        self.link.as_ref()?.wait_ms.filter(|_| self.wants().is_some()).map(Deadline::Mono)
+        let asks_ms = self.link.as_ref().and_then(|link| link.wait_ms);
+        let asks_ms = asks_ms.filter(|_| self.wants().is_some());
+        asks_ms.into_iter().chain(self.theirs.due_ms()).min().map(Deadline::Mono)
     }
 
     fn clusters(&self) -> [ClusterId; 2] {
@@ -184,7 +189,7 @@ impl Exchange {
         }
         match said {
             Said::Introduce { gateways, secret_hash } => {
-                if let Err(issued_ms) = self.take_list(gateways) {
+                if let Err(issued_ms) = self.theirs.hear(gateways) {
                     return Answer::Superseded { issued_ms };
                 }
                 self.hear(secret_hash);
@@ -214,18 +219,6 @@ impl Exchange {
         }
     }
 
-    /// Of two lists the later holds; an earlier one is an error, with the time of the later.
-    fn take_list(&mut self, gateways: Verified<Gateways>) -> Result<(), u64> {
-        if let Some(known) = &self.theirs
-            && known.issued_ms >= gateways.issued_ms
-        {
-            let is_same = known.digest() == gateways.digest();
-            return if is_same { Ok(()) } else { Err(known.issued_ms) };
-        }
-        self.theirs = Some(gateways);
-        Ok(())
-    }
-
     fn hear(&mut self, secret_hash: Option<Digest>) {
         self.heard = Some(secret_hash);
         if secret_hash.is_some() && secret_hash == self.current() {
@@ -247,7 +240,7 @@ impl Exchange {
                 link.told = pending.list;
                 link.refused = None;
                 // Of an earlier list it is told when it introduces itself.
-                if self.take_list(gateways).is_ok() {
+                if self.theirs.hear(gateways).is_ok() {
                     self.hear(secret_hash);
                 }
                 self.go_on();
@@ -313,7 +306,7 @@ impl Exchange {
         if self.is_earlier {
             return Err(Off::EarlierVersion);
         }
-        let Some(theirs) = &self.theirs else {
+        let Some(theirs) = self.theirs.taken() else {
             let refused = self.link.as_ref().and_then(|link| link.refused.clone());
             return Err(refused.map_or(Off::NotMet, Off::Refused));
         };
@@ -333,7 +326,7 @@ impl Exchange {
         if link.told != Some(list.digest()) {
             return Some(Want::Introduce);
         }
-        let theirs = self.theirs.as_ref()?;
+        let theirs = self.theirs.taken()?;
         let has_gateways = list.reason.is_none() && theirs.reason.is_none();
         let heard = self.heard?;
         let differs = self.current().is_none() || heard != self.current();

@@ -2,5 +2,6 @@
 //! and what one of them does with each word of a peer.
 
 mod converge;
+mod pace;
 mod pair;
 mod words;

@@ -56,6 +56,12 @@ pub(super) struct Side {
     pub(super) list: Option<Signed<Gateways>>,
 }
 
+impl Side {
+    pub(super) fn sign(&self, list: &Gateways) -> Signed<Gateways> {
+        self.key.sign(FederationId::NONE, list).unwrap()
+    }
+}
+
 pub(super) struct Both {
     pub(super) sides: [Side; 2],
     pub(super) keys: BTreeMap<PublicKey, ClusterId>,
@@ -107,6 +113,11 @@ impl Both {
         both
     }
 
+    /// The hash of the secret that a side has.
+    pub(super) fn secret_hash(&self, at: usize) -> Option<Digest> {
+        Some(self.sides[at].disk.current.as_ref()?.hash(IDS[0], IDS[1]))
+    }
+
     pub(super) fn now(&self, at: usize) -> Now {
         let wall_ms = 1_800_000_000_000 + self.mono_ms - self.sides[at].behind_ms;
         Now { mono_ms: self.mono_ms, wall_ms }
@@ -142,7 +153,7 @@ impl Both {
         let reason = gateways.is_empty().then(|| "no /dev/net/tun".to_owned());
         let issued_ms = self.now(at).wall_ms.max(after_ms + 1);
         let list = Gateways { cluster: IDS[at], issued_ms, gateways, ranges: vec![], reason };
-        let list = side.key.sign(FederationId::NONE, &list).unwrap();
+        let list = side.sign(&list);
         let trust = Trust { federation: FederationId::NONE, signers: Signers::Known(&self.keys) };
         let opened = list.open(trust, Now { mono_ms: 0, wall_ms: u64::MAX / 2 }).unwrap();
         self.opened.insert(list.digest(), opened.clone());
