@@ -10,7 +10,8 @@ use super::numbers::{
     ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, DELETE_TABLE, GET_CHAIN, GET_TABLE,
     HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, header,
 };
-use super::packets::{Kept, content, elements, new_rule, new_set, read_all_rules, read_sets};
+use super::packets::{content, new_rule, read_all_rules};
+use super::sets::{Kept, elements, new_set, read_sets};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::packets::{FrameBase, FrameChain, FrameTable, Side};

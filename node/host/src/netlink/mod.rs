@@ -16,6 +16,7 @@ mod others;
 mod packets;
 mod pairs;
 mod routing;
+mod sets;
 mod tally;
 mod way;
 mod words;

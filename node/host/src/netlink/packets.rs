@@ -1,32 +1,22 @@
-//! Tables, chains, sets and rules of nf_tables (linux/netfilter/nf_tables.h). A batch is done at
-//! one moment, or not at all.
+//! Tables, chains and rules of nf_tables (linux/netfilter/nf_tables.h). A batch is done at one moment,
+//! or not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
-use super::message::{Attributes, CREATE, Message, REQUEST, address};
+use super::message::{Attributes, CREATE, Message, REQUEST};
 use super::numbers::{
-    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DATA_VALUE, DELETE_ELEMENTS,
-    DELETE_TABLE, ELEMENT_KEY, ELEMENTS, GET_CHAIN, GET_ELEMENTS, GET_RULE, GET_SET, GET_TABLE,
-    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS,
-    NEW_RULE, NEW_SET, OF_TABLE, RULE_CHAIN, RULE_DATA, RULE_EXPRESSIONS, SET_FLAGS, SET_ID,
-    SET_KEY_BYTES, SET_KEY_TYPE, SET_NAME, TABLE_USE, TYPE_IPV4, TYPE_IPV6, header, protocol,
+    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DELETE_ELEMENTS,
+    DELETE_TABLE, GET_CHAIN, GET_RULE, GET_TABLE, HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY,
+    InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS, NEW_RULE, OF_TABLE, RULE_CHAIN, RULE_DATA,
+    RULE_EXPRESSIONS, TABLE_USE, header, protocol,
 };
-use super::{maps, tally, words};
+use super::sets::{elements, new_set, read_sets};
+use super::words;
 use crate::error::KernelError;
 use crate::family::Family;
-use crate::limits;
-use crate::packets::{AddressMap, Base, Chain, Hook, PacketRule, Table, Tally};
-
-/// What is kept in a table besides chains, each by its name.
-#[derive(Default)]
-pub(super) struct Kept {
-    /// Who is in each set.
-    pub(super) sets: BTreeMap<String, BTreeSet<IpAddr>>,
-    pub(super) maps: BTreeMap<String, AddressMap>,
-    pub(super) tallies: BTreeMap<String, Tally>,
-}
+use crate::packets::{Base, Chain, Hook, PacketRule, Table};
 
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 
@@ -127,59 +117,6 @@ pub(super) fn read_all_rules(
     Ok(rules)
 }
 
-/// All sets of a table, whose members are of one of these families, maps, and those that packets fill.
-pub(super) fn read_sets(
-    kernel: &mut Conversation,
-    place: InKernel<'_>,
-    families: &[Family],
-) -> Result<Kept, KernelError> {
-    let mut kept = Kept::default();
-    for bytes in kernel.list(|| place.message(GET_SET, list_flags()))? {
-        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        let name = attributes.text(SET_NAME).unwrap_or_default();
-        let bytes = attributes.be32(SET_KEY_BYTES);
-        let flags = attributes.be32(SET_FLAGS).unwrap_or(0);
-        if attributes.text(OF_TABLE).as_deref() != Some(place.table) {
-            continue;
-        }
-        let is_of_them = families.iter().any(|family| bytes == Some(key(*family).bytes));
-        if is_of_them && flags == 0 {
-            let members = read_members(kernel, place, &name)?;
-            kept.sets.insert(name, members);
-        } else if maps::is_map(&attributes) {
-            let map = maps::read_map(kernel, place, &name)?;
-            kept.maps.insert(name, map);
-        } else if let Some(tally) = tally::read_set(&attributes, flags)?.filter(|_| is_of_them) {
-            kept.tallies.insert(name, tally);
-        } else {
-            // Not one of ours, whatever it is called: no name of ours has a space.
-            kept.sets.insert(format!("{name} of another kind"), BTreeSet::new());
-        }
-    }
-    Ok(kept)
-}
-
-fn read_members(
-    kernel: &mut Conversation,
-    place: InKernel<'_>,
-    set: &str,
-) -> Result<BTreeSet<IpAddr>, KernelError> {
-    let request = || {
-        let mut request = place.message(GET_ELEMENTS, list_flags());
-        request.put_text(SET_NAME, set);
-        request
-    };
-    let mut members = BTreeSet::new();
-    for bytes in kernel.list(request)? {
-        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        for element in attributes.within(ELEMENTS)?.all(LIST_ELEMENT) {
-            let data = Attributes::read(element)?.within(ELEMENT_KEY)?;
-            members.insert(data.of(DATA_VALUE).and_then(address).ok_or(KernelError::Garbled)?);
-        }
-    }
-    Ok(members)
-}
-
 /// Where a chain sees packets, if it does by itself.
 pub(super) fn base(attributes: &Attributes<'_>) -> Result<Option<Base>, KernelError> {
     if attributes.of(CHAIN_HOOK).is_none() {
@@ -225,26 +162,6 @@ fn new_chain(place: InKernel<'_>, name: &str, chain: &Chain) -> Message {
     message
 }
 
-pub(super) fn new_set(
-    place: InKernel<'_>,
-    name: &str,
-    family: Family,
-    tally: Option<&Tally>,
-    id: u32,
-) -> Message {
-    let mut message = place.message(NEW_SET, CREATE);
-    let key = key(family);
-    message.put_text(SET_NAME, name);
-    message.put_be32(SET_FLAGS, tally.map_or(0, tally::flags));
-    message.put_be32(SET_KEY_TYPE, key.kind);
-    message.put_be32(SET_KEY_BYTES, key.bytes);
-    message.put_be32(SET_ID, id);
-    if let Some(tally) = tally {
-        tally::write_set(&mut message, tally);
-    }
-    message
-}
-
 pub(super) fn new_rule(place: InKernel<'_>, chain: &str, rule: &PacketRule) -> Message {
     let mut message = place.message(NEW_RULE, APPEND);
     message.put_text(RULE_CHAIN, chain);
@@ -257,44 +174,6 @@ pub(super) fn new_rule(place: InKernel<'_>, chain: &str, rule: &PacketRule) -> M
     let text: Vec<u8> = rule.comment.bytes().take(usize::from(u8::MAX) - 1).chain([0]).collect();
     message.put(RULE_DATA, &[&[COMMENT, text.len() as u8], &text[..]].concat());
     message
-}
-
-pub(super) fn elements(
-    place: InKernel<'_>,
-    kind: u16,
-    flags: u16,
-    set: &str,
-    members: &BTreeSet<IpAddr>,
-) -> Vec<Message> {
-    let members: Vec<_> = members.iter().collect();
-    let one = |members: &[&IpAddr]| {
-        let mut message = place.message(kind, flags);
-        message.put_text(SET_NAME, set);
-        message.nest(ELEMENTS, |message| {
-            for member in members {
-                message.nest(LIST_ELEMENT, |message| {
-                    message.nest(ELEMENT_KEY, |message| {
-                        message.put(DATA_VALUE, &crate::packets::address(**member));
-                    });
-                });
-            }
-        });
-        message
-    };
-    members.chunks(limits::ELEMENTS_PER_MESSAGE).map(one).collect()
-}
-
-/// What sets have in them.
-struct Key {
-    kind: u32,
-    bytes: u32,
-}
-
-fn key(family: Family) -> Key {
-    match family {
-        Family::V4 => Key { kind: TYPE_IPV4, bytes: 4 },
-        Family::V6 => Key { kind: TYPE_IPV6, bytes: 16 },
-    }
 }
 
 /// The number of a hook (`NF_INET_...`, linux/netfilter.h).
