@@ -14,7 +14,8 @@ use crate::packets::Table;
 /// One change. To do it again does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Puts this table in the place of whatever has its name, at one moment.
+    /// Puts this table in the place of whatever has its name, at one moment. Tallies that are to be the
+    /// same stay, with all that was counted.
     ReplacePackets(Table),
     /// Changes who is in a set of a table.
     ChangeSet {

@@ -17,10 +17,13 @@ pub(super) const GET_TABLE: u16 = 1;
 pub(super) const DELETE_TABLE: u16 = 2;
 pub(super) const NEW_CHAIN: u16 = 3;
 pub(super) const GET_CHAIN: u16 = 4;
+pub(super) const DELETE_CHAIN: u16 = 5;
 pub(super) const NEW_RULE: u16 = 6;
 pub(super) const GET_RULE: u16 = 7;
+pub(super) const DELETE_RULE: u16 = 8;
 pub(super) const NEW_SET: u16 = 9;
 pub(super) const GET_SET: u16 = 10;
+pub(super) const DELETE_SET: u16 = 11;
 pub(super) const NEW_ELEMENTS: u16 = 12;
 pub(super) const GET_ELEMENTS: u16 = 13;
 pub(super) const DELETE_ELEMENTS: u16 = 14;
@@ -67,7 +70,11 @@ pub(super) struct InKernel<'a> {
     pub(super) table: &'a str,
 }
 
-impl InKernel<'_> {
+impl<'a> InKernel<'a> {
+    pub(super) fn of(table: &'a Table) -> Self {
+        Self { protocol: protocol(table.family), table: &table.name }
+    }
+
     pub(super) fn ours(family: Family) -> Self {
         Self { protocol: protocol(family), table: Table::NAME }
     }

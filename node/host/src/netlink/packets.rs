@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, Message, REQUEST};
 use super::numbers::{
-    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DELETE_ELEMENTS,
-    DELETE_TABLE, GET_CHAIN, GET_RULE, GET_TABLE, HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY,
-    InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS, NEW_RULE, OF_TABLE, RULE_CHAIN, RULE_DATA,
-    RULE_EXPRESSIONS, TABLE_USE, header, protocol,
+    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DELETE_CHAIN,
+    DELETE_ELEMENTS, DELETE_RULE, DELETE_SET, DELETE_TABLE, GET_CHAIN, GET_RULE, GET_TABLE,
+    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS,
+    NEW_RULE, OF_TABLE, RULE_CHAIN, RULE_DATA, RULE_EXPRESSIONS, SET_NAME, TABLE_USE, header,
 };
-use super::sets::{elements, new_set, read_sets};
+use super::sets::{elements, new_set, read_sets, without_mark};
 use super::words;
 use crate::error::KernelError;
 use crate::family::Family;
@@ -20,22 +20,62 @@ use crate::packets::{Base, Chain, Hook, PacketRule, Table};
 
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 
-/// Puts a table in the place of whatever has its name.
+/// Puts a table in the place of whatever has its name. Tallies stay that are to be the same: whoever has
+/// used up what he may have is not given it anew with each change of the rules.
 pub(crate) fn replace_packets(kernel: &mut Conversation, table: &Table) -> Result<(), KernelError> {
-    let place = InKernel { protocol: protocol(table.family), table: &table.name };
-    let mut messages = place.made_anew();
+    // Of what is refused here nothing is to be heard later.
+    let in_place =
+        Conversation::about_packets().and_then(|mut kernel| replace_rest(&mut kernel, table));
+    match in_place {
+        Ok(true) => Ok(()),
+        // Somebody else may have put something into it that cannot be removed by its name.
+        Ok(false) | Err(_) => {
+            let place = InKernel::of(table);
+            let mut messages = place.made_anew();
+            messages.extend(filled(place, table, |_| true));
+            kernel.batch(messages)
+        }
+    }
+}
+
+/// Puts all of a table but such tallies in the place of what is there; whether there is one.
+fn replace_rest(kernel: &mut Conversation, table: &Table) -> Result<bool, KernelError> {
+    let place = InKernel::of(table);
+    let Some(there) = read_packets(kernel, table.family)? else { return Ok(false) };
+    let stays = |tally: &str| there.tallies.get(tally) == table.tallies.get(tally);
+    let gone = |kind, attribute, name: &str| {
+        let mut message = place.message(kind, REQUEST);
+        message.put_text(attribute, name);
+        message
+    };
+    // Rules name sets and chains, and who is in a set may name a chain.
+    let mut messages = vec![place.message(DELETE_RULE, REQUEST)];
+    let tallies = there.tallies.keys().filter(|tally| !stays(tally));
+    let sets = there.sets.keys().map(|set| without_mark(set)).chain(tallies.map(String::as_str));
+    messages.extend(sets.map(|set| gone(DELETE_SET, SET_NAME, set)));
+    messages.extend(there.chains.keys().map(|chain| gone(DELETE_CHAIN, CHAIN_NAME, chain)));
+    messages.extend(filled(place, table, |tally| !stays(tally)));
+    kernel.batch(messages)?;
+    Ok(true)
+}
+
+/// What a table has in it, but for those tallies that are there.
+fn filled(place: InKernel<'_>, table: &Table, is_new: impl Fn(&str) -> bool) -> Vec<Message> {
     // Rules name chains and sets, which are there by then.
-    messages.extend(table.chains.iter().map(|(chain, it)| new_chain(place, chain, it)));
-    for ((set, members), id) in table.sets.iter().zip(1..) {
+    let chains = table.chains.iter();
+    let mut messages: Vec<_> = chains.map(|(name, it)| new_chain(place, name, it)).collect();
+    // First, as they are where they stay.
+    let tallies = table.tallies.iter().zip(1..).filter(|((name, _), _)| is_new(name));
+    messages
+        .extend(tallies.map(|((name, it), id)| new_set(place, name, table.family, Some(it), id)));
+    for ((set, members), id) in table.sets.iter().zip(1 + table.tallies.len() as u32..) {
         messages.push(new_set(place, set, table.family, None, id));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, set, members));
     }
-    let rest = table.tallies.iter().zip(1 + table.sets.len() as u32..);
-    messages.extend(rest.map(|((name, it), id)| new_set(place, name, table.family, Some(it), id)));
     for (chain, it) in &table.chains {
         messages.extend(it.rules.iter().map(|rule| new_rule(place, chain, rule)));
     }
-    kernel.batch(messages)
+    messages
 }
 
 /// Changes what is in a set of our table.

@@ -16,6 +16,9 @@ use crate::family::Family;
 use crate::limits;
 use crate::packets::{AddressMap, Tally};
 
+/// With what the name of a set is marked that is of none of our kinds: no name of ours has a space.
+const OF_ANOTHER_KIND: &str = " of another kind";
+
 /// What is kept in a table besides chains, each by its name.
 #[derive(Default)]
 pub(super) struct Kept {
@@ -50,11 +53,16 @@ pub(super) fn read_sets(
         } else if let Some(tally) = tally::read_set(&attributes, flags)?.filter(|_| is_of_them) {
             kept.tallies.insert(name, tally);
         } else {
-            // Not one of ours, whatever it is called: no name of ours has a space.
-            kept.sets.insert(format!("{name} of another kind"), BTreeSet::new());
+            // Not one of ours, whatever it is called.
+            kept.sets.insert(format!("{name}{OF_ANOTHER_KIND}"), BTreeSet::new());
         }
     }
     Ok(kept)
+}
+
+/// What the kernel calls a set that was read by this name.
+pub(super) fn without_mark(name: &str) -> &str {
+    name.strip_suffix(OF_ANOTHER_KIND).unwrap_or(name)
 }
 
 fn read_members(

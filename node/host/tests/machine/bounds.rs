@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, Wanted};
+use mercato_host::{Closed, Step, Wanted};
 
 use crate::cluster::{PATIENCE, counted_of, nft, said, set_up, steps, sysctl};
 use crate::frames::{ANY, ARP, IPV4, IPV6, about, arp, four, own, send_often, six, tcp, udp};
@@ -134,6 +134,42 @@ pub(crate) fn a_guest_begins_so_many_connections() -> Result<()> {
         let again = known(node)?;
         let most = (began.elapsed().as_secs() + 1) * A_SECOND + OTHERS;
         ensure!(again <= most.min(MOST + OTHERS), "{again} have begun again, not {most}");
+        forgets(node)?;
+    }
+    Ok(())
+}
+
+/// A guest that has all it may have gets no more when somebody has changed our rules and they are put
+/// back.
+pub(crate) fn what_was_counted_stays() -> Result<()> {
+    let ground = ground()?;
+    let node = &ground.pods.node;
+    let is_whole = |step: &Step| matches!(step, Step::ReplacePackets(_));
+    for [pod, _, far] in OF_BOTH {
+        let floods_again = |why: &str| -> Result<()> {
+            floods(&socket(&ground.pods.pod, pod, 0)?, far)?;
+            let all = known(node)?;
+            ensure!(all <= MOST + OTHERS, "{pod} has {all} connections, since {why}");
+            Ok(())
+        };
+        floods_again("it has begun")?;
+        ensure!(known(node)? >= MOST / 2, "there was no flood");
+        let family = if pod.is_ipv4() { "ip" } else { "ip6" };
+        for (what, which) in [
+            ("add chain", "more"),
+            ("add map", "more { type mark : verdict; elements = { 1 : goto from_guest }; }"),
+            ("add set", "more { type mark; }"),
+            ("flush chain", "leaving"),
+        ] {
+            nft(node, &format!("{what} {family} mercato {which}"))?;
+            let planned = steps(node, &both())?;
+            ensure!(planned.iter().any(is_whole), "{what}: {planned:#?}");
+            set_up(node, &both())?;
+            let rest = steps(node, &both())?;
+            ensure!(rest.is_empty(), "{what}: {rest:#?}");
+            floods_again(&format!("its rules were put back after {what}"))?;
+        }
+        ensure!(counts(&ground, pod)?, "it is not counted");
         forgets(node)?;
     }
     Ok(())

@@ -109,7 +109,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 38] {
+fn of_guests() -> [(&'static str, Test); 39] {
     [
         ("guests_ask_for_names", guests::guests_ask_for_names),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
@@ -131,6 +131,7 @@ fn of_guests() -> [(&'static str, Test); 38] {
             guests::a_family_without_a_pool_is_closed_to_guests,
         ),
         ("a_guest_has_so_many_connections", bounds::a_guest_has_so_many_connections),
+        ("what_was_counted_stays", bounds::what_was_counted_stays),
         ("a_guest_begins_so_many_connections", bounds::a_guest_begins_so_many_connections),
         ("others_begin_so_many_with_a_guest", bounds::others_begin_so_many_with_a_guest),
         ("others_begin_so_many_by_the_gateway", bounds::others_begin_so_many_by_the_gateway),
