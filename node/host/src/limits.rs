@@ -56,9 +56,9 @@ pub(crate) const NETWORKS: usize = 65_536;
 /// takes 28 (of IPv4, 20).
 pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
 /// What is sent at once, at most: 28 bytes for each element of all sets, and the rules. The kernel
-/// gives twice what is asked for, which is as much as it does unless told otherwise
+/// gives twice what is asked for, and more to whoever may change a network than to others
 /// (`net.core.wmem_max`).
-pub(crate) const BATCH_BYTES: usize = 212_992;
+pub(crate) const BATCH_BYTES: usize = 360_448;
 /// Files of network namespaces on a node: one for each pod, and some that nobody has removed.
 pub(crate) const NAMESPACES: usize = 4_096;
 /// Addresses of one pod: one of each family, unless a pod network gives more.

@@ -3,6 +3,8 @@
 use std::io;
 
 use netlink_sys::{Socket, SocketAddr, protocols};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{SndBuf, SndBufForce};
 use socket2::SockRef;
 
 use super::message::{Attributes, HEADER_BYTES, Message, REQUEST, number};
@@ -56,7 +58,10 @@ impl Conversation {
         socket.bind_auto().map_err(failed)?;
         let options = SockRef::from(&socket);
         options.set_read_timeout(Some(limits::ANSWER)).map_err(failed)?;
-        options.set_send_buffer_size(limits::BATCH_BYTES).map_err(failed)?;
+        // Whoever may not have more than others has fewer of all that there may be.
+        setsockopt(&socket, SndBufForce, &limits::BATCH_BYTES)
+            .or_else(|_| setsockopt(&socket, SndBuf, &limits::BATCH_BYTES))
+            .map_err(|error| failed(error.into()))?;
         // Kernels before 4.20 know less: their errors have no words, their lists are longer, and
         // both are read as well.
         for wish in [

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
+use ipnet::IpNet;
 use mercato_host::{
     ApiWay, Marks, Overlay, Step, Wanted, Way, apply, clean, mtu_of, networks, overlap,
 };
@@ -243,6 +244,8 @@ pub(crate) fn many_of_all() -> Result<()> {
     let mut many = of_gateway();
     many.pods = (0..4_096).map(|n| number([10, 42, 0, 0], n).into()).collect();
     many.guests = (0..512).map(|n| number([10, 42, 0, 0], n).into()).collect();
+    let range = |n: u32| IpNet::new(number([10, 204, 0, 0], 32 * n).into(), 28);
+    many.ranges = (0..4_096).map(range).collect::<Result<_, _>>()?;
     let overlay = many.overlay.as_mut().context("no overlay")?;
     overlay.nodes = (0..2_000)
         .map(|n| (number([10, 202, 0, 0], n).into(), number([172, 16, 0, 0], n).into()))

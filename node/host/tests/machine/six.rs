@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context as _, Result, ensure};
+use ipnet::IpNet;
 use mercato_host::{Family, Marks, Step, Wanted, Way, apply, clean};
 
 use crate::both::{self, GATEWAY, NODE, of_gateway, of_node};
@@ -212,7 +213,8 @@ pub(crate) fn many_of_all() -> Result<()> {
     let mut many = few.clone();
     let second = many.second.take().context("no IPv6")?;
     (many.pool, many.node) = (second.pool, second.node);
-    many.ranges.retain(|range| range.addr().is_ipv6());
+    let range = |n: u32| IpNet::new(number("fd00:c8:9::", 32 * n), 124);
+    many.ranges = (0..4_096).map(range).collect::<Result<_, _>>()?;
     many.pods = (0..4_096).map(|n| number("fd43::", n)).collect();
     many.guests = (0..512).map(|n| number("fd43::", n)).collect();
     let overlay = many.overlay.as_mut().context("no overlay")?;
