@@ -12,7 +12,7 @@ use crate::found::{Found, Link, OverlayLink};
 use crate::limits;
 use crate::netlink::{
     Change, Conversation, Device, add_address, add_endpoint, add_neighbour, add_route, add_rule,
-    add_vxlan, all_routes, change_set, forget_connections, own_routes, read_addresses,
+    add_vxlan, all_routes, change_nets, change_set, forget_connections, own_routes, read_addresses,
     read_devices, read_dropping, read_endpoints, read_forwarding, read_neighbours, read_packets,
     read_rules, remove_address, remove_device, remove_endpoint, remove_neighbour, remove_packets,
     remove_route, remove_rule, replace_packets, set_device, set_mtu, set_up,
@@ -121,6 +121,9 @@ fn perform(
         Step::ReplacePackets(table) => return replace_packets(packets, table),
         Step::ChangeSet { family, set, add, remove } => {
             return change_set(packets, *family, set, add, remove);
+        }
+        Step::ChangeNets { family, set, add, remove } => {
+            return change_nets(packets, *family, set, add, remove);
         }
         Step::RemovePackets(family) => return remove_packets(packets, *family),
         Step::ForgetConnections { pods, pool } => {

@@ -53,11 +53,11 @@ pub(crate) const ELSEWHERE: usize = 5_632;
 /// has a million; it runs no pods.
 pub(crate) const NETWORKS: usize = 65_536;
 /// Set elements in one message: an attribute is of 65,535 bytes at most, an element
-/// takes 28 (of IPv4, 20).
+/// takes 28 (of IPv4, 20), and 8 more where a network ends.
 pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
-/// What is sent at once, at most: 28 bytes for each element of all sets, and the rules. The kernel
-/// gives twice what is asked for, and more to whoever may change a network than to others
-/// (`net.core.wmem_max`).
+/// What is sent at once, at most: 28 bytes for each element of all sets, 64 for each network of a set, and
+/// the rules. The kernel gives twice what is asked for, and more to whoever may change a network than to
+/// others (`net.core.wmem_max`).
 pub(crate) const BATCH_BYTES: usize = 360_448;
 /// Files of network namespaces on a node: one for each pod, and some that nobody has removed.
 pub(crate) const NAMESPACES: usize = 4_096;

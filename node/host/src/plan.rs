@@ -148,12 +148,23 @@ fn packets_of(found: &Found, table: Table) -> Vec<Step> {
     let Some(there) = found.packets.get(&family).filter(|there| there.has_frame_of(&table)) else {
         return vec![Step::ReplacePackets(table)];
     };
-    let changes = table.sets.into_iter().filter_map(|(set, wanted)| {
-        let had = there.sets.get(&set)?;
-        let add: BTreeSet<_> = wanted.difference(had).copied().collect();
-        let remove: BTreeSet<_> = had.difference(&wanted).copied().collect();
-        let is_change = !add.is_empty() || !remove.is_empty();
-        is_change.then_some(Step::ChangeSet { family, set, add, remove })
+    let sets = table.sets.into_iter().filter_map(|(set, wanted)| {
+        let (add, remove) = changes(there.sets.get(&set)?, &wanted)?;
+        Some(Step::ChangeSet { family, set, add, remove })
     });
-    changes.collect()
+    let nets = table.nets.into_iter().filter_map(|(set, wanted)| {
+        let (add, remove) = changes(there.nets.get(&set)?, &wanted)?;
+        Some(Step::ChangeNets { family, set, add, remove })
+    });
+    sets.chain(nets).collect()
+}
+
+/// What comes to be in a set, and what is in it no more; none: it is as it is wanted.
+fn changes<T: Copy + Ord>(
+    had: &BTreeSet<T>,
+    wanted: &BTreeSet<T>,
+) -> Option<(BTreeSet<T>, BTreeSet<T>)> {
+    let add: BTreeSet<_> = wanted.difference(had).copied().collect();
+    let remove: BTreeSet<_> = had.difference(wanted).copied().collect();
+    (!add.is_empty() || !remove.is_empty()).then_some((add, remove))
 }

@@ -28,6 +28,17 @@ pub enum Step {
         /// Who is in it no more.
         remove: BTreeSet<IpAddr>,
     },
+    /// Changes which networks are in a set of a table.
+    ChangeNets {
+        /// The family of the table.
+        family: Family,
+        /// What the set is called.
+        set: String,
+        /// Those that come to be in it.
+        add: BTreeSet<IpNet>,
+        /// Those that are in it no more.
+        remove: BTreeSet<IpNet>,
+    },
     /// Removes the table of a family, with all that is in it.
     RemovePackets(Family),
     /// Has conntrack forget the connections of pods with other clusters.
@@ -140,8 +151,10 @@ impl fmt::Display for Step {
                 write!(f, "write the nf_tables table {family} {}", table.name)
             }
             Self::ChangeSet { family, set, add, remove } => {
-                let (more, fewer) = (add.len(), remove.len());
-                write!(f, "change the {set} in nf_tables ({family}, {more} more, {fewer} fewer)")
+                write!(f, "{}", changed(*family, set, add.len(), remove.len()))
+            }
+            Self::ChangeNets { family, set, add, remove } => {
+                write!(f, "{}", changed(*family, set, add.len(), remove.len()))
             }
             Self::RemovePackets(family) => {
                 write!(f, "remove the nf_tables table {} {}", family.of_packets(), Table::NAME)
@@ -181,6 +194,10 @@ impl fmt::Display for Step {
             }
         }
     }
+}
+
+fn changed(family: Family, set: &str, more: usize, fewer: usize) -> String {
+    format!("change the {set} in nf_tables ({family}, {more} more, {fewer} fewer)")
 }
 
 fn called(device: u32) -> &'static str {

@@ -11,7 +11,7 @@ use super::numbers::{
     HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, header,
 };
 use super::packets::{content, new_rule, read_all_rules};
-use super::sets::{Kept, elements, new_set, read_sets};
+use super::sets::{Kept, Of, elements, new_set, read_sets};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::packets::{FrameBase, FrameChain, FrameTable, Side};
@@ -42,7 +42,7 @@ pub(crate) fn replace_frames(
     messages.extend(table.chains.iter().map(|(name, chain)| new_chain(place, name, chain)));
     for ((name, members), id) in table.sets.iter().zip(1..) {
         let family = members.first().map_or(Family::V4, |member: &IpAddr| Family::of(*member));
-        messages.push(new_set(place, name, family, None, id));
+        messages.push(new_set(place, name, family, Of::Addresses, id));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, name, members));
     }
     for ((name, map), id) in table.maps.iter().zip(1 + table.sets.len() as u32..) {
@@ -72,9 +72,10 @@ pub(crate) fn read_frames(
         let bytes = kernel.one(request)?;
         chain.base = base(&Attributes::after(HEADER_BYTES, &bytes)?)?;
     }
-    let Kept { mut sets, maps, tallies } = read_sets(kernel, place, &Family::ALL)?;
+    let Kept { mut sets, nets, maps, tallies } = read_sets(kernel, place, &Family::ALL)?;
     // None of ours: nothing is remembered there.
-    sets.extend(tallies.into_keys().map(|name| (name, BTreeSet::new())));
+    let others = tallies.into_keys().chain(nets.into_keys());
+    sets.extend(others.map(|name| (name, BTreeSet::new())));
     if content as usize != chains.len() + sets.len() + maps.len() {
         // Not one of ours, whatever it is: no name of ours has a space.
         chains.insert("of another kind".to_owned(), FrameChain::default());

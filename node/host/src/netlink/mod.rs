@@ -11,6 +11,7 @@ mod entries;
 mod frames;
 mod maps;
 mod message;
+mod nets;
 mod numbers;
 mod others;
 mod packets;
@@ -32,7 +33,9 @@ pub(crate) use self::entries::{
 };
 pub(crate) use self::frames::{names_of_frames, read_frames, remove_frames, replace_frames};
 pub(crate) use self::others::{read_dropping, read_generation};
-pub(crate) use self::packets::{change_set, read_packets, remove_packets, replace_packets};
+pub(crate) use self::packets::{
+    change_nets, change_set, read_packets, remove_packets, replace_packets,
+};
 pub(crate) use self::pairs::add_pair;
 pub(crate) use self::routing::{
     Address, add_address, add_route, add_rule, all_routes, own_routes, read_addresses, read_rules,

@@ -4,15 +4,18 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, Message, REQUEST};
+use super::nets;
 use super::numbers::{
     ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DELETE_CHAIN,
     DELETE_ELEMENTS, DELETE_RULE, DELETE_SET, DELETE_TABLE, GET_CHAIN, GET_RULE, GET_TABLE,
     HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS,
     NEW_RULE, OF_TABLE, RULE_CHAIN, RULE_DATA, RULE_EXPRESSIONS, SET_NAME, TABLE_USE, header,
 };
-use super::sets::{elements, new_set, read_sets, without_mark};
+use super::sets::{Of, elements, new_set, read_sets, without_mark};
 use super::words;
 use crate::error::KernelError;
 use crate::family::Family;
@@ -51,7 +54,8 @@ fn replace_rest(kernel: &mut Conversation, table: &Table) -> Result<bool, Kernel
     // Rules name sets and chains, and who is in a set may name a chain.
     let mut messages = vec![place.message(DELETE_RULE, REQUEST)];
     let tallies = there.tallies.keys().filter(|tally| !stays(tally));
-    let sets = there.sets.keys().map(|set| without_mark(set)).chain(tallies.map(String::as_str));
+    let sets = there.sets.keys().chain(there.nets.keys()).chain(tallies);
+    let sets = sets.map(|set| without_mark(set));
     messages.extend(sets.map(|set| gone(DELETE_SET, SET_NAME, set)));
     messages.extend(there.chains.keys().map(|chain| gone(DELETE_CHAIN, CHAIN_NAME, chain)));
     messages.extend(filled(place, table, |tally| !stays(tally)));
@@ -64,13 +68,21 @@ fn filled(place: InKernel<'_>, table: &Table, is_new: impl Fn(&str) -> bool) -> 
     // Rules name chains and sets, which are there by then.
     let chains = table.chains.iter();
     let mut messages: Vec<_> = chains.map(|(name, it)| new_chain(place, name, it)).collect();
+    let mut id = 0;
+    let mut new = |name: &str, of| {
+        id += 1;
+        new_set(place, name, table.family, of, id)
+    };
     // First, as they are where they stay.
-    let tallies = table.tallies.iter().zip(1..).filter(|((name, _), _)| is_new(name));
-    messages
-        .extend(tallies.map(|((name, it), id)| new_set(place, name, table.family, Some(it), id)));
-    for ((set, members), id) in table.sets.iter().zip(1 + table.tallies.len() as u32..) {
-        messages.push(new_set(place, set, table.family, None, id));
+    let tallies = table.tallies.iter().filter(|(name, _)| is_new(name));
+    messages.extend(tallies.map(|(name, tally)| new(name, Of::Tally(tally))));
+    for (set, members) in &table.sets {
+        messages.push(new(set, Of::Addresses));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, set, members));
+    }
+    for (set, members) in &table.nets {
+        messages.push(new(set, Of::Nets));
+        messages.extend(nets::elements(place, NEW_ELEMENTS, CREATE, set, members));
     }
     for (chain, it) in &table.chains {
         messages.extend(it.rules.iter().map(|rule| new_rule(place, chain, rule)));
@@ -92,6 +104,21 @@ pub(crate) fn change_set(
     kernel.batch(messages)
 }
 
+/// Changes which networks are in a set of our table.
+pub(crate) fn change_nets(
+    kernel: &mut Conversation,
+    family: Family,
+    set: &str,
+    add: &BTreeSet<IpNet>,
+    remove: &BTreeSet<IpNet>,
+) -> Result<(), KernelError> {
+    let place = InKernel::ours(family);
+    // What begins or ends where another one did is there only once that is not.
+    let mut messages = nets::elements(place, DELETE_ELEMENTS, REQUEST, set, remove);
+    messages.extend(nets::elements(place, NEW_ELEMENTS, CREATE, set, add));
+    kernel.batch(messages)
+}
+
 /// Removes our table of a family, with all that is in it.
 pub(crate) fn remove_packets(kernel: &mut Conversation, family: Family) -> Result<(), KernelError> {
     let removed = kernel.batch(vec![InKernel::ours(family).message(DELETE_TABLE, REQUEST)]);
@@ -108,8 +135,8 @@ pub(crate) fn read_packets(
     if content(kernel, place)?.is_none() {
         return Ok(None);
     }
-    let (chains, sets, tallies) = Default::default();
-    let mut table = Table { family, name: name.to_owned(), chains, sets, tallies };
+    let (chains, sets, nets, tallies) = Default::default();
+    let mut table = Table { family, name: name.to_owned(), chains, sets, nets, tallies };
     for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), place.protocol))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         if attributes.text(OF_TABLE).as_deref() == Some(name) {
@@ -123,7 +150,7 @@ pub(crate) fn read_packets(
         }
     }
     let kept = read_sets(kernel, place, &[family])?;
-    (table.sets, table.tallies) = (kept.sets, kept.tallies);
+    (table.sets, table.nets, table.tallies) = (kept.sets, kept.nets, kept.tallies);
     // None of ours.
     table.sets.extend(kept.maps.into_keys().map(|name| (name, BTreeSet::new())));
     Ok(Some(table))

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, Message, address};
+use super::nets::{self, OF_NETS};
 use super::numbers::{
     DATA_VALUE, ELEMENT_KEY, ELEMENTS, GET_ELEMENTS, GET_SET, HEADER_BYTES, InKernel, LIST_ELEMENT,
     NEW_SET, OF_TABLE, SET_FLAGS, SET_ID, SET_KEY_BYTES, SET_KEY_TYPE, SET_NAME, TYPE_IPV4,
@@ -24,11 +27,13 @@ const OF_ANOTHER_KIND: &str = " of another kind";
 pub(super) struct Kept {
     /// Who is in each set.
     pub(super) sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// What is in each set of networks.
+    pub(super) nets: BTreeMap<String, BTreeSet<IpNet>>,
     pub(super) maps: BTreeMap<String, AddressMap>,
     pub(super) tallies: BTreeMap<String, Tally>,
 }
 
-/// All sets of a table, whose members are of one of these families, maps, and those that packets fill.
+/// All sets of a table, whose members are of one of these families or networks of it, maps, and those that packets fill.
 pub(super) fn read_sets(
     kernel: &mut Conversation,
     place: InKernel<'_>,
@@ -44,9 +49,15 @@ pub(super) fn read_sets(
             continue;
         }
         let is_of_them = families.iter().any(|family| bytes == Some(key(*family).bytes));
+        let nets = match is_of_them && flags == OF_NETS {
+            true => nets::read(kernel, place, &name)?,
+            false => None,
+        };
         if is_of_them && flags == 0 {
             let members = read_members(kernel, place, &name)?;
             kept.sets.insert(name, members);
+        } else if let Some(nets) = nets {
+            kept.nets.insert(name, nets);
         } else if maps::is_map(&attributes) {
             let map = maps::read_map(kernel, place, &name)?;
             kept.maps.insert(name, map);
@@ -90,17 +101,17 @@ pub(super) fn new_set(
     place: InKernel<'_>,
     name: &str,
     family: Family,
-    tally: Option<&Tally>,
+    of: Of<'_>,
     id: u32,
 ) -> Message {
     let mut message = place.message(NEW_SET, CREATE);
     let key = key(family);
     message.put_text(SET_NAME, name);
-    message.put_be32(SET_FLAGS, tally.map_or(0, tally::flags));
+    message.put_be32(SET_FLAGS, of.flags());
     message.put_be32(SET_KEY_TYPE, key.kind);
     message.put_be32(SET_KEY_BYTES, key.bytes);
     message.put_be32(SET_ID, id);
-    if let Some(tally) = tally {
+    if let Of::Tally(tally) = of {
         tally::write_set(&mut message, tally);
     }
     message
@@ -131,7 +142,25 @@ pub(super) fn elements(
     members.chunks(limits::ELEMENTS_PER_MESSAGE).map(one).collect()
 }
 
-/// What sets have in them.
+/// What a set has in it.
+#[derive(Clone, Copy)]
+pub(super) enum Of<'a> {
+    Addresses,
+    Nets,
+    Tally(&'a Tally),
+}
+
+impl Of<'_> {
+    fn flags(self) -> u32 {
+        match self {
+            Self::Addresses => 0,
+            Self::Nets => OF_NETS,
+            Self::Tally(tally) => tally::flags(tally),
+        }
+    }
+}
+
+/// By what members of a set are known.
 struct Key {
     kind: u32,
     bytes: u32,

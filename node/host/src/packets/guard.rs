@@ -49,14 +49,15 @@ const SOURCES: &str = "sources";
 /// The table of a family that should be in force. Datagrams of the overlay are taken by the device
 /// `network` alone, if there is one.
 pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
-    let (mut sets, mut tallies) = (BTreeMap::new(), BTreeMap::new());
+    let (mut sets, mut nets, mut tallies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut rules = match wanted.place(family) {
         Some(place) => {
             let scope = Scope { wanted, place, family };
             let pods = wanted.pods.iter().copied().filter(|pod| Family::of(*pod) == family);
             sets.insert(Table::PODS.to_owned(), pods.collect());
-            sets.extend(homes::sets(&scope));
-            sets.extend(between::sets(&scope));
+            nets.insert(Table::HOMES.to_owned(), homes::set(&scope));
+            let meeting = between::is_there(&scope).then(|| between::set(&scope));
+            nets.extend(meeting.map(|meeting| (Table::MEETING.to_owned(), meeting)));
             sets.extend(api::sets(&scope));
             sets.extend(overlay::sets(&scope));
             tallies = bounds::tallies();
@@ -74,7 +75,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
     }
     let chain = |(name, rules): (&str, _)| (name.to_owned(), Chain { base: base(name), rules });
     let chains = rules.into_iter().map(chain).collect();
-    Table { family, name: Table::NAME.to_owned(), chains, sets, tallies }
+    Table { family, name: Table::NAME.to_owned(), chains, sets, nets, tallies }
 }
 
 /// Where packets come into a chain, if they do by itself.
@@ -226,9 +227,8 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }
-    let from_home = || Verdict::Goto(FROM_HOME.to_owned());
-    let homes = homes::from(scope).into_iter();
-    rules.extend(homes.map(|home| rule("from a home of guests", home, from_home())));
+    let from_home = Verdict::Goto(FROM_HOME.to_owned());
+    rules.push(rule("from a home of guests", homes::from(scope), from_home));
     rules.extend(to_mapped(scope, |words| bounds::of_elsewhere(scope.family, words)));
     rules
 }
@@ -267,7 +267,7 @@ fn leaving(scope: &Scope<'_>) -> Vec<PacketRule> {
     let elsewhere = scope.devices().into_iter().flat_map(not_by);
     let in_clear = scope.to_other_of_pool().chain(elsewhere);
     let mut rules = vec![drop_of("to another cluster in clear", in_clear)];
-    rules.extend(homes::leaving(scope));
+    rules.push(homes::leaving(scope));
     rules.extend(between::is_there(scope).then(|| between::leaving(scope)).flatten());
     match scope.family {
         Family::V4 => {}

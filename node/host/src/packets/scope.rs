@@ -1,11 +1,19 @@
 //! What the rules of one family have in common.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+use ipnet::IpNet;
 
 use super::expression::{Expression, address, destination, source, within};
 use crate::family::{Family, Place};
 use crate::overlay::Way;
 use crate::wanted::Wanted;
+
+/// Networks as a set can have them: none is in another, and two halves are one.
+pub(super) fn apart(nets: Vec<IpNet>) -> BTreeSet<IpNet> {
+    IpNet::aggregate(&nets).into_iter().collect()
+}
 
 /// What the rules of one family are about.
 pub(super) struct Scope<'a> {
@@ -45,6 +53,15 @@ impl Scope<'_> {
     /// Its source is of the pool.
     pub(super) fn source_of_pool(&self) -> impl Iterator<Item = Expression> + use<> {
         [self.source()].into_iter().chain(within(self.place.pool))
+    }
+
+    /// Those of these networks that are of this family.
+    pub(super) fn of_family<'b>(
+        &self,
+        nets: &'b BTreeSet<IpNet>,
+    ) -> impl Iterator<Item = IpNet> + use<'b> {
+        let family = self.family;
+        nets.iter().copied().filter(move |net| Family::of_net(*net) == family)
     }
 
     /// Where this cluster's API server is called, if that is of this family.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::expression::{Expression, Verdict};
 use crate::family::Family;
 
@@ -17,6 +19,8 @@ pub struct Table {
     pub chains: BTreeMap<String, Chain>,
     /// Its sets of addresses, by their names.
     pub sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// Its sets of networks, by their names. None of a set is in another, and no two are halves of one.
+    pub nets: BTreeMap<String, BTreeSet<IpNet>>,
     /// Its sets that packets fill, by their names. Who is in them is no part of the table.
     pub tallies: BTreeMap<String, Tally>,
 }
@@ -120,6 +124,10 @@ impl Table {
     pub const NODES: &'static str = "nodes";
     /// The set of other nodes' addresses on their network.
     pub const MACHINES: &'static str = "machines";
+    /// The set of the homes of guests of this node.
+    pub const HOMES: &'static str = "homes";
+    /// At the gateway, the set of ranges in which guests elsewhere are known.
+    pub const MEETING: &'static str = "meeting";
     /// The tally of connections that guests have.
     pub const CONNECTIONS: &'static str = "connections";
     /// The tally of connections that guests begin.
@@ -134,6 +142,7 @@ impl Table {
         (self.family, &self.name) == (other.family, &other.name)
             && self.chains == other.chains
             && self.sets.keys().eq(other.sets.keys())
+            && self.nets.keys().eq(other.nets.keys())
             && self.tallies == other.tallies
     }
 }

@@ -99,8 +99,8 @@ pub(crate) fn nobody_else_is_reached() -> Result<()> {
         (
             Ipv4Addr::new(10, 201, 4, 8),
             &node,
-            "arriving",
-            "from another cluster to another cluster",
+            "between",
+            "from another cluster's own to another cluster",
         ),
     ] {
         let dropped = || cluster.dropped(chain, comment);

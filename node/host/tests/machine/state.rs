@@ -139,7 +139,10 @@ pub(crate) fn broken_is_mended() -> Result<()> {
     let cluster = Cluster::set_up()?;
     let node = &cluster.node;
     let whole = all_of(node)?;
-    let breaks: [fn(&Namespace) -> Result<()>; 6] = [
+    let breaks: [fn(&Namespace) -> Result<()>; 8] = [
+        |node| nft(node, "add element ip mercato homes { 10.203.6.0/24 }"),
+        // Of no length.
+        |node| nft(node, "add element ip mercato meeting { 10.203.6.1-10.203.6.9 }"),
         |node| nft(node, "flush chain ip mercato arriving"),
         |node| nft(node, "insert rule ip mercato input accept"),
         |node| nft(node, "flush ruleset"),

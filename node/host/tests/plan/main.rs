@@ -4,12 +4,13 @@
 
 mod model;
 mod overlay;
+mod ranges;
 mod six;
 
 use ipnet::IpNet;
 use mercato_host::{
-    Family, Finding, Found, Link, Marks, RouteKind, Rule, Step, Table, Wanted, WantedError, Way,
-    clean_plan, guard, plan,
+    Family, Finding, Found, Link, Marks, RouteKind, Rule, Step, Wanted, WantedError, clean_plan,
+    guard, plan,
 };
 
 use crate::model::{after, nets, new_machine, wanted};
@@ -79,61 +80,6 @@ fn a_guest_is_an_element_of_its_family_whether_or_not_it_has_a_pool() {
     let many = Wanted { guests: guests.collect(), ..in_pool };
     let refused = plan(&both, &many).unwrap_err();
     assert!(matches!(refused, WantedError::Many { count: 513, .. }), "{refused}");
-}
-
-#[test]
-fn changed_ranges_are_changed_routes_and_elements() {
-    let mut wanted = wanted();
-    wanted.ranges = nets(&["10.201.4.0/24", "10.204.0.0/26"]);
-    let steps = plan(&set_up(), &wanted).unwrap();
-    let [
-        Step::ChangeSet { set, add, remove, .. },
-        Step::AddRoute(added),
-        Step::RemoveRoute(removed),
-    ] = &steps[..]
-    else {
-        panic!("{steps:#?}")
-    };
-    assert_eq!(nets(&["10.204.0.0/26", "10.203.0.0/26"]), [added.net, removed.net].into());
-    let firsts = [added.net.network(), removed.net.network()];
-    assert_eq!((set.as_str(), add.len(), remove.len()), ("meeting26", 1, 1));
-    assert!(add.contains(&firsts[0]) && remove.contains(&firsts[1]), "{steps:#?}");
-}
-
-#[test]
-fn guests_meet_where_there_are_ranges_of_two_leases() {
-    let table = |ranges: &[&str], homes: &[&str]| {
-        let wanted = Wanted { ranges: nets(ranges), homes: nets(homes), ..wanted() };
-        guard(&wanted, Family::V4, None)
-    };
-    let has = |table: &Table| table.chains.contains_key("between");
-    let all = ["10.201.4.0/24", "10.203.0.0/26"];
-    assert!(has(&table(&all, &[])) && !has(&table(&all[..1], &[])));
-    // The one is the home of guests that run here: that has nobody to meet.
-    let one = table(&all, &all[..1]);
-    assert!(!has(&one) && one.sets.keys().all(|set| !set.starts_with("meeting")), "{one:#?}");
-    // At the other nodes nothing comes back: it goes by the gateway.
-    let node = Wanted { way: Way::Through("10.201.0.9".parse().unwrap()), ..wanted() };
-    assert!(!has(&guard(&Wanted { ranges: nets(&all), ..node }, Family::V4, None)));
-}
-
-#[test]
-fn a_home_of_guests_is_an_element_and_one_of_another_size_a_rule() {
-    let homes = |homes: &[&str]| Wanted { homes: nets(homes), ..wanted() };
-    let one = homes(&["10.203.0.0/26"]);
-    let Step::ReplacePackets(table) = &plan(&set_up(), &one).unwrap()[0] else { panic!() };
-    assert_eq!(table.sets["homes26"], ["10.203.0.0".parse().unwrap()].into());
-    let brought_to = |wanted: &Wanted| after(set_up(), &plan(&set_up(), wanted).unwrap());
-    let found = brought_to(&one);
-    let ranges = nets(&["10.201.4.0/24", "10.203.0.0/26", "10.203.0.64/26"]);
-    let two = Wanted { ranges, ..homes(&["10.203.0.0/26", "10.203.0.64/26"]) };
-    let steps = plan(&found, &two).unwrap();
-    assert!(matches!(&steps[0], Step::ChangeSet { add, .. } if add.len() == 1), "{steps:#?}");
-    let other = homes(&["10.201.4.0/24", "10.203.0.0/26"]);
-    let steps = plan(&brought_to(&other), &other).unwrap();
-    assert_eq!(steps, []);
-    let apart = homes(&["10.205.0.0/26"]);
-    assert!(matches!(plan(&set_up(), &apart), Err(WantedError::NoRange(_))));
 }
 
 #[test]

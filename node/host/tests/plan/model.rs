@@ -68,6 +68,15 @@ fn perform(found: &mut Found, step: &Step) {
             set.retain(|member| !remove.contains(member));
             set.extend(add);
         }
+        Step::ChangeNets { family, set, add, remove } => {
+            let set = found.packets.get_mut(family).unwrap().nets.get_mut(set).unwrap();
+            assert!(remove.is_subset(set) && add.is_disjoint(set), "the kernel refuses that");
+            set.retain(|member| !remove.contains(member));
+            set.extend(add);
+            let is_within = |one: &IpNet, other: &IpNet| one != other && other.contains(one);
+            let overlaps = |one| set.iter().any(|other| is_within(one, other));
+            assert!(!set.iter().any(overlaps), "the kernel refuses that");
+        }
         Step::RemovePackets(family) => drop(found.packets.remove(family).unwrap()),
         // Of packets, the model knows nothing.
         Step::ForgetConnections { pods, .. } => assert!(!pods.is_empty()),

@@ -56,7 +56,7 @@ fn six_alone() -> Wanted {
 }
 
 /// Machines of each kind, and what is wanted of them.
-fn all() -> [(Found, Wanted); 4] {
+pub(crate) fn all() -> [(Found, Wanted); 4] {
     [
         (with_both(new_machine()), both(wanted(), "fd00:c8::1")),
         (with_both(new_machine()), six_alone()),
