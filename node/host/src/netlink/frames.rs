@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::conversation::{Conversation, list_flags};
 use super::maps::new_map;
 use super::message::{Attributes, CREATE, Message, REQUEST};
+use super::nets;
 use super::numbers::{
     ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, DELETE_TABLE, GET_CHAIN, GET_TABLE,
     HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, NEW_CHAIN, NEW_ELEMENTS, OF_TABLE, header,
@@ -40,13 +41,23 @@ pub(crate) fn replace_frames(
     };
     // Rules name chains and sets, which are there by then.
     messages.extend(table.chains.iter().map(|(name, chain)| new_chain(place, name, chain)));
-    for ((name, members), id) in table.sets.iter().zip(1..) {
+    let mut last = 0;
+    let mut id = || {
+        last += 1;
+        last
+    };
+    for (name, members) in &table.sets {
         let family = members.first().map_or(Family::V4, |member: &IpAddr| Family::of(*member));
-        messages.push(new_set(place, name, family, Of::Addresses, id));
+        messages.push(new_set(place, name, family, Of::Addresses, id()));
         messages.extend(elements(place, NEW_ELEMENTS, CREATE, name, members));
     }
-    for ((name, map), id) in table.maps.iter().zip(1 + table.sets.len() as u32..) {
-        messages.extend(new_map(place, name, map, id));
+    for (name, members) in &table.nets {
+        let family = members.first().map_or(Family::V4, |member| Family::of_net(*member));
+        messages.push(new_set(place, name, family, Of::Nets, id()));
+        messages.extend(nets::elements(place, NEW_ELEMENTS, CREATE, name, members));
+    }
+    for (name, map) in &table.maps {
+        messages.extend(new_map(place, name, map, id()));
     }
     for (name, chain) in &table.chains {
         messages.extend(chain.rules.iter().map(|rule| new_rule(place, name, rule)));
@@ -74,13 +85,12 @@ pub(crate) fn read_frames(
     }
     let Kept { mut sets, nets, maps, tallies } = read_sets(kernel, place, &Family::ALL)?;
     // None of ours: nothing is remembered there.
-    let others = tallies.into_keys().chain(nets.into_keys());
-    sets.extend(others.map(|name| (name, BTreeSet::new())));
-    if content as usize != chains.len() + sets.len() + maps.len() {
+    sets.extend(tallies.into_keys().map(|name| (name, BTreeSet::new())));
+    if content as usize != chains.len() + sets.len() + nets.len() + maps.len() {
         // Not one of ours, whatever it is: no name of ours has a space.
         chains.insert("of another kind".to_owned(), FrameChain::default());
     }
-    Ok(Some(FrameTable { name: name.to_owned(), chains, sets, maps }))
+    Ok(Some(FrameTable { name: name.to_owned(), chains, sets, nets, maps }))
 }
 
 /// What all tables of frames are called.

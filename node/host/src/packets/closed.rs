@@ -13,7 +13,7 @@ mod services;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use self::scope::{Scope, scopes};
+use self::scope::{REACHED, Scope, scopes};
 use super::expression::{
     Expression, Verdict, destination, is_kind, is_protocol, lacks_more_headers, source,
 };
@@ -86,22 +86,22 @@ fn table(
     chains: BTreeMap<String, FrameChain>,
 ) -> FrameTable {
     let mut sets: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+    let mut nets = BTreeMap::new();
     for scope in scopes(wanted) {
         let is_of_it = |address: &&IpAddr| Family::of(**address) == scope.family;
         let own = wanted.own.iter().filter(is_of_it);
         let node = wanted.node.iter().filter(is_of_it);
         sets.insert(scope.name("own"), own.copied().collect());
         sets.insert(scope.name("node"), node.copied().collect());
-        for range in scope.reached() {
-            sets.entry(scope.reached_set(range)).or_default().insert(range.network());
-        }
+        nets.insert(scope.name(REACHED), scope.reached());
         if scope.family == Family::V6 {
             let own = wanted.own.iter().filter(is_of_it).chain(&interface.of_link);
             sets.insert(scope.name("asking"), own.copied().collect());
         }
     }
     sets.retain(|_, members| !members.is_empty());
-    FrameTable { name, chains, sets, maps: BTreeMap::new() }
+    nets.retain(|_, members: &mut BTreeSet<_>| !members.is_empty());
+    FrameTable { name, chains, sets, nets, maps: BTreeMap::new() }
 }
 
 /// What a pod may send: as seen by its own device or, coming in, by the node's end of it.

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
+use ipnet::IpNet;
+
 use super::table::{PacketRule, Side};
 
 /// A table of nf_tables for frames (`netdev`).
@@ -15,6 +17,8 @@ pub(crate) struct FrameTable {
     pub(crate) chains: BTreeMap<String, FrameChain>,
     /// Its sets of addresses, by their names: each is of one family, and none is empty.
     pub(crate) sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// Its sets of networks, by their names: the same, and no network is in another.
+    pub(crate) nets: BTreeMap<String, BTreeSet<IpNet>>,
     /// Its maps of addresses of IPv4, by their names: none is empty.
     pub(crate) maps: BTreeMap<String, AddressMap>,
 }

@@ -148,7 +148,7 @@ pub(crate) fn what_is_in_force_is_seen() -> Result<()> {
     let breaks = [
         "flush ruleset",
         "delete element netdev mercato own_four { 10.42.0.5 }",
-        "add element netdev mercato reached_24_four { 10.201.9.0 }",
+        "add element netdev mercato reached_four { 10.201.9.0/24 }",
         "flush chain netdev mercato leaving",
         "insert rule netdev mercato to_four accept",
         "add chain netdev mercato leaving { policy accept; }",

@@ -1,15 +1,19 @@
 //! What the rules of a closed pod have in common, of one family.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
 use crate::family::Family;
-use crate::packets::expression::{Expression, Verdict, address, is_protocol, lacks_more_headers};
+use crate::packets::expression::{Expression, Verdict, is_protocol, lacks_more_headers};
 use crate::packets::protocols::{ICMP, ICMPV6, IPV4, IPV6};
 use crate::packets::rule::rule;
+use crate::packets::scope::apart;
 use crate::packets::table::PacketRule;
 use crate::reach::Closed;
+
+/// The set of the ranges that it reaches.
+pub(super) const REACHED: &str = "reached";
 
 /// Those of a family that has an address of the pod.
 pub(super) struct Scope<'a> {
@@ -33,26 +37,16 @@ impl Scope<'_> {
         format!("{what}_{family}")
     }
 
-    pub(super) fn reached(&self) -> impl Iterator<Item = IpNet> + '_ {
-        let ranges = self.wanted.reached.iter().map(IpNet::trunc);
-        ranges.filter(|range| Family::of_net(*range) == self.family)
+    /// Whom it reaches, and who reaches it.
+    pub(super) fn reached(&self) -> BTreeSet<IpNet> {
+        let of_family = |range: &&IpNet| Family::of_net(**range) == self.family;
+        apart(self.wanted.reached.iter().filter(of_family).copied().collect())
     }
 
-    /// Ranges of one length are in one set.
-    pub(super) fn reached_set(&self, range: IpNet) -> String {
-        self.name(&format!("reached_{}", range.prefix_len()))
-    }
-
-    /// What is loaded is in a range that is reached: a rule for each of their lengths.
-    pub(super) fn is_reached(&self, loaded: &Expression, comment: &str) -> Vec<PacketRule> {
-        let by_length: BTreeMap<u8, IpNet> =
-            self.reached().map(|range| (range.prefix_len(), range)).collect();
-        let one = |range: IpNet| {
-            let mask = Expression::Mask(address(range.netmask()));
-            let words = [loaded.clone(), mask, Expression::In(self.reached_set(range))];
-            rule(comment, words, Verdict::Accept)
-        };
-        by_length.into_values().map(one).collect()
+    /// What is loaded is in a range that is reached, if there is one.
+    pub(super) fn is_reached(&self, loaded: &Expression, comment: &str) -> Option<PacketRule> {
+        let words = self.is_in(loaded.clone(), REACHED);
+        (!self.reached().is_empty()).then(|| rule(comment, words, Verdict::Accept))
     }
 
     pub(super) fn has_node(&self) -> bool {
