@@ -1,9 +1,4 @@
-//! What the daemon of a cluster and the other nodes of that cluster say to each other, so that
-//! pods of every node reach other clusters through the gateway. It never leaves the cluster.
-//!
-//! A node opens the connection, says who it is, and gets snapshots: each is all that the node
-//! should have, and takes the place of the one before. Each side says something now and then, so
-//! that the other one knows that it is there.
+//! All that a node should have: how it reaches the gateway, and what each lease needs of it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,64 +6,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{CodecError, Message, at_most, ensure, wire_map, wire_union};
+use crate::codec::{CodecError, at_most, ensure, wire_map};
 use crate::gate::GuestUid;
 use crate::id::ContractId;
 use crate::limits;
-use crate::names::{LeaseNames, is_domain};
+use crate::names::is_domain;
 use crate::tunnel::SECOND_PREFIX;
-
-/// What a node says to the daemon of its cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FromNode {
-    /// The first word on a connection, and said at no other time.
-    Hello {
-        /// A token of the node's own account, which the API server vouches for.
-        token: String,
-        /// The node's address of the pool, as it is in force there; none after a start.
-        address: Option<IpAddr>,
-    },
-    /// How it is with the latest snapshot; said again every few seconds.
-    State {
-        /// Of the snapshot that is in force; zero: none of this connection.
-        version: u64,
-        /// The largest packet that the network of the nodes takes there, in bytes; zero while that
-        /// is not known.
-        mtu: u32,
-        /// Why the latest snapshot is not in force, for the operator.
-        trouble: Option<String>,
-        /// Whether the snapshot that is in force is so for IPv6 too.
-        second: bool,
-        /// Why guests cannot be closed here, for the operator; none: they can.
-        open: Option<String>,
-        /// How often since the start of the node's process somebody else had changed or removed packet
-        /// rules that it had set, which it has put back; none: never.
-        mended: Option<u64>,
-        /// Why guests here are told no names of their home, though they should be, for the operator.
-        unnamed: Option<String>,
-    },
-}
-
-/// What the daemon says to a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ToNode {
-    /// The node should have this from now on.
-    Snapshot(Snapshot),
-    /// A state was heard, and there is nothing new.
-    Heard,
-    /// The daemon keeps this node's machine itself, for it runs there: the node's process leaves it
-    /// alone. Said in the place of a snapshot.
-    Own,
-    /// The last word on a connection.
-    Refused {
-        /// For the operator of the node.
-        text: String,
-    },
-    /// The names of one lease from now on, whose guests the latest snapshot says.
-    Names(LeaseNames),
-}
 
 /// All that a node should have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,39 +123,8 @@ pub const LEAST_MTU_V6: u32 = 1_280;
 /// 24 bits (RFC 7348, section 5).
 const LARGEST_VNI: u32 = (1 << 24) - 1;
 
-impl Message for FromNode {
-    const MAX_BYTES: usize = limits::FROM_NODE_BYTES;
-
-    fn validate(&self) -> Result<(), CodecError> {
-        match self {
-            Self::Hello { token, .. } => {
-                at_most("bytes of a token", token.len(), limits::NODE_TOKEN_BYTES)
-            }
-            Self::State { trouble, open, unnamed, .. } => {
-                let mut reasons = trouble.iter().chain(open).chain(unnamed);
-                let fits =
-                    |text: &String| at_most("bytes of a reason", text.len(), limits::LINE_BYTES);
-                reasons.try_for_each(fits)
-            }
-        }
-    }
-}
-
-impl Message for ToNode {
-    const MAX_BYTES: usize = limits::TO_NODE_BYTES;
-
-    fn validate(&self) -> Result<(), CodecError> {
-        match self {
-            Self::Snapshot(snapshot) => snapshot.validate(),
-            Self::Heard | Self::Own => Ok(()),
-            Self::Refused { text } => at_most("bytes of a reason", text.len(), limits::LINE_BYTES),
-            Self::Names(names) => names.validate(),
-        }
-    }
-}
-
 impl Snapshot {
-    fn validate(&self) -> Result<(), CodecError> {
+    pub(super) fn validate(&self) -> Result<(), CodecError> {
         ensure(self.version != 0, "a snapshot without a version")?;
         at_most("leases", self.leases.len(), limits::NODE_LEASES)?;
         let count = |of: fn(&NodeLease) -> usize| self.leases.iter().map(of).sum::<usize>();
@@ -300,17 +212,6 @@ pub fn is_callable(address: IpAddr) -> bool {
     (1..224).contains(&address.octets()[0]) && !address.is_loopback() && !address.is_link_local()
 }
 
-wire_union!(FromNode {
-    0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended, 7 => unnamed },
-});
-wire_union!(ToNode {
-    0 => Snapshot(snapshot),
-    1 => Heard {},
-    2 => Own {},
-    3 => Refused { 1 => text },
-    4 => Names(names),
-});
 wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges, 5 => others });
 wire_map!(NodeWay {
     1 => pool,
