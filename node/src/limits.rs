@@ -132,6 +132,8 @@ pub(crate) const API_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// How often people are told of one node whose packet rules somebody else changes.
 pub(crate) const MENDED_AGAIN: Duration = Duration::from_secs(60);
+/// How often people are told of one node that something of leases is not told to it.
+pub(crate) const UNTOLD_AGAIN: Duration = Duration::from_secs(60);
 /// A node that closes guests may be away for so long before it counts as one that does not: its
 /// process starts again, or its connection ends to be looked at anew.
 pub(crate) const NODE_AWAY: Duration = Duration::from_secs(5);

@@ -127,7 +127,11 @@ impl LeaseNames {
         count
     }
 
-    pub(crate) fn validate(&self) -> Result<(), CodecError> {
+    /// Whether a node may be told of it.
+    ///
+    /// # Errors
+    /// What no message may have.
+    pub fn check(&self) -> Result<(), CodecError> {
         at_most("domains", self.domains.len(), limits::NAMES_DOMAINS)?;
         at_most("namespaces", self.namespaces.len(), limits::NAMES_NAMESPACES)?;
         self.count().check()?;

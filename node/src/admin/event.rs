@@ -215,6 +215,8 @@ closed_list! {
         IsolationLost,
         /// Somebody else has changed packet rules of ours on a node, which has put them back.
         PacketRulesRestored,
+        /// A node is not told all that leases need, since no message may have it.
+        LeaseUntold,
         /// More happened at once than could be kept.
         EventsLost,
     }

@@ -98,6 +98,9 @@ pub(crate) struct OwnGateway {
     /// Nodes of this cluster on which guests are told no names of their home, though they should be.
     #[serde(default)]
     pub(crate) unnamed: Vec<NodeTrouble>,
+    /// Nodes of this cluster that are not told all that leases need.
+    #[serde(default)]
+    pub(crate) untold: Vec<NodeTrouble>,
     /// How guests elsewhere reach this cluster's API server.
     #[serde(default)]
     pub(crate) api: OwnApiServer,

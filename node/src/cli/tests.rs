@@ -113,6 +113,7 @@ fn status() -> Status {
             closed: 2,
             isolates: true,
             unnamed: Vec::new(),
+            untold: Vec::new(),
             api: OwnApiServer::default(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],

@@ -71,7 +71,12 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
         let more = more(own.unnamed.len());
         format!("; no names of home for guests on {}{more}: {}", shown(node), shown(reason))
     });
-    [Some(at), pool, second, why, alone, of_nodes, unnamed].into_iter().flatten().collect()
+    let untold = own.untold.first().map(|NodeTrouble { node, reason }| {
+        let more = more(own.untold.len());
+        format!("; not all of leases is told to {}{more}: {}", shown(node), shown(reason))
+    });
+    let of_nodes = [of_nodes, unnamed, untold];
+    [Some(at), pool, second, why, alone].into_iter().chain(of_nodes).flatten().collect()
 }
 
 /// Whether guests are closed wherever they may run, in a line.

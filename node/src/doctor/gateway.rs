@@ -53,7 +53,12 @@ pub(crate) fn gateway(
                 let what = format!("guests on {node} are told no names of their home: {reason}");
                 Finding::warn(CHECK, what)
             });
-            let of_nodes = of_nodes.chain(unnamed).chain(guests(&own.open)).collect();
+            let untold = own.untold.iter().map(|NodeTrouble { node, reason }| {
+                let what = format!("{node} is not told all that leases need: {reason}");
+                Finding::warn(CHECK, what)
+            });
+            let of_nodes = of_nodes.chain(unnamed).chain(untold);
+            let of_nodes = of_nodes.chain(guests(&own.open)).collect();
             [vec![runs], others, second.into_iter().collect(), of_nodes].concat()
         }
     }
@@ -125,6 +130,11 @@ mod tests {
         let silent = look(&OwnGateway { unnamed, ..runs.clone() }).swap_remove(2);
         let says_which = silent.what.contains("n2 are told no names");
         assert_eq!((silent.verdict, says_which), (Verdict::Warn, true));
+        let [node, reason] = ["n2", "contract 9391d90e: a Service for nobody"].map(str::to_owned);
+        let untold = vec![NodeTrouble { node, reason }];
+        let left_out = look(&OwnGateway { untold, ..runs.clone() }).swap_remove(2);
+        let says_what = left_out.what.contains("n2 is not told all that leases need: contract");
+        assert_eq!((left_out.verdict, says_what), (Verdict::Warn, true));
         let reason_v6 = Some("the kernel has none".to_owned());
         let alone = look(&OwnGateway { reason_v6, ..runs.clone() }).swap_remove(2);
         assert_eq!(

@@ -251,7 +251,7 @@ impl End {
     }
 
     /// The pods here that it knows of a lease, by their own addresses.
-    pub(super) fn pods(&self, lease: &ContractId, common: &Common) -> Vec<IpAddr> {
+    pub(super) fn pods(&self, lease: &ContractId, common: &Common) -> BTreeSet<IpAddr> {
         let locals = self.table.leases.get(lease).into_iter().flat_map(|row| row.locals.keys());
         locals.filter(|local| !common.has(local)).copied().collect()
     }

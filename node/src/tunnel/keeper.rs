@@ -10,6 +10,7 @@ mod nodes;
 mod own_machine;
 mod second;
 mod step;
+mod untold;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -32,6 +33,7 @@ use self::guests::OwnGuests;
 use self::mends::Mends;
 use self::names::OwnNames;
 use self::own_machine::OwnMachine;
+use self::untold::Untold;
 use super::door::Door;
 use super::end::End;
 use super::event::Event;
@@ -79,6 +81,7 @@ pub(crate) struct Keeper {
     own_names: OwnNames,
     own_api: OwnApi,
     mends: Mends,
+    untold: Untold,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -203,6 +206,7 @@ impl Before {
             own_names: OwnNames::default(),
             own_api,
             mends: Mends::default(),
+            untold: Untold::default(),
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,

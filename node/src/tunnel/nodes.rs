@@ -270,11 +270,17 @@ impl Nodes {
         let answers = self.present.get(node).is_some_and(|it| it.state.trouble.is_none());
         match self.seats.get(node).map(|seat| seat.has_pod(pod)) {
             Some(true) => Place::There,
-            Some(false) if self.left_out.has_pod(pod) => Place::Nowhere,
+            Some(false) if self.is_left_out(node, pod) => Place::Nowhere,
             Some(false) if answers => Place::Unknown,
             Some(false) | None if self.gathers => Place::Unknown,
             Some(false) | None => Place::Nowhere,
         }
+    }
+
+    /// Whether the node of this pod is not told of its lease.
+    fn is_left_out(&self, node: &str, pod: IpAddr) -> bool {
+        let lacks = self.seats.get(node).is_some_and(|seat| seat.lacks_pod(pod));
+        lacks || self.left_out.has_pod(pod)
     }
 
     /// Whether all nodes reach this range by now; none: not yet. On a node that nobody has told
@@ -291,7 +297,8 @@ impl Nodes {
             if self.seats.get(name).is_some_and(|seat| seat.has_range(range)) {
                 continue;
             }
-            if self.left_out.has_range(range) {
+            let is_untold = self.seats.get(name).is_some_and(|seat| seat.lacks_range(range));
+            if is_untold || self.left_out.has_range(range) {
                 return Some(false);
             }
             match self.trouble(name) {

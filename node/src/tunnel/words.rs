@@ -12,6 +12,7 @@ use mercato_net::TunnelResponder;
 use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::key::{PodId, Uid};
 use mercato_offload::placement::export::{Consent, callable};
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::names::LeaseNames;
@@ -42,9 +43,11 @@ pub(super) struct Said {
     pub(super) leases: BTreeMap<ContractId, SaidLease>,
     pub(super) pods: BTreeMap<ContractId, BTreeMap<Uid, SaidPod>>,
     /// Provider: the addresses here of Services of guest namespaces.
-    services: BTreeMap<ContractId, Arc<Vec<ServiceAddress>>>,
+    services: BTreeMap<ContractId, Arc<BTreeSet<ServiceAddress>>>,
     /// Provider: the names that guests have at home.
     pub(super) names: BTreeMap<ContractId, Arc<LeaseNames>>,
+    /// Of which leases these are none that a node could be told, and why.
+    pub(super) unsayable: BTreeMap<ContractId, CodecError>,
     pub(super) own: OwnRanges,
     pub(super) peers: BTreeMap<ClusterId, SaidPeer>,
     /// How often anything was said.
@@ -185,7 +188,14 @@ impl LeaseTunnels for TunnelHandle {
     }
 
     fn names(&self, contract: ContractId, names: Arc<LeaseNames>) {
-        self.say(|said, _| drop(said.names.insert(contract, names)));
+        let checked = names.check();
+        self.say(|said, _| {
+            said.forget_names(&contract);
+            match checked {
+                Ok(()) => drop(said.names.insert(contract, names)),
+                Err(error) => drop(said.unsayable.insert(contract, error)),
+            }
+        });
     }
 
     fn name_server(&self) -> watch::Receiver<NameServerAt> {
@@ -246,7 +256,12 @@ impl Said {
         self.leases.remove(contract);
         self.pods.remove(contract);
         self.services.remove(contract);
+        self.forget_names(contract);
+    }
+
+    fn forget_names(&mut self, contract: &ContractId) {
         self.names.remove(contract);
+        self.unsayable.remove(contract);
     }
 
     /// Consumer: the namespaces whose pods here the guests of a lease may call.
@@ -266,7 +281,7 @@ impl Said {
 
     /// The addresses of the Services that the closed guests of a lease reach, as many as a node takes
     /// of one lease.
-    pub(super) fn services(&self, contract: &ContractId) -> Arc<Vec<ServiceAddress>> {
+    pub(super) fn services(&self, contract: &ContractId) -> Arc<BTreeSet<ServiceAddress>> {
         self.services.get(contract).cloned().unwrap_or_default()
     }
 
@@ -308,7 +323,10 @@ fn lock(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
 /// lease. Those of before stay, whatever comes.
 ///
 /// Namespaces are watched one by one: that a Service is gone may be seen after another one has its address.
-fn told(before: &[ServiceAddress], now: &BTreeSet<ServiceAddress>) -> Vec<ServiceAddress> {
+fn told(
+    before: &BTreeSet<ServiceAddress>,
+    now: &BTreeSet<ServiceAddress>,
+) -> BTreeSet<ServiceAddress> {
     let mut told = BTreeMap::new();
     for service in before.iter().filter(|service| now.contains(service)).chain(now) {
         if told.len() < LEASE_SERVICES {
@@ -319,78 +337,4 @@ fn told(before: &[ServiceAddress], now: &BTreeSet<ServiceAddress>) -> Vec<Servic
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use mercato_offload::placement::export::Opened;
-
-    use super::*;
-
-    const LEASE: ContractId = ContractId([1; 16]);
-    const OTHER: ContractId = ContractId([2; 16]);
-
-    /// As the driver has it of a pod that a session has sent.
-    fn sent(namespace: &str) -> GuestAddress {
-        let (uid, name) = (Uid(namespace.to_owned()), "web".to_owned());
-        let pod = PodId { uid, namespace: namespace.to_owned(), name };
-        let address = Ipv4Addr::new(10, 201, 0, 7).into();
-        GuestAddress { pod, address, guest: address }
-    }
-
-    fn bought(side: Side) -> SaidLease {
-        let (cluster, ranges) = (ClusterId([1; 32]), Vec::new());
-        let (until_ms, namespaces) = (u64::MAX, BTreeSet::new());
-        SaidLease { side, cluster, until_ms, ranges, is_closed: false, namespaces, said: 1 }
-    }
-
-    #[test]
-    fn a_lease_opens_what_its_session_has_sent_and_owners_have_opened() {
-        let (tunnels, heard) = TunnelHandle::new(None);
-        let consent = |names: &[&str]| {
-            Consent::new(names.iter().map(|name| ((*name).to_owned(), Opened::default())))
-        };
-        let (both, shop) = (consent(&["shop", "bank"]), consent(&["shop"]));
-        let now = |side| {
-            let mut said = heard.now();
-            said.leases = [(LEASE, bought(side)), (OTHER, bought(side))].into();
-            said
-        };
-        let of = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
-        assert!(now(Side::Consumer).callable_by_any(&both).is_empty(), "nothing is sent");
-        tunnels.map(LEASE, sent("shop"));
-        tunnels.map(OTHER, sent("bank"));
-        tunnels.map(LEASE, sent("kube-system"));
-        let said = now(Side::Consumer);
-        assert_eq!(said.callable(&LEASE, &both), of(&["shop"]));
-        assert_eq!(said.callable(&OTHER, &both), of(&["bank"]));
-        assert!(said.callable(&OTHER, &shop).is_empty(), "its owner has taken that back");
-        assert_eq!(said.callable_by_any(&both), of(&["bank", "shop"]));
-        assert!(now(Side::Provider).callable_by_any(&both).is_empty(), "guests here open nothing");
-        tunnels.unmap(LEASE, &sent("shop").pod);
-        assert!(now(Side::Consumer).callable(&LEASE, &both).is_empty(), "its last pod has gone");
-    }
-
-    fn service(here: u32, home: u8) -> ServiceAddress {
-        let home = Some(Ipv4Addr::new(10, 96, 0, home).into());
-        ServiceAddress { here: Ipv4Addr::from(0x0a60_0000 + here).into(), home }
-    }
-
-    #[test]
-    fn an_address_is_told_once() {
-        let (gone, new) = (service(7, 1), service(7, 2));
-        assert_eq!(told(&[gone], &[gone, new].into()), [gone]);
-        assert_eq!(told(&[gone], &[new].into()), [new]);
-        assert_eq!(told(&[], &[gone, new].into()).len(), 1);
-    }
-
-    #[test]
-    fn who_was_told_is_not_put_out_by_who_comes() {
-        let many: BTreeSet<_> = (1..=LEASE_SERVICES as u32).map(|n| service(n, 1)).collect();
-        let before = told(&[], &many);
-        assert_eq!(before.len(), LEASE_SERVICES);
-        let more = many.iter().copied().chain([service(0, 1)]).collect();
-        assert_eq!(told(&before, &more), before);
-        let others = more.iter().copied().skip(2).chain([service(0, 1)]).collect();
-        assert!(told(&before, &others).contains(&service(0, 1)), "there is room again");
-    }
-}
+mod tests;

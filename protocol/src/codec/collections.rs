@@ -1,8 +1,8 @@
-//! Lists, maps and what may be absent: what each means as a field.
+//! Lists, sets, maps and what may be absent: what each means as a field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::error::{CodecError, at_most};
+use super::error::{CodecError, at_most, ensure};
 use super::reader::Reader;
 use super::wire::Wire;
 use super::writer::Writer;
@@ -18,6 +18,35 @@ impl<T: Wire> Wire for Vec<T> {
         let count = from.array()?;
         at_most("list items", count, limits::LIST_ITEMS)?;
         (0..count).map(|_| T::decode(from)).collect()
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+}
+
+/// A list in ascending order: nothing can be said twice in it.
+impl<T: Wire + Ord> Wire for BTreeSet<T> {
+    fn encode(&self, to: &mut Writer) {
+        to.array(self.len());
+        self.iter().for_each(|item| item.encode(to));
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let count = from.array()?;
+        at_most("list items", count, limits::LIST_ITEMS)?;
+        let mut all = Self::new();
+        for _ in 0..count {
+            let item = T::decode(from)?;
+            let is_next = all.last().is_none_or(|last| *last < item);
+            ensure(is_next, "something comes twice in a set, or out of order")?;
+            all.insert(item);
+        }
+        Ok(all)
     }
 
     fn is_absent(&self) -> bool {

@@ -16,8 +16,8 @@ use crate::limits;
 use crate::names::LeaseNames;
 
 pub use snapshot::{
-    LEAST_MTU, LEAST_MTU_V6, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot,
-    is_callable,
+    Draft, LEAST_MTU, LEAST_MTU_V6, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress,
+    Snapshot, is_callable,
 };
 
 /// What a node says to the daemon of its cluster.
@@ -98,7 +98,7 @@ impl Message for ToNode {
             Self::Snapshot(snapshot) => snapshot.validate(),
             Self::Heard | Self::Own => Ok(()),
             Self::Refused { text } => at_most("bytes of a reason", text.len(), limits::LINE_BYTES),
-            Self::Names(names) => names.validate(),
+            Self::Names(names) => names.check(),
         }
     }
 }

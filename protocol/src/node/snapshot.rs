@@ -1,6 +1,6 @@
 //! All that a node should have: how it reaches the gateway, and what each lease needs of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -22,13 +22,13 @@ pub struct Snapshot {
     /// What there is to be set up; none: nothing, and what there was goes.
     pub way: Option<NodeWay>,
     /// What is reached by it, and who, lease by lease.
-    pub leases: Vec<NodeLease>,
+    pub leases: BTreeMap<ContractId, NodeLease>,
     /// The ranges of all leases, each once: many leases with one cluster have the same.
     pub ranges: Vec<IpNet>,
     /// The addresses of the pods on this node that are no guests to be closed: nobody who asks from
     /// there is closed, whatever is asked, and who was is released. Said while there are guests
     /// that are closed anywhere.
-    pub others: Vec<IpAddr>,
+    pub others: BTreeSet<IpAddr>,
 }
 
 /// How a node reaches the gateway.
@@ -80,20 +80,18 @@ pub struct NodeLease {
     pub left_ms: u64,
     /// What of the other cluster is reached, within the pool: places among the ranges of the
     /// snapshot, from 0 on.
-    pub ranges: Vec<u32>,
+    pub ranges: BTreeSet<u32>,
     /// The node's own pods that the other cluster knows: by their own addresses.
-    pub pods: Vec<IpAddr>,
+    pub pods: BTreeSet<IpAddr>,
     /// Whether these pods are guests of the other cluster: then they alone call its ranges.
     pub guests: bool,
     /// The guests on this node that are closed: they reach these ranges and these Services, and
     /// nobody else.
-    pub closed: Vec<NodeGuest>,
+    pub closed: BTreeSet<NodeGuest>,
     /// The addresses of the lease's own Services: for those guests alone, and by no way of ours.
-    pub services: Vec<ServiceAddress>,
-    /// Which lease it is, where guests on this node are told its names.
-    pub lease: Option<ContractId>,
-    /// The guests on this node that are, by their own addresses.
-    pub askers: Vec<IpAddr>,
+    pub services: BTreeSet<ServiceAddress>,
+    /// The guests on this node that are told the names of the lease, by their own addresses.
+    pub askers: BTreeSet<IpAddr>,
 }
 
 /// What a Service of a lease is reached by.
@@ -107,7 +105,7 @@ pub struct ServiceAddress {
 }
 
 /// A guest that is closed on its node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGuest {
     /// Which pod of the cluster it is.
@@ -127,20 +125,16 @@ impl Snapshot {
     pub(super) fn validate(&self) -> Result<(), CodecError> {
         ensure(self.version != 0, "a snapshot without a version")?;
         at_most("leases", self.leases.len(), limits::NODE_LEASES)?;
-        let count = |of: fn(&NodeLease) -> usize| self.leases.iter().map(of).sum::<usize>();
         at_most("ranges", self.ranges.len(), limits::NODE_RANGES)?;
-        let of_leases = count(|lease| lease.ranges.len());
-        at_most("ranges of leases", of_leases, limits::NODE_LEASE_RANGES)?;
-        at_most("pods", count(|lease| lease.pods.len()), limits::NODE_PODS)?;
-        at_most("guests", count(|lease| lease.closed.len()), limits::NODE_GUESTS)?;
-        at_most("Services", count(|lease| lease.services.len()), limits::NODE_SERVICES)?;
-        at_most("askers", count(|lease| lease.askers.len()), limits::NODE_ASKERS)?;
+        self.leases.values().fold(Amount::default(), Amount::with).check()?;
         let ranges: BTreeSet<_> = self.ranges.iter().collect();
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
         at_most("other pods", self.others.len(), limits::NODE_OTHERS)?;
-        let others: BTreeSet<_> = self.others.iter().collect();
-        ensure(others.len() == self.others.len(), "another pod comes twice")?;
-        self.leases.iter().try_for_each(|lease| lease.validate(self.ranges.len()))?;
+        let is_there = |place: &u32| usize::try_from(*place).is_ok_and(|it| it < ranges.len());
+        self.leases.values().try_for_each(|lease| {
+            ensure(lease.ranges.iter().all(is_there), "a range that is not there")?;
+            lease.validate()
+        })?;
         match &self.way {
             Some(way) => way.validate(),
             None => {
@@ -180,28 +174,101 @@ impl NodeNames {
 }
 
 impl NodeLease {
-    /// There are so many ranges in the snapshot.
-    fn validate(&self, of: usize) -> Result<(), CodecError> {
+    /// But for the places of its ranges, of which the snapshot knows.
+    fn validate(&self) -> Result<(), CodecError> {
         ensure(self.left_ms > 0, "a lease that has ended")?;
-        let is_there = |range: &u32| usize::try_from(*range).is_ok_and(|place| place < of);
-        ensure(self.ranges.iter().all(is_there), "a range that is not there")?;
-        let (ranges, pods): (BTreeSet<_>, BTreeSet<_>) =
-            (self.ranges.iter().collect(), self.pods.iter().collect());
-        ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
-        ensure(pods.len() == self.pods.len(), "a pod comes twice")?;
-        let closed: BTreeSet<_> = self.closed.iter().map(|guest| &guest.uid).collect();
-        ensure(closed.len() == self.closed.len(), "a guest comes twice")?;
         ensure(self.guests || self.closed.is_empty(), "a guest of nobody")?;
         at_most("Services of a lease", self.services.len(), limits::LEASE_SERVICES)?;
-        let services: BTreeSet<_> = self.services.iter().map(|service| service.here).collect();
-        ensure(services.len() == self.services.len(), "a Service comes twice")?;
         ensure(!self.closed.is_empty() || self.services.is_empty(), "a Service for nobody")?;
         let mut homes = self.services.iter().filter_map(|service| service.home);
         ensure(homes.all(is_callable), "an address that no Service has")?;
-        let askers: BTreeSet<_> = self.askers.iter().collect();
-        ensure(askers.len() == self.askers.len(), "an asker comes twice")?;
-        let is_told = self.lease.is_some() && self.guests;
-        ensure(is_told || self.askers.is_empty(), "an asker for names of nobody")
+        ensure(self.guests || self.askers.is_empty(), "an asker for names of nobody")
+    }
+}
+
+/// How much there is in leases, all together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    ranges: usize,
+    pods: usize,
+    guests: usize,
+    services: usize,
+    askers: usize,
+}
+
+impl Amount {
+    fn with(self, lease: &NodeLease) -> Self {
+        Self {
+            ranges: self.ranges + lease.ranges.len(),
+            pods: self.pods + lease.pods.len(),
+            guests: self.guests + lease.closed.len(),
+            services: self.services + lease.services.len(),
+            askers: self.askers + lease.askers.len(),
+        }
+    }
+
+    fn check(self) -> Result<(), CodecError> {
+        at_most("ranges of leases", self.ranges, limits::NODE_LEASE_RANGES)?;
+        at_most("pods", self.pods, limits::NODE_PODS)?;
+        at_most("guests", self.guests, limits::NODE_GUESTS)?;
+        at_most("Services", self.services, limits::NODE_SERVICES)?;
+        at_most("askers", self.askers, limits::NODE_ASKERS)
+    }
+}
+
+/// A snapshot that is put together lease by lease. A lease that no message may have is left out, and
+/// keeps no other one out.
+#[derive(Debug)]
+pub struct Draft {
+    snapshot: Snapshot,
+    /// Where each range stands in it.
+    places: BTreeMap<IpNet, u32>,
+    amount: Amount,
+}
+
+impl Draft {
+    /// One that has no lease yet.
+    pub fn new(version: u64, way: Option<NodeWay>, others: BTreeSet<IpAddr>) -> Self {
+        let (leases, ranges) = (BTreeMap::new(), Vec::new());
+        let snapshot = Snapshot { version, way, leases, ranges, others };
+        Self { snapshot, places: BTreeMap::new(), amount: Amount::default() }
+    }
+
+    /// Adds what a lease needs, which reaches these ranges, whichever it names itself.
+    ///
+    /// # Errors
+    /// Why no message may have it, or that there is no room for it: all is as before then.
+    pub fn put(
+        &mut self,
+        id: ContractId,
+        lease: NodeLease,
+        ranges: &[IpNet],
+    ) -> Result<(), CodecError> {
+        let Self { snapshot, places, amount } = self;
+        ensure(snapshot.way.is_some(), "a lease without a way")?;
+        ensure(!snapshot.leases.contains_key(&id), "a lease comes twice")?;
+        at_most("leases", snapshot.leases.len() + 1, limits::NODE_LEASES)?;
+        let reached: BTreeSet<&IpNet> = ranges.iter().collect();
+        let new: Vec<_> = reached.iter().filter(|range| !places.contains_key(**range)).collect();
+        at_most("ranges", places.len() + new.len(), limits::NODE_RANGES)?;
+        // Their places are known once there is room for all.
+        let lease = NodeLease { ranges: (0..).take(reached.len()).collect(), ..lease };
+        let with = amount.with(&lease);
+        with.check()?;
+        lease.validate()?;
+        for (place, range) in (0..).skip(places.len()).zip(new) {
+            places.insert(**range, place);
+            snapshot.ranges.push(**range);
+        }
+        let ranges = reached.iter().filter_map(|range| places.get(*range).copied()).collect();
+        snapshot.leases.insert(id, NodeLease { ranges, ..lease });
+        *amount = with;
+        Ok(())
+    }
+
+    /// The snapshot with all leases that were added.
+    pub fn finish(self) -> Snapshot {
+        self.snapshot
     }
 }
 
@@ -234,8 +301,7 @@ wire_map!(NodeLease {
     4 => guests,
     5 => closed,
     6 => services,
-    7 => lease,
-    8 => askers,
+    7 => askers,
 });
 wire_map!(ServiceAddress { 1 => here, 2 => home });
 wire_map!(NodeGuest { 1 => uid, 2 => pod });

@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 58] = [
+const FIELDS: [&str; 60] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -102,6 +102,8 @@ const FIELDS: [&str; 58] = [
     "status/gateway/reasonV6",
     "status/gateway/unnamed/node",
     "status/gateway/unnamed/reason",
+    "status/gateway/untold/node",
+    "status/gateway/untold/reason",
     "status/health",
     "status/name",
     "status/tunnels/reason",
@@ -215,6 +217,7 @@ fn status() -> Status {
         cut_off: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         open: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         unnamed: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
+        untold: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         ..super::status().gateway
     };
     Status { attention: vec![attention], gateway, tunnels: vec![down()], ..super::status() }

@@ -1,5 +1,6 @@
 //! The daemon's end over TLS, with nodes that say what they like.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -78,7 +79,7 @@ async fn a_node_is_told_and_heard_until_one_of_the_two_ends() {
     assert_eq!((said.version, said.mtu), (0, 1_500));
     assert_eq!(wire::read::<ToNode>(&mut node).await.unwrap(), ToNode::Heard);
     orders.send_replace(Order::Have(
-        Arc::new(Wish { version: 7, way: None, leases: vec![], others: vec![] }),
+        Arc::new(Wish::new(7, None, vec![], BTreeSet::new())),
         WishNames::default(),
     ));
     let ToNode::Snapshot(snapshot) = wire::read(&mut node).await.unwrap() else { panic!() };

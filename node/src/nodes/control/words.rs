@@ -1,13 +1,16 @@
 //! What is said between the task that keeps the tunnel and the connections of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::LeaseNames;
-use mercato_protocol::node::{NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode};
+use mercato_protocol::node::{
+    Draft, NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode,
+};
 use tokio::sync::watch;
 
 /// What a node's connection tells.
@@ -71,26 +74,27 @@ pub(crate) struct Wish {
     pub(crate) way: Option<NodeWay>,
     pub(crate) leases: Vec<WishLease>,
     /// Addresses of pods there that are no guests to be closed.
-    pub(crate) others: Vec<IpAddr>,
+    pub(crate) others: BTreeSet<IpAddr>,
+    /// Of these leases, those that no message has, and why.
+    untold: BTreeMap<ContractId, CodecError>,
 }
 
 /// What a lease needs of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WishLease {
+    pub(crate) id: ContractId,
     /// When it ends, by the wall clock.
     pub(crate) until_ms: u64,
     pub(crate) ranges: Arc<Vec<IpNet>>,
-    pub(crate) pods: Vec<IpAddr>,
+    pub(crate) pods: BTreeSet<IpAddr>,
     /// Whether these pods are guests: then they alone call the ranges.
     pub(crate) guests: bool,
     /// The guests that are closed.
-    pub(crate) closed: Vec<NodeGuest>,
+    pub(crate) closed: BTreeSet<NodeGuest>,
     /// The addresses of the lease's Services, which they reach.
-    pub(crate) services: Arc<Vec<ServiceAddress>>,
-    /// Which lease it is, where its guests are told names,
-    pub(crate) lease: Option<ContractId>,
-    /// and those on the node that are.
-    pub(crate) askers: Vec<IpAddr>,
+    pub(crate) services: Arc<BTreeSet<ServiceAddress>>,
+    /// The guests on the node that are told the lease's names.
+    pub(crate) askers: BTreeSet<IpAddr>,
 }
 
 /// What was said last on a connection, so that nothing is said twice.
@@ -115,7 +119,9 @@ impl Told {
             words.push(ToNode::Snapshot(wish.at(wall_ms)));
         }
         // The node forgets the names of a lease that a snapshot does not have.
-        let has = |id: &ContractId| wish.leases.iter().any(|it| it.lease.as_ref() == Some(id));
+        let asking = wish.told().filter(|lease| !lease.askers.is_empty());
+        let asking: BTreeSet<ContractId> = asking.map(|lease| lease.id).collect();
+        let has = |id: &ContractId| asking.contains(id);
         self.names.retain(|id, _| has(id));
         for (id, said) in names.iter().filter(|(id, _)| has(id)) {
             if self.names.get(id) != Some(said) {
@@ -128,30 +134,61 @@ impl Told {
 }
 
 impl Wish {
-    fn at(&self, wall_ms: u64) -> Snapshot {
-        let (version, way) = (self.version, self.way.clone());
+    /// Of that version, which is all of this, as far as a message has it.
+    pub(crate) fn new(
+        version: u64,
+        way: Option<NodeWay>,
+        leases: Vec<WishLease>,
+        others: BTreeSet<IpAddr>,
+    ) -> Self {
+        let mut this = Self { version, way, leases, others, untold: BTreeMap::new() };
+        // As before the end of any.
+        (_, this.untold) = this.put_together(0);
+        this
+    }
+
+    /// The leases of which the node is told.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &WishLease> {
+        self.leases.iter().filter(|lease| !self.untold.contains_key(&lease.id))
+    }
+
+    /// Those of which it is not, and why.
+    pub(crate) fn untold(&self) -> &BTreeMap<ContractId, CodecError> {
+        &self.untold
+    }
+
+    /// As it is said at this time, to which leases that have ended do not belong.
+    pub(crate) fn at(&self, wall_ms: u64) -> Snapshot {
+        self.put_together(wall_ms).0
+    }
+
+    /// As it is at this time, with why the leases are left out that no message may have.
+    fn put_together(&self, wall_ms: u64) -> (Snapshot, BTreeMap<ContractId, CodecError>) {
+        let (way, mut untold) = (self.way.clone(), BTreeMap::new());
+        let others = if way.is_some() { self.others.clone() } else { BTreeSet::new() };
         let left = self.leases.iter().filter(|lease| way.is_some() && lease.until_ms > wall_ms);
-        let (mut ranges, mut places) = (Vec::new(), BTreeMap::new());
-        let mut place = |range: &IpNet| {
-            *places.entry(*range).or_insert_with(|| {
-                ranges.push(*range);
-                // There are fewer than a message takes.
-                u32::try_from(ranges.len() - 1).unwrap_or(u32::MAX)
-            })
-        };
-        let lease = |lease: &WishLease| NodeLease {
-            left_ms: lease.until_ms - wall_ms,
-            ranges: lease.ranges.iter().map(&mut place).collect(),
-            pods: lease.pods.clone(),
-            guests: lease.guests,
-            closed: lease.closed.clone(),
-            services: lease.services.to_vec(),
-            lease: lease.lease,
-            askers: lease.askers.clone(),
-        };
-        let leases = left.map(lease).collect();
-        let others = if way.is_some() { self.others.clone() } else { Vec::new() };
-        Snapshot { version, way, leases, ranges, others }
+        let mut draft = Draft::new(self.version, way.clone(), others);
+        for lease in left {
+            if let Err(error) = draft.put(lease.id, lease.at(wall_ms), &lease.ranges) {
+                untold.insert(lease.id, error);
+            }
+        }
+        (draft.finish(), untold)
+    }
+}
+
+impl WishLease {
+    /// As it is at this time, which is before its end; its ranges are the snapshot's to say.
+    fn at(&self, wall_ms: u64) -> NodeLease {
+        NodeLease {
+            left_ms: self.until_ms - wall_ms,
+            ranges: BTreeSet::new(),
+            pods: self.pods.clone(),
+            guests: self.guests,
+            closed: self.closed.clone(),
+            services: (*self.services).clone(),
+            askers: self.askers.clone(),
+        }
     }
 }
 
@@ -163,12 +200,13 @@ pub(super) fn refused(text: &str) -> ToNode {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::codec::Message as _;
+
     use super::*;
 
-    #[test]
-    fn a_lease_that_has_ended_is_not_said() {
+    fn way() -> NodeWay {
         let address = |text: &str| text.parse().unwrap();
-        let way = NodeWay {
+        NodeWay {
             pool: "10.200.0.0/13".parse().unwrap(),
             address: address("10.203.7.9"),
             machine: address("192.0.2.9"),
@@ -180,26 +218,58 @@ mod tests {
             pool_v6: None,
             gate: 7_479,
             names: None,
-        };
+        }
+    }
+
+    fn lease(id: ContractId) -> WishLease {
+        WishLease {
+            id,
+            until_ms: 9_000,
+            ranges: Arc::default(),
+            pods: BTreeSet::new(),
+            guests: true,
+            closed: BTreeSet::new(),
+            services: Arc::default(),
+            askers: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_lease_that_no_message_may_have_keeps_no_other_out() {
+        let ids = [1, 2, 3].map(|id| ContractId([id; 16]));
+        let [one, wrong, other] = ids.map(lease);
+        // Nobody is closed who would reach it.
+        let here = [10, 96, 0, 7].into();
+        let services = Arc::new([ServiceAddress { here, home: None }].into());
+        let leases = vec![one, WishLease { services, ..wrong }, other];
+        let wish = Wish::new(3, Some(way()), leases, BTreeSet::new());
+        let said = ToNode::Snapshot(wish.at(1_000)).to_bytes().unwrap();
+        let ToNode::Snapshot(heard) = ToNode::from_bytes(&said).unwrap() else { panic!() };
+        assert_eq!(heard.leases.keys().collect::<Vec<_>>(), [&ids[0], &ids[2]]);
+        let untold = wish.untold()[&ids[1]].to_string();
+        assert_eq!((wish.untold().len(), untold.as_str()), (1, "a Service for nobody"));
+        assert!(wish.told().all(|lease| lease.id != ids[1]));
+    }
+
+    #[test]
+    fn a_lease_that_has_ended_is_not_said() {
         let range = |text: &str| -> IpNet { text.parse().unwrap() };
         let [first, second] = ["10.201.3.0/25", "10.201.4.0/25"].map(range);
-        let lease = |until_ms, ranges: &[IpNet]| WishLease {
+        let lease = |id, until_ms, ranges: &[IpNet]| WishLease {
             until_ms,
             ranges: Arc::new(ranges.to_vec()),
-            pods: vec![],
-            guests: false,
-            closed: vec![],
-            services: Arc::default(),
-            lease: None,
-            askers: vec![],
+            ..lease(ContractId([id; 16]))
         };
-        let leases =
-            vec![lease(1_000, &[first]), lease(5_000, &[second]), lease(6_000, &[first, second])];
-        let wish = Wish { version: 3, way: Some(way), leases, others: vec![] };
+        let leases = vec![
+            lease(1, 1_000, &[first]),
+            lease(2, 5_000, &[second]),
+            lease(3, 6_000, &[first, second]),
+        ];
+        let wish = Wish::new(3, Some(way()), leases, BTreeSet::new());
         let said = wish.at(2_000);
         let left: Vec<_> =
-            said.leases.iter().map(|lease| (lease.left_ms, &lease.ranges[..])).collect();
-        assert_eq!(left, [(3_000, &[0][..]), (4_000, &[1, 0])]);
+            said.leases.values().map(|lease| (lease.left_ms, lease.ranges.clone())).collect();
+        assert_eq!(left, [(3_000, [0].into()), (4_000, [0, 1].into())]);
         assert_eq!(said.ranges, [second, first], "each is said once");
         assert_eq!(Told::default().words(&Order::Wait, 0), []);
     }
@@ -214,23 +284,14 @@ mod tests {
             let said = LeaseNames { lease: id, domains, is_part, forwards, namespaces, api, own };
             WishNames::new([(id, Arc::new(said))].into())
         };
-        let lease = |of| WishLease {
-            until_ms: 9_000,
-            ranges: Arc::default(),
-            pods: vec![],
-            guests: true,
-            closed: vec![],
-            services: Arc::default(),
-            lease: of,
-            askers: vec![],
-        };
-        let wish = |version, of| {
-            let leases = vec![lease(of)];
-            Arc::new(Wish { version, way: None, leases, others: vec![] })
+        let wish = |version, asks| {
+            let askers = [IpAddr::from([10, 42, 0, 7])].into_iter().filter(|_| asks).collect();
+            let leases = vec![WishLease { askers, ..lease(id) }];
+            Arc::new(Wish::new(version, Some(way()), leases, BTreeSet::new()))
         };
         let mut told = Told::default();
-        let mut said = |version, of, domain: &str| {
-            let words = told.words(&Order::Have(wish(version, of), names(domain)), 1_000);
+        let mut said = |version, asks, domain: &str| {
+            let words = told.words(&Order::Have(wish(version, asks), names(domain)), 1_000);
             let kind = |word: &ToNode| match word {
                 ToNode::Snapshot(_) => "snapshot",
                 ToNode::Names(_) => "names",
@@ -238,11 +299,11 @@ mod tests {
             };
             words.iter().map(kind).collect::<Vec<_>>()
         };
-        assert_eq!(said(1, Some(id), "a.example"), ["snapshot", "names"]);
-        assert_eq!(said(1, Some(id), "a.example"), [""; 0], "nothing has changed");
-        assert_eq!(said(1, Some(id), "b.example"), ["names"]);
-        assert_eq!(said(2, Some(id), "b.example"), ["snapshot"]);
-        assert_eq!(said(3, None, "b.example"), ["snapshot"], "the node forgets them");
-        assert_eq!(said(4, Some(id), "b.example"), ["snapshot", "names"]);
+        assert_eq!(said(1, true, "a.example"), ["snapshot", "names"]);
+        assert_eq!(said(1, true, "a.example"), [""; 0], "nothing has changed");
+        assert_eq!(said(1, true, "b.example"), ["names"]);
+        assert_eq!(said(2, true, "b.example"), ["snapshot"]);
+        assert_eq!(said(3, false, "b.example"), ["snapshot"], "the node forgets them");
+        assert_eq!(said(4, true, "b.example"), ["snapshot", "names"]);
     }
 }

@@ -77,10 +77,10 @@ enum Said {
 struct Lease {
     end_ms: u64,
     ranges: Vec<IpNet>,
-    pods: Vec<IpAddr>,
+    pods: BTreeSet<IpAddr>,
     guests: bool,
-    closed: Vec<NodeGuest>,
-    services: Vec<ServiceAddress>,
+    closed: BTreeSet<NodeGuest>,
+    services: BTreeSet<ServiceAddress>,
 }
 
 impl Force {
@@ -99,7 +99,7 @@ impl Force {
         };
         // A place that is not there is no message.
         let range = |place: u32| ranges.get(place as usize).copied();
-        let leases = leases.into_iter().map(|lease| Lease {
+        let leases = leases.into_values().map(|lease| Lease {
             end_ms: at_ms.saturating_add(lease.left_ms),
             ranges: lease.ranges.into_iter().filter_map(range).collect(),
             pods: lease.pods,
@@ -110,7 +110,7 @@ impl Force {
         let word = Word { connection, version };
         let leases: Vec<_> = leases.collect();
         let ended_ms = leases.is_empty().then_some(at_ms);
-        let others = Arc::new(others.into_iter().collect());
+        let others = Arc::new(others);
         let way = way.map(Box::new);
         self.said = Said::Snapshot { word, way, leases, others, ended_ms };
     }

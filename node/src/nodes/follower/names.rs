@@ -36,8 +36,8 @@ pub(super) fn take(zones: &watch::Sender<Zones>, names: &LeaseNames) {
 
 /// Forgets the names of leases that a snapshot does not have.
 pub(super) fn retain(zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) {
-    let leases = snapshot.map_or(&[][..], |snapshot| &snapshot.leases);
-    let is_there = |id: &ContractId| leases.iter().any(|lease| lease.lease.as_ref() == Some(id));
+    let lease = |id: &ContractId| snapshot.and_then(|snapshot| snapshot.leases.get(id));
+    let is_there = |id: &ContractId| lease(id).is_some_and(|lease| !lease.askers.is_empty());
     zones.send_if_modified(|zones| {
         let before = zones.len();
         zones.retain(|id, _| is_there(id));
@@ -109,11 +109,13 @@ fn wanted(heard: &Heard, zones: Zones, now_ms: u64) -> Option<Wanted> {
     let snapshot = heard.snapshot.as_ref()?;
     let names = snapshot.way.as_ref()?.names.as_ref()?;
     let (mut guests, mut left) = (BTreeMap::new(), Duration::MAX);
-    for lease in &snapshot.leases {
+    for (id, lease) in snapshot.leases.iter().filter(|(_, lease)| !lease.askers.is_empty()) {
         let end_ms = heard.at_ms.saturating_add(lease.left_ms);
-        let Some(id) = lease.lease.filter(|_| end_ms > now_ms) else { continue };
+        if end_ms <= now_ms {
+            continue;
+        }
         left = left.min(Duration::from_millis(end_ms - now_ms));
-        guests.extend(lease.askers.iter().map(|guest| (*guest, id)));
+        guests.extend(lease.askers.iter().map(|guest| (*guest, *id)));
     }
     let server = |address: &IpAddr| SocketAddr::new(*address, limits::NAMES_PORT);
     let servers = names.servers.iter().map(server).collect();
@@ -139,20 +141,21 @@ mod tests {
         LeaseNames { lease, domains, is_part, forwards, namespaces, api: None, own }
     }
 
-    fn heard(leases: Vec<NodeLease>) -> Heard {
+    fn heard(leases: Vec<(ContractId, NodeLease)>) -> Heard {
         let of = NodeNames {
             address: "10.207.255.254".parse().unwrap(),
             domain: "cluster.local".into(),
             servers: vec!["192.0.2.53".parse().unwrap()],
         };
         let way = Some(NodeWay { names: Some(of), ..way() });
-        let snapshot = Snapshot { way, ..snapshot(3, leases) };
+        let leases = leases.into_iter().collect();
+        let snapshot = Snapshot { way, leases, ..snapshot(3, vec![]) };
         Heard { connection: 1, at_ms: 1_000, snapshot: Some(snapshot) }
     }
 
-    fn asking(left_ms: u64, id: ContractId, guest: &str) -> NodeLease {
-        let askers = vec![guest.parse().unwrap()];
-        NodeLease { guests: true, lease: Some(id), askers, ..lease(left_ms, &[], &[]) }
+    fn asking(left_ms: u64, id: ContractId, guest: &str) -> (ContractId, NodeLease) {
+        let askers = [guest.parse().unwrap()].into();
+        (id, NodeLease { guests: true, askers, ..lease(left_ms, &[], &[]) })
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 
 use mercato_host::Wanted;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{NodeLease, NodeWay, Snapshot};
 use tokio::sync::watch;
 
@@ -126,10 +127,9 @@ pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
         ranges: ranges.iter().map(|range| place(range)).collect(),
         pods: pods.iter().map(|pod| pod.parse().unwrap()).collect(),
         guests: false,
-        closed: vec![],
-        services: vec![],
-        lease: None,
-        askers: vec![],
+        closed: BTreeSet::new(),
+        services: BTreeSet::new(),
+        askers: BTreeSet::new(),
     }
 }
 
@@ -140,10 +140,11 @@ fn place(range: &str) -> u32 {
 /// All that leases here have.
 const RANGES: [&str; 2] = ["10.201.0.0/24", "10.202.0.0/24"];
 
-/// A snapshot with that way.
+/// A snapshot with that way, and with these leases, whichever they are.
 pub(super) fn snapshot(version: u64, leases: Vec<NodeLease>) -> Snapshot {
     let ranges = RANGES.map(|range| range.parse().unwrap()).into();
-    Snapshot { version, way: Some(way()), leases, ranges, others: vec![] }
+    let leases = (1..).map(|id| ContractId([id; 16])).zip(leases).collect();
+    Snapshot { version, way: Some(way()), leases, ranges, others: BTreeSet::new() }
 }
 
 /// What a node without a lease has set up.

@@ -1,11 +1,13 @@
 //! A node and a daemon of which nobody knows more than a node sees, over TLS.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{FromNode, Snapshot, ToNode};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
@@ -229,16 +231,16 @@ async fn a_node_and_a_daemon_understand_each_other() {
     let Some(NodeEvent::Joined { node, held, orders, .. }) = events.recv().await else { panic!() };
     assert_eq!((node.as_str(), held), ("n2", None));
     let lease = WishLease {
+        id: ContractId([1; 16]),
         until_ms: wall_ms() + 60_000,
         ranges: Arc::new(vec!["10.201.0.0/24".parse().unwrap()]),
-        pods: Vec::new(),
+        pods: BTreeSet::new(),
         guests: true,
-        closed: vec![],
+        closed: BTreeSet::new(),
         services: Arc::default(),
-        lease: None,
-        askers: vec![],
+        askers: BTreeSet::new(),
     };
-    let wish = Wish { version: 7, way: Some(way()), leases: vec![lease], others: vec![] };
+    let wish = Wish::new(7, Some(way()), vec![lease], BTreeSet::new());
     orders.send_replace(Order::Have(Arc::new(wish), WishNames::default()));
     let mut in_force = async |version: u64| loop {
         match events.recv().await.unwrap() {

@@ -1,7 +1,7 @@
 //! The other nodes of this cluster: they are listened for while there are some, told what they are
 //! to have, and shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,8 +65,7 @@ impl Keeper {
 
     /// Nodes whose pods reach no other cluster, and why.
     pub(super) fn cut_off(&self) -> Vec<NodeTrouble> {
-        let cut_off = self.nodes.cut_off().into_iter();
-        cut_off.map(|(node, reason)| NodeTrouble { node, reason }).collect()
+        troubles(self.nodes.cut_off())
     }
 
     /// What all nodes have in common, while there is a gateway.
@@ -116,6 +115,11 @@ impl Keeper {
     }
 }
 
+/// What is wrong on nodes, by their names, as people see it.
+pub(super) fn troubles(all: BTreeMap<String, String>) -> Vec<NodeTrouble> {
+    all.into_iter().map(|(node, reason)| NodeTrouble { node, reason }).collect()
+}
+
 /// What nodes are told of leases. One that has ended by the clock is said again, should that
 /// have been wrong.
 fn lease_wishes(
@@ -132,9 +136,10 @@ fn lease_wishes(
         let has_guests = lease.side == Side::Provider;
         (has_guests || !lease.ranges.is_empty()) && lease.until_ms > now_ms
     };
-    let mut askers: BTreeMap<ContractId, Vec<IpAddr>> = BTreeMap::new();
+    // Two of them may have one address for a moment.
+    let mut askers: BTreeMap<ContractId, BTreeSet<IpAddr>> = BTreeMap::new();
     for (_, address, id) in names::askers(all, said) {
-        askers.entry(id).or_default().push(address);
+        askers.entry(id).or_default().insert(address);
     }
     let (mut wishes, namespaces) = (Vec::new(), said.guest_namespaces());
     for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
@@ -146,15 +151,102 @@ fn lease_wishes(
             *ranges = Arc::new(now);
         }
         wishes.push(WishLease {
+            id: *id,
             until_ms: lease.until_ms,
             ranges: ranges.clone(),
             pods: end.pods(id, common),
             guests: lease.side == Side::Provider,
             closed,
             services: said.services(id),
-            lease: (lease.side == Side::Provider).then_some(*id),
             askers: askers.remove(id).unwrap_or_default(),
         });
     }
     wishes
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_host::Marks;
+    use mercato_kubelet::inventory::GuestPlace;
+    use mercato_protocol::codec::Message as _;
+    use mercato_protocol::id::ClusterId;
+    use mercato_protocol::node::ToNode;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::kubernetes::NodeMachine;
+    use crate::nodes::control::Order;
+    use crate::tunnel::nodes::Nodes;
+    use crate::tunnel::words::TunnelHandle;
+
+    const COMMON: Common = Common {
+        pool: IpNet::new_assert(IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0)), 13),
+        second: None,
+        vni: 7_475,
+        port: 7_477,
+        gate: 7_479,
+        mtu: 1_420,
+        names: None,
+    };
+
+    /// One whose guests are in this namespace.
+    fn lease(namespace: &str) -> SaidLease {
+        SaidLease {
+            side: Side::Provider,
+            cluster: ClusterId([1; 32]),
+            until_ms: u64::MAX,
+            ranges: vec![],
+            is_closed: true,
+            namespaces: [namespace.to_owned()].into(),
+            said: 1,
+        }
+    }
+
+    fn guest(namespace: &str, uid: &str, last: u8) -> PodPlace {
+        PodPlace {
+            namespace: namespace.to_owned(),
+            node: "n2".to_owned(),
+            address: Some([10, 42, 0, last].into()),
+            second: None,
+            guest: Some(GuestPlace { uid: uid.to_owned(), is_open: true }),
+        }
+    }
+
+    /// The daemon is on n1, and n2 is there.
+    fn two() -> (Nodes, watch::Receiver<Order>) {
+        let machine = |name: &str, last| NodeMachine {
+            name: name.to_owned(),
+            addresses: vec![[192, 0, 2, last].into()],
+            ready: true,
+        };
+        let (mut nodes, (orders, order)) = (Nodes::default(), watch::channel(Order::Wait));
+        nodes.learn(&[machine("n1", 1), machine("n2", 2)], &[[192, 0, 2, 1].into()].into());
+        let (node, connection, held) = ("n2".to_owned(), 1, None);
+        nodes.on_event(NodeEvent::Joined { node, connection, held, orders });
+        nodes.settle("10.203.7.0/24".parse().ok());
+        (nodes, order)
+    }
+
+    #[test]
+    fn two_guests_with_one_address_keep_no_word_from_their_node() {
+        let (_tunnels, heard) = TunnelHandle::new(None);
+        let mut said = heard.now();
+        let ids = [1, 2].map(|id| ContractId([id; 16]));
+        said.leases = [(ids[0], lease("shop-rome")), (ids[1], lease("shop-milan"))].into();
+        let (one, other) = (guest("shop-rome", "a", 7), guest("shop-rome", "b", 7));
+        let all = [one, other, guest("shop-milan", "c", 8)];
+        let end = End::new(Marks::default(), std::sync::mpsc::sync_channel(1).0);
+        let leases = lease_wishes(&end, &all, &mut BTreeMap::new(), &said, &COMMON);
+        let at = all.iter().filter_map(|pod| Some((pod.address?, pod.node.clone()))).collect();
+        let dwellers = dwellers(&all, &said.guest_namespaces(), true);
+        let (mut nodes, order) = two();
+        let gateway = Some([10, 203, 7, 0].into());
+        nodes.tell(&COMMON, gateway, &leases, &at, &dwellers, &BTreeMap::new());
+        let Order::Have(wish, _) = &*order.borrow() else { panic!() };
+        let bytes = ToNode::Snapshot(wish.at(wall_ms())).to_bytes().unwrap();
+        let ToNode::Snapshot(heard) = ToNode::from_bytes(&bytes).unwrap() else { panic!() };
+        let counts: Vec<_> =
+            heard.leases.iter().map(|(id, it)| (*id, it.askers.len(), it.closed.len())).collect();
+        assert_eq!(counts, [(ids[0], 1, 2), (ids[1], 1, 1)]);
+    }
 }

@@ -14,7 +14,9 @@ use mercato_protocol::id::ContractId;
 use mercato_session::Role;
 
 use super::isolation;
+use super::nodes::troubles;
 use super::second::second_answer;
+use super::untold::untold;
 use super::{Keeper, Mapped, Said, Told};
 use crate::admin::OwnGateway;
 use crate::driver::clock::wall_ms;
@@ -44,6 +46,10 @@ impl Keeper {
         }
         let (mended, name) = (self.nodes.mended(self.end.mended()), self.nodes.name());
         for told in self.mends.news(mended, name.as_deref(), |node| self.nodes.has(node)) {
+            isolation::tell(told, &self.driver, &self.kubernetes);
+        }
+        let untold = untold(&self.nodes, said);
+        for told in self.untold.news(&untold, self.nodes.name().is_some()) {
             isolation::tell(told, &self.driver, &self.kubernetes);
         }
         self.tell_news(said).await;
@@ -179,6 +185,7 @@ impl Keeper {
             closed: self.own_guests.closed(&self.ground, &self.nodes),
             isolates: self.own_guests.isolates(),
             unnamed: self.own_names.unnamed(&self.nodes),
+            untold: troubles(untold(&self.nodes, said)),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
             api: self.own_api.seen(&self.ground, &self.consent),

@@ -22,7 +22,7 @@ impl Dwellers {
     }
 
     /// Whoever is on this node and no guest to be closed, as many as a message takes.
-    pub(super) fn others(&self, node: &str) -> Vec<IpAddr> {
+    pub(super) fn others(&self, node: &str) -> BTreeSet<IpAddr> {
         let others = self.others.get(node).into_iter().flatten();
         others.take(limits::NODE_OTHERS).copied().collect()
     }

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv6Net};
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeWay;
 use mercato_protocol::tunnel::{second, second_range};
 
@@ -83,27 +85,49 @@ impl Seat {
         version: u64,
         way: Option<NodeWay>,
         leases: Vec<WishLease>,
-        others: Vec<IpAddr>,
+        others: BTreeSet<IpAddr>,
     ) -> Option<Arc<Wish>> {
         let same =
             |wish: &Arc<Wish>| (&wish.way, &wish.leases, &wish.others) == (&way, &leases, &others);
         if self.wish.as_ref().is_some_and(same) {
             return None;
         }
-        let pods = leases.iter().flat_map(|lease| lease.pods.iter().copied().map(Part::Pod));
-        let ranges = leases.iter().flat_map(|lease| lease.ranges.iter().copied().map(Part::Range));
-        let mut parts: BTreeSet<Part> = pods.chain(ranges).collect();
-        if let Some(IpNet::V6(pool)) = way.as_ref().and_then(|way| way.pool_v6) {
-            let ranges = leases.iter().flat_map(|lease| lease.ranges.iter().copied());
-            parts.extend(ranges.filter_map(|range| second_range(pool, range)).map(Part::Range));
+        let wish = Arc::new(Wish::new(version, way, leases, others));
+        // Nobody waits for what it is not told.
+        let pods = wish.told().flat_map(|lease| lease.pods.iter().copied().map(Part::Pod));
+        let ranges = || wish.told().flat_map(|lease| lease.ranges.iter().copied());
+        let mut parts: BTreeSet<Part> = pods.chain(ranges().map(Part::Range)).collect();
+        if let Some(IpNet::V6(pool)) = wish.way.as_ref().and_then(|way| way.pool_v6) {
+            parts.extend(ranges().filter_map(|range| second_range(pool, range)).map(Part::Range));
         }
         self.since.retain(|part, _| parts.contains(part));
         for part in parts {
             self.since.entry(part).or_insert(version);
         }
-        let wish = Arc::new(Wish { version, way, leases, others });
         self.wish = Some(wish.clone());
         Some(wish)
+    }
+
+    /// The leases of which it is not told, and why.
+    pub(super) fn untold(&self) -> impl Iterator<Item = (&ContractId, &CodecError)> {
+        self.wish.iter().flat_map(|wish| wish.untold())
+    }
+
+    /// Whether it is not told of a lease with this pod.
+    pub(super) fn lacks_pod(&self, pod: IpAddr) -> bool {
+        self.lacks(|lease| lease.pods.contains(&pod))
+    }
+
+    /// Whether it is told of no lease with this range, though there is one.
+    pub(super) fn lacks_range(&self, range: &IpNet) -> bool {
+        !self.since.contains_key(&Part::Range(*range))
+            && self.lacks(|lease| lease.ranges.contains(range))
+    }
+
+    fn lacks(&self, has: impl Fn(&WishLease) -> bool) -> bool {
+        let Some(wish) = &self.wish else { return false };
+        let untold = |lease: &&WishLease| wish.untold().contains_key(&lease.id);
+        wish.leases.iter().filter(untold).any(has)
     }
 
     /// Whether the node has what it is to have.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 
 use crate::nodes::control::WishLease;
@@ -15,8 +16,8 @@ use crate::nodes::control::WishLease;
 pub(super) struct LeftOut {
     ranges: BTreeSet<IpNet>,
     pods: BTreeSet<IpAddr>,
-    /// How many leases they are of.
-    leases: usize,
+    /// The leases that they are of.
+    leases: BTreeSet<ContractId>,
     /// How many Services closed guests do not reach.
     services: usize,
 }
@@ -30,9 +31,14 @@ impl LeftOut {
         self.pods.contains(&pod)
     }
 
+    /// The leases of which no node is told.
+    pub(super) fn leases(&self) -> impl Iterator<Item = &ContractId> {
+        self.leases.iter()
+    }
+
     /// Those of the leases that nodes are told, the first ones; keeps what the others have.
     pub(super) fn leave(&mut self, leases: &[WishLease]) -> Vec<WishLease> {
-        let Self { leases: before, services: closed_before, .. } = std::mem::take(self);
+        let Self { services: closed_before, .. } = std::mem::take(self);
         let (mut told, mut ranges, mut named, mut pods) = (Vec::new(), BTreeSet::new(), 0, 0);
         for lease in leases {
             let new = lease.ranges.iter().filter(|range| !ranges.contains(*range)).count();
@@ -42,7 +48,7 @@ impl LeftOut {
                 // As if all were on one node.
                 && pods + lease.pods.len() <= limits::NODE_PODS;
             if !fits {
-                self.leases += 1;
+                self.leases.insert(lease.id);
                 self.ranges.extend(lease.ranges.iter());
                 self.pods.extend(&lease.pods);
                 continue;
@@ -61,18 +67,10 @@ impl LeftOut {
         for (lease, share) in told.iter_mut().zip(shares) {
             self.services += lease.services.len() - share;
             if share < lease.services.len() {
-                lease.services = Arc::new(lease.services[..share].to_vec());
+                lease.services = Arc::new(lease.services.iter().take(share).copied().collect());
             }
         }
         self.ranges.retain(|range| !ranges.contains(range));
-        if self.leases > 0 && before == 0 {
-            // Once for each time that it begins.
-            tracing::warn!(
-                leases = self.leases,
-                "nodes are not told of all leases, which are too many: pods of other nodes do not \
-                 reach those that are left out, nor are reached by them"
-            );
-        }
         if self.services > 0 && closed_before == 0 {
             // Once for each time that it begins.
             tracing::warn!(
@@ -107,17 +105,20 @@ mod tests {
 
     use super::*;
 
+    /// Each has a pod of its own, by which it is known.
     fn lease(first: u32, ranges: usize, pod: u32) -> WishLease {
         let range = |n: usize| IpNet::from(IpAddr::from(Ipv4Addr::from(first + n as u32)));
+        let mut id = ContractId([0; 16]);
+        id.0[..4].copy_from_slice(&pod.to_be_bytes());
         WishLease {
+            id,
             until_ms: 1,
             ranges: Arc::new((0..ranges).map(range).collect()),
-            pods: vec![Ipv4Addr::from(pod).into()],
+            pods: [Ipv4Addr::from(pod).into()].into(),
             guests: true,
-            closed: vec![],
+            closed: BTreeSet::new(),
             services: Arc::default(),
-            lease: None,
-            askers: vec![],
+            askers: BTreeSet::new(),
         }
     }
 
@@ -126,7 +127,7 @@ mod tests {
         let mut left_out = LeftOut::default();
         let many: Vec<_> = (0..limits::NODE_LEASES as u32).map(|n| lease(7, 64, n)).collect();
         assert_eq!(left_out.leave(&many), many);
-        assert!(!left_out.has_range(&many[0].ranges[0]) && !left_out.has_pod(many[0].pods[0]));
+        assert!(!left_out.has_range(&many[0].ranges[0]) && left_out.leases().next().is_none());
     }
 
     #[test]
@@ -136,17 +137,19 @@ mod tests {
         let small = lease(200_000, 1, 3);
         let all = [large.clone(), other.clone(), small.clone()];
         assert_eq!(left_out.leave(&all), [large, small]);
-        assert!(left_out.has_range(&other.ranges[1]) && left_out.has_pod(other.pods[0]));
+        assert!(left_out.has_range(&other.ranges[1]));
+        assert!(other.pods.iter().all(|pod| left_out.has_pod(*pod)));
+        assert_eq!(left_out.leases().collect::<Vec<_>>(), [&other.id]);
         assert!(!left_out.has_range(&all[2].ranges[0]));
         left_out.leave(&all[1..]);
-        assert!(!left_out.has_pod(other.pods[0]), "there is room again");
+        assert_eq!(left_out.leases().count(), 0, "there is room again");
     }
 
     #[test]
     fn services_without_room_are_left_out_and_their_lease_is_told() {
-        let one = ServiceAddress { here: Ipv4Addr::LOCALHOST.into(), home: None };
-        let services = |count: usize| Arc::new(vec![one; count]);
-        let closed = vec![NodeGuest { uid: "a".parse().unwrap(), pod: None }];
+        let one = |n: u32| ServiceAddress { here: Ipv4Addr::from(n).into(), home: None };
+        let services = |count: usize| Arc::new((0..count as u32).map(one).collect());
+        let closed = BTreeSet::from([NodeGuest { uid: "a".parse().unwrap(), pod: None }]);
         let of = |count, pod| WishLease { services: services(count), ..lease(7, 1, pod) };
         let with = |count, pod| WishLease { closed: closed.clone(), ..of(count, pod) };
         let mut left_out = LeftOut::default();

@@ -1,6 +1,6 @@
 //! What each node is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use mercato_protocol::limits;
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::NodeWay;
 
-use super::{Common, Dwellers, Nodes, PodNodes, Standing, say};
+use super::{Common, Dwellers, Nodes, PodNodes, Seat, Standing, say};
 use crate::nodes::control::WishLease;
 
 impl Nodes {
@@ -26,11 +26,11 @@ impl Nodes {
     ) {
         let leases = &self.left_out.leave(leases)[..];
         let (mtu, local) = (self.mtu(common), self.local());
-        let mut on: BTreeMap<&str, BTreeMap<usize, Vec<IpAddr>>> = BTreeMap::new();
+        let mut on: BTreeMap<&str, BTreeMap<usize, BTreeSet<IpAddr>>> = BTreeMap::new();
         for (nth, lease) in leases.iter().enumerate() {
             for pod in &lease.pods {
                 let Some(node) = pods.get(pod) else { continue };
-                on.entry(node).or_default().entry(nth).or_default().push(*pod);
+                on.entry(node).or_default().entry(nth).or_default().insert(*pod);
             }
         }
         for (name, seat) in &mut self.seats {
@@ -53,32 +53,30 @@ impl Nodes {
             let (mut room, mut asking) = (limits::NODE_GUESTS, limits::NODE_ASKERS);
             let mine = |(nth, lease): (usize, &WishLease)| {
                 let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
-                let closed: Vec<_> = here.take(room).cloned().collect();
+                let closed: BTreeSet<_> = here.take(room).cloned().collect();
                 room -= closed.len();
                 let has_none = closed.is_empty();
                 let services = if has_none { Arc::default() } else { lease.services.clone() };
                 let here = lease.askers.iter().filter(|pod| pods.get(*pod) == Some(name));
-                let askers: Vec<_> = here.take(asking).copied().collect();
+                let askers: BTreeSet<_> = here.take(asking).copied().collect();
                 asking -= askers.len();
                 WishLease {
+                    id: lease.id,
                     until_ms: lease.until_ms,
                     ranges: lease.ranges.clone(),
                     pods: of.and_then(|of| of.get(&nth)).cloned().unwrap_or_default(),
                     guests: lease.guests,
                     services,
                     closed,
-                    lease: lease.lease.filter(|_| !askers.is_empty()),
                     askers,
                 }
             };
             let leases: Vec<_> =
                 leases.iter().enumerate().filter(|_| way.is_some()).map(mine).collect();
-            let of_lease = |lease: &WishLease| {
-                let id = lease.lease?;
-                Some((id, names.get(&id)?.clone()))
-            };
-            seat.names = Arc::new(leases.iter().filter_map(of_lease).collect());
-            let others = if way.is_some() { dwellers.others(name) } else { Vec::new() };
+            let asking = leases.iter().filter(|lease| !lease.askers.is_empty());
+            let of_lease = |lease: &WishLease| Some((lease.id, names.get(&lease.id)?.clone()));
+            seat.names = Arc::new(asking.filter_map(of_lease).collect());
+            let others = if way.is_some() { dwellers.others(name) } else { BTreeSet::new() };
             if let Some(wish) = seat.wish(self.version + 1, way, leases, others) {
                 self.version = wish.version;
             }
@@ -93,7 +91,7 @@ impl Nodes {
         self.hear();
         let mut all = true;
         for (name, seat) in &mut self.seats {
-            if let Some(wish) = seat.wish(self.version + 1, None, Vec::new(), Vec::new()) {
+            if let Some(wish) = seat.wish(self.version + 1, None, Vec::new(), BTreeSet::new()) {
                 self.version = wish.version;
             }
             if let Some(present) = self.present.get(name).filter(|it| !it.orders.is_closed()) {
@@ -102,6 +100,23 @@ impl Nodes {
             }
         }
         all
+    }
+
+    /// Leases of which a node is not told, and why, by the names of nodes: of each node the first one,
+    /// and how many there are.
+    pub(in crate::tunnel) fn untold(&self) -> BTreeMap<String, String> {
+        let too_many: Vec<_> = self.left_out.leases().map(|id| (id, TOO_MANY.to_owned())).collect();
+        let of = |(name, seat): (&String, &Seat)| {
+            let own = seat.untold().map(|(id, why)| (id, why.to_string()));
+            let all: Vec<_> = own.chain(too_many.iter().cloned()).collect();
+            let (id, why) = all.first()?;
+            let more = match all.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            Some((name.clone(), format!("contract {}{more}: {why}", id.short())))
+        };
+        self.seats.iter().filter_map(of).collect()
     }
 
     /// What connections have said last.
@@ -201,3 +216,7 @@ impl Nodes {
         matches!(self.standing(), Standing::Alone | Standing::Among)
     }
 }
+
+/// Why a node is not told of a lease that no node is told of.
+const TOO_MANY: &str =
+    "nodes are told of more leases, ranges or pods already than a message has room for";

@@ -82,14 +82,14 @@ fn state(nodes: &mut Nodes, node: &str, connection: u64, version: u64, trouble: 
 
 fn lease(pods: &[&str]) -> WishLease {
     WishLease {
+        id: ContractId([1; 16]),
         until_ms: 60_000,
         ranges: Arc::new(vec!["10.201.3.0/25".parse().unwrap()]),
         pods: pods.iter().map(|pod| address(pod)).collect(),
         guests: false,
-        closed: vec![],
+        closed: BTreeSet::new(),
         services: Arc::default(),
-        lease: None,
-        askers: vec![],
+        askers: BTreeSet::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The largest of what the daemon of a cluster and its nodes say to each other.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
@@ -61,12 +62,11 @@ pub(super) fn to_node() -> [ToNode; 5] {
     let lease = NodeLease {
         left_ms: MAX,
         ranges: named,
-        pods: vec![],
+        pods: BTreeSet::new(),
         guests: true,
-        closed: vec![],
-        services: vec![],
-        lease: Some(ContractId([5; 16])),
-        askers: vec![],
+        closed: BTreeSet::new(),
+        services: BTreeSet::new(),
+        askers: BTreeSet::new(),
     };
     let mut leases = vec![lease; limits::NODE_LEASES];
     let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
@@ -78,12 +78,15 @@ pub(super) fn to_node() -> [ToNode; 5] {
     let sharing = limits::NODE_SERVICES / limits::LEASE_SERVICES;
     let home = Some([223, 255, 255, 255].into());
     let service = |n| ServiceAddress { here: address(n), home };
-    let guests = leases[0].closed.split_off(0);
+    let guests: Vec<_> = std::mem::take(&mut leases[0].closed).into_iter().collect();
     for (nth, guests) in guests.chunks(limits::NODE_GUESTS / sharing).enumerate() {
-        leases[nth].closed = guests.to_vec();
+        leases[nth].closed = guests.iter().cloned().collect();
         leases[nth].services = (0..limits::LEASE_SERVICES).map(service).collect();
     }
     let others = (0..limits::NODE_OTHERS).map(address).collect();
+    let id =
+        |nth: usize| ContractId([&[0xff; 8][..], &nth.to_be_bytes()].concat().try_into().unwrap());
+    let leases = leases.into_iter().enumerate().map(|(nth, lease)| (id(nth), lease)).collect();
     [
         ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges, others }),
         ToNode::Heard,

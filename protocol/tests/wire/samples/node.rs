@@ -1,5 +1,7 @@
 //! What the daemon of a cluster and a node of it say to each other.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
@@ -118,22 +120,18 @@ pub(crate) fn lease_names() -> LeaseNames {
 pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
     let lease = NodeLease {
         left_ms: 3_600_000,
-        ranges: vec![0],
-        pods: vec!["10.42.1.7".parse().unwrap()],
+        ranges: [0].into(),
+        pods: ["10.42.1.7".parse().unwrap()].into(),
         guests: true,
-        closed: vec![guest()],
-        services: vec![
+        closed: [guest()].into(),
+        services: [
             ServiceAddress { here: [10, 96, 0, 7].into(), home: Some([10, 79, 3, 4].into()) },
             ServiceAddress { here: [10, 96, 0, 8].into(), home: None },
-        ],
-        lease: None,
-        askers: vec![],
+        ]
+        .into(),
+        askers: BTreeSet::new(),
     };
-    let asking = NodeLease {
-        lease: Some(ContractId([5; 16])),
-        askers: vec!["10.42.1.7".parse().unwrap()],
-        ..lease.clone()
-    };
+    let asking = NodeLease { askers: lease.pods.clone(), ..lease.clone() };
     let named = NodeWay { names: Some(node_names()), ..node_way() };
     let none = LeaseNames {
         domains: vec![],
@@ -145,18 +143,19 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         ..lease_names()
     };
     let both = NodeLease {
-        pods: vec!["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()],
+        pods: ["10.42.1.7".parse().unwrap(), "fd00:10:42:1::7".parse().unwrap()].into(),
         ..lease.clone()
     };
     let way = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..node_way() };
     let ranges = vec!["10.201.3.0/25".parse().unwrap()];
     let snapshot = |way, lease| {
-        let (way, leases, ranges) = (Some(way), vec![lease], ranges.clone());
-        let others = vec!["10.42.1.8".parse().unwrap()];
+        let leases = [(ContractId([5; 16]), lease)].into();
+        let (way, ranges) = (Some(way), ranges.clone());
+        let others = ["10.42.1.8".parse().unwrap()].into();
         ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges, others })
     };
-    let nothing =
-        Snapshot { version: 4, way: None, leases: vec![], ranges: vec![], others: vec![] };
+    let (leases, others) = (BTreeMap::new(), BTreeSet::new());
+    let nothing = Snapshot { version: 4, way: None, leases, ranges: vec![], others };
     vec![
         ("snapshot", snapshot(node_way(), lease)),
         ("snapshot of both families", snapshot(way, both)),

@@ -127,11 +127,12 @@ fn services_are_for_guests_that_are_closed_and_lead_nowhere() {
     let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
     let with = |uid, range, service: [u8; 4]| NodeLease {
         guests: true,
-        closed: vec![guest(uid)],
-        services: vec![ServiceAddress {
+        closed: [guest(uid)].into(),
+        services: [ServiceAddress {
             here: service.into(),
             home: Some([10, 79, 3, service[3]].into()),
-        }],
+        }]
+        .into(),
         ..lease(500, &[range], &[])
     };
     let leases = vec![

@@ -10,8 +10,8 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     let two = join(&mut nodes, "n2", 1, None);
     let three = join(&mut nodes, "n3", 2, None);
     let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
-    let closed = vec![guest("a"), guest("b")];
-    let services = Arc::new(vec![ServiceAddress { here: address("10.96.0.7"), home: None }]);
+    let closed = [guest("a"), guest("b")].into();
+    let services = Arc::new([ServiceAddress { here: address("10.96.0.7"), home: None }].into());
     let lease = WishLease { guests: true, closed, services, ..lease(&[]) };
     let at = [("a", "n2"), ("b", "n1")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
     let others = [("n2", "10.42.2.9"), ("n1", "10.42.1.9")];
@@ -22,10 +22,11 @@ fn a_closed_guest_is_told_to_its_node_alone() {
         nodes.tell(&COMMON, Some(address(GATEWAY)), leases, &PodNodes::new(), dwellers, &none());
         (wish(&two).others.clone(), wish(&three).others.clone())
     };
-    assert_eq!(tell(&dwellers), (vec![address("10.42.2.9")], vec![]), "who is there besides");
+    let there = BTreeSet::from([address("10.42.2.9")]);
+    assert_eq!(tell(&dwellers), (there, BTreeSet::new()), "who is there besides");
     dwellers.others.get_mut("n2").unwrap().insert(address("10.42.2.10"));
     assert_eq!(tell(&dwellers).0.len(), 2, "one more is something new");
-    assert_eq!(wish(&two).leases[0].closed, [guest("a")]);
+    assert_eq!(wish(&two).leases[0].closed, [guest("a")].into());
     assert!(wish(&three).leases[0].closed.is_empty());
     let services = |order| wish(order).leases[0].services.len();
     assert_eq!((services(&two), services(&three)), (1, 0), "what the guest reaches");
@@ -82,4 +83,43 @@ fn a_node_that_tells_no_names_is_named() {
     let why = ("n3".to_owned(), "port 53 is another's".to_owned());
     assert_eq!(says(Some(&why.1)), (Some(false), Some(why.clone())));
     assert_eq!(says(None), (Some(true), None));
+}
+
+#[test]
+fn a_lease_that_no_message_may_have_is_named_and_the_others_are_told() {
+    let mut nodes = three();
+    let two = join(&mut nodes, "n2", 1, None);
+    let guest = NodeGuest { uid: "a".parse().unwrap(), pod: None };
+    let [good, bad, pool] = ["10.96.0.7", "127.0.0.1", "10.201.9.0/25"];
+    let service = |home: &str| {
+        let service = ServiceAddress { here: address(good), home: home.parse().ok() };
+        Arc::new([service].into())
+    };
+    let closing = |id, pod: &str, home: &str| WishLease {
+        id: ContractId([id; 16]),
+        guests: true,
+        closed: [guest.clone()].into(),
+        services: service(home),
+        ..lease(&[pod])
+    };
+    let wrong =
+        WishLease { ranges: Arc::new(vec![pool.parse().unwrap()]), ..closing(1, "10.42.2.5", bad) };
+    let leases = [wrong, closing(2, "10.42.2.6", good)];
+    let at = pods(&[("10.42.2.5", "n2"), ("10.42.2.6", "n2")]);
+    let guests = [(guest.uid.clone(), "n2".to_owned())].into();
+    let dwellers = Dwellers { guests, others: BTreeMap::new() };
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases, &at, &dwellers, &none());
+    let said = wish(&two).at(0);
+    assert_eq!(said.leases.keys().copied().collect::<Vec<_>>(), [ContractId([2; 16])]);
+    let untold = nodes.untold();
+    assert_eq!(untold["n2"], "contract 01010101: an address that no Service has");
+    state(&mut nodes, "n2", 1, wish(&two).version, None);
+    let places = ["10.42.2.5", "10.42.2.6"].map(|pod| nodes.place(address(pod), &at));
+    assert_eq!(places, [Place::Nowhere, Place::There], "nobody waits for what is not told");
+    let all = machines(&[("n1", "192.0.2.1"), ("n2", "192.0.2.2")]);
+    nodes.learn(&all, &[address("192.0.2.1")].into());
+    let reached = [pool, "10.201.3.0/25"].map(|range| nodes.reach(&range.parse().unwrap()));
+    assert_eq!(reached, [Some(false), Some(true)]);
+    nodes.tell(&COMMON, Some(address(GATEWAY)), &leases[1..], &at, &dwellers, &none());
+    assert!(nodes.untold().is_empty());
 }

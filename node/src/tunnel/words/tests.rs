@@ -1,0 +1,98 @@
+//! What is kept of what the driver says.
+
+use std::net::Ipv4Addr;
+
+use mercato_offload::placement::export::Opened;
+
+use super::*;
+
+const LEASE: ContractId = ContractId([1; 16]);
+const OTHER: ContractId = ContractId([2; 16]);
+
+/// As the driver has it of a pod that a session has sent.
+fn sent(namespace: &str) -> GuestAddress {
+    let (uid, name) = (Uid(namespace.to_owned()), "web".to_owned());
+    let pod = PodId { uid, namespace: namespace.to_owned(), name };
+    let address = Ipv4Addr::new(10, 201, 0, 7).into();
+    GuestAddress { pod, address, guest: address }
+}
+
+fn bought(side: Side) -> SaidLease {
+    let (cluster, ranges) = (ClusterId([1; 32]), Vec::new());
+    let (until_ms, namespaces) = (u64::MAX, BTreeSet::new());
+    SaidLease { side, cluster, until_ms, ranges, is_closed: false, namespaces, said: 1 }
+}
+
+#[test]
+fn a_lease_opens_what_its_session_has_sent_and_owners_have_opened() {
+    let (tunnels, heard) = TunnelHandle::new(None);
+    let consent = |names: &[&str]| {
+        Consent::new(names.iter().map(|name| ((*name).to_owned(), Opened::default())))
+    };
+    let (both, shop) = (consent(&["shop", "bank"]), consent(&["shop"]));
+    let now = |side| {
+        let mut said = heard.now();
+        said.leases = [(LEASE, bought(side)), (OTHER, bought(side))].into();
+        said
+    };
+    let of = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
+    assert!(now(Side::Consumer).callable_by_any(&both).is_empty(), "nothing is sent");
+    tunnels.map(LEASE, sent("shop"));
+    tunnels.map(OTHER, sent("bank"));
+    tunnels.map(LEASE, sent("kube-system"));
+    let said = now(Side::Consumer);
+    assert_eq!(said.callable(&LEASE, &both), of(&["shop"]));
+    assert_eq!(said.callable(&OTHER, &both), of(&["bank"]));
+    assert!(said.callable(&OTHER, &shop).is_empty(), "its owner has taken that back");
+    assert_eq!(said.callable_by_any(&both), of(&["bank", "shop"]));
+    assert!(now(Side::Provider).callable_by_any(&both).is_empty(), "guests here open nothing");
+    tunnels.unmap(LEASE, &sent("shop").pod);
+    assert!(now(Side::Consumer).callable(&LEASE, &both).is_empty(), "its last pod has gone");
+}
+
+fn service(here: u32, home: u8) -> ServiceAddress {
+    let home = Some(Ipv4Addr::new(10, 96, 0, home).into());
+    ServiceAddress { here: Ipv4Addr::from(0x0a60_0000 + here).into(), home }
+}
+
+#[test]
+fn an_address_is_told_once() {
+    let (gone, new) = (service(7, 1), service(7, 2));
+    let all = |services: &[ServiceAddress]| services.iter().copied().collect();
+    assert_eq!(told(&all(&[gone]), &all(&[gone, new])), all(&[gone]));
+    assert_eq!(told(&all(&[gone]), &all(&[new])), all(&[new]));
+    assert_eq!(told(&all(&[]), &all(&[gone, new])).len(), 1);
+}
+
+#[test]
+fn who_was_told_is_not_put_out_by_who_comes() {
+    let many: BTreeSet<_> = (1..=LEASE_SERVICES as u32).map(|n| service(n, 1)).collect();
+    let before = told(&BTreeSet::new(), &many);
+    assert_eq!(before.len(), LEASE_SERVICES);
+    let more = many.iter().copied().chain([service(0, 1)]).collect();
+    assert_eq!(told(&before, &more), before);
+    let others = more.iter().copied().skip(2).chain([service(0, 1)]).collect();
+    assert!(told(&before, &others).contains(&service(0, 1)), "there is room again");
+}
+
+#[test]
+fn names_that_no_node_may_be_told_are_kept_apart() {
+    let (tunnels, heard) = TunnelHandle::new(None);
+    let names = |domain: &str| {
+        let (domains, namespaces, own) = (vec![domain.to_owned()], vec![], vec![]);
+        let (is_part, forwards, api) = (false, true, None);
+        LeaseNames { lease: LEASE, domains, is_part, forwards, namespaces, api, own }
+    };
+    let told = |domain: &str| {
+        tunnels.names(LEASE, Arc::new(names(domain)));
+        let said = heard.now();
+        let why = said.unsayable.get(&LEASE).map(ToString::to_string);
+        (said.names.contains_key(&LEASE), why)
+    };
+    assert_eq!(told("rome.example"), (true, None));
+    assert_eq!(told("Rome"), (false, Some("no domain".to_owned())));
+    assert_eq!(told("rome.example"), (true, None));
+    told("Rome");
+    tunnels.forget(LEASE);
+    assert!(heard.now().unsayable.is_empty());
+}
