@@ -230,6 +230,17 @@ pub fn is_domain(text: &str) -> bool {
     text.len() <= limits::DOMAIN_BYTES && text.split('.').all(is_part_of_domain)
 }
 
+/// What is nobody's on the Internet (RFC 6761, 6762, 7686, 8375, 9476, and ICANN's for private use), and
+/// may mean something in the network that somebody is in.
+pub const PRIVATE: [&str; 8] =
+    ["local", "localhost", "internal", "home.arpa", "invalid", "onion", "test", "alt"];
+
+/// Whether a home may call its cluster so: by a domain that has a dot in it, or by one that is nobody's
+/// on the Internet. Any other single label is, or may become, the end of names of everybody.
+pub fn is_home_domain(text: &str) -> bool {
+    is_domain(text) && (text.contains('.') || PRIVATE.contains(&text))
+}
+
 /// Names of the Internet may have underscores, as those of services do.
 fn is_part_of_domain(text: &str) -> bool {
     is_label(text) || text.strip_prefix('_').is_some_and(is_label)
@@ -289,6 +300,12 @@ mod tests {
         }
         for good in ["cluster.local", "_dmarc.example.org", "k8s.alps.example"] {
             assert!(is_domain(good), "{good}");
+        }
+        for good in ["cluster.local", "k8s.alps.example", "local", "internal"] {
+            assert!(is_home_domain(good), "{good}");
+        }
+        for bad in ["com", "k8s", "org", "Cluster.local", ""] {
+            assert!(!is_home_domain(bad), "{bad}");
         }
         let long = format!("{longest}.{longest}.{longest}.{longest}");
         for bad in ["", ".", "a.", ".a", "a..b", "*.a", "_.a", &long] {

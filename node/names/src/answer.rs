@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, RecordType};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::names::is_global;
+use mercato_protocol::names::{PRIVATE, is_global};
 
 use crate::knowledge::{Knowledge, before};
 use crate::limits;
@@ -30,10 +30,6 @@ pub enum Answer {
     Refused,
 }
 
-/// What is nobody's on the Internet (RFC 6761, 6762, 7686, 8375, and ICANN's for private use), and may
-/// mean something where the provider's name servers are.
-const PRIVATE: [&str; 8] =
-    ["local", "localhost", "internal", "home.arpa", "invalid", "onion", "test", "alt"];
 /// What an API server's certificate calls it in every cluster, without the cluster's domain.
 const HOME_API: &str = "kubernetes.default.svc";
 
@@ -82,7 +78,7 @@ pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: u
     // Whoever looks for an address means somebody near; a resolver asks more of the highest names.
     let is_near = !text.contains('.') && matches!(of, RecordType::A | RecordType::AAAA);
     let is_private = PRIVATE.iter().any(|domain| before(&text, domain).is_some());
-    if is_private || is_near || known.is_of_a_cluster(&text) {
+    if is_private || is_near || known.is_of_this_cluster(&text) {
         return Answer::NoName(None);
     }
     if zone.forwards { Answer::Elsewhere } else { Answer::Refused }

@@ -16,7 +16,7 @@ mod write;
 pub(crate) use write::release_patch;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use mercato_offload::forge::GuestContext;
 use mercato_offload::guest::Input;
@@ -80,6 +80,7 @@ impl GuestSide {
             names: watch::Sender::default(),
             failing: Mutex::default(),
             turns,
+            domain_refused: Once::new(),
             stop,
         });
         let tasks = TaskTracker::new();

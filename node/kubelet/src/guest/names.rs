@@ -13,7 +13,7 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_GUESTS, NAMES_NAMESPACES, NAMES_OWN};
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, OwnName,
-    ServiceNames, SliceNames, is_domain, is_label,
+    ServiceNames, SliceNames, is_home_domain, is_label,
 };
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ impl NamedPod {
     /// At home it is called so.
     fn read(name: &str, object: &Value) -> Self {
         let (annotations, status) = (&object["metadata"]["annotations"], &object["status"]);
-        let domain = annotations[CLUSTER_DOMAIN].as_str().filter(|domain| is_domain(domain));
+        let domain = annotations[CLUSTER_DOMAIN].as_str().filter(|domain| is_home_domain(domain));
         let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
         let address = status["podIP"].as_str().filter(|_| !is_over);
         let address = address.and_then(|address| address.parse().ok());

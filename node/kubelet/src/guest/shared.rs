@@ -1,7 +1,7 @@
 //! What following and writing the guests of one lease have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use mercato_offload::body::Way;
 use mercato_offload::forge::{self, GuestContext, KnownGuests, Refusal};
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     pub(super) failing: Mutex<BTreeMap<Item, Repeated>>,
     /// One lease does not take all the requests of a cluster, nor their memory.
     pub(super) turns: Semaphore,
+    /// It was said that home is called what no home may be called.
+    pub(super) domain_refused: Once,
     pub(super) stop: CancellationToken,
 }
 

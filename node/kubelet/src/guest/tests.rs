@@ -3,6 +3,7 @@
 mod gate;
 mod marks;
 mod services;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Found;
-use mercato_offload::forge::{self, FINALIZER, KnownGuest, Refusal};
+use mercato_offload::forge::{self, FINALIZER, GuestContext, KnownGuest, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
 use mercato_offload::message::{EventKind, PodEvent, Route};
@@ -47,7 +47,7 @@ pub(super) fn apply(
             Ok(made) => {
                 shared.failing().remove(&item);
                 if let (Made::New(_), Item::Pod(pod)) = (&made, &item) {
-                    tell_of_shorter_grace(&shared, pod, &body.digest).await;
+                    tell_of_what_differs(&shared, pod, &body.digest).await;
                 }
                 match (made, item) {
                     (Made::New(Some(guest)), Item::Pod(pod)) => Input::Created(pod, guest.uid),
@@ -62,17 +62,28 @@ pub(super) fn apply(
 }
 
 /// Home's spec stays as it is: its owner is told once what it comes to over here.
-async fn tell_of_shorter_grace(shared: &Shared, pod: &PodId, digest: &Digest) {
+async fn tell_of_what_differs(shared: &Shared, pod: &PodId, digest: &Digest) {
     let Found::Here(home) = shared.bodies.object(digest) else { return };
-    let Some(message) = forge::shortened(&home, shared.context().longest_grace_s) else { return };
-    let event = PodEvent {
-        kind: EventKind::Warning,
-        reason: SHORTER_GRACE.to_owned(),
-        field: String::new(),
-        message,
-        count: 1,
-    };
-    shared.tell(Input::Event(pod.clone(), event)).await;
+    let context = shared.context();
+    for (reason, message) in differs(&home, &context) {
+        if reason == DOMAIN_REFUSED {
+            let contract = context.contract;
+            // Once for each lease.
+            shared.domain_refused.call_once(|| tracing::warn!(%contract, "{message}"));
+        }
+        let (kind, reason, field) = (EventKind::Warning, reason.to_owned(), String::new());
+        let event = PodEvent { kind, reason, field, message, count: 1 };
+        shared.tell(Input::Event(pod.clone(), event)).await;
+    }
+}
+
+/// What of a pod is not as its owner has it, each with the reason of an event.
+pub(super) fn differs(home: &Value, context: &GuestContext) -> Vec<(&'static str, String)> {
+    let grace = forge::shortened(home, context.longest_grace_s);
+    // Where there is no name server nobody is told names, whatever home is called.
+    let domain = context.name_server.and_then(|_| forge::refused_domain(home));
+    let all = [(SHORTER_GRACE, grace), (DOMAIN_REFUSED, domain)];
+    all.into_iter().filter_map(|(reason, message)| Some((reason, message?))).collect()
 }
 
 /// What a write came to.
@@ -369,6 +380,8 @@ impl Place {
 
 /// Reason of the event that a guest has less time to end than its pod asks for.
 const SHORTER_GRACE: &str = "GracePeriodShortened";
+/// Reason of the event that home's guests are told none of its names.
+const DOMAIN_REFUSED: &str = "ClusterDomainRefused";
 
 fn refused(path: &str, reason: &str) -> GuestFailure {
     GuestFailure::Refused(Refusal { path: path.into(), reason: reason.into() })

@@ -106,7 +106,7 @@ fn every_kind_of_name_of_home_is_answered() {
 #[test]
 fn what_is_not_theirs_is_not_there() {
     let table: &[(&str, RecordType, &str)] = &[
-        // Of this cluster, and of another's home.
+        // Of this cluster, and of most: of another's home, too.
         ("secret.vault.svc.cluster.local.", A, "no name"),
         ("kube-dns.kube-system.svc.cluster.local.", A, "no name"),
         ("api.bank.svc.milan.example.", A, "no name"),
@@ -149,11 +149,41 @@ fn what_is_not_theirs_is_not_there() {
         assert_eq!(asked(LEASE, name, *of), *expected, "{name} {of}");
     }
     assert_eq!(asked(OTHER, "secret.vault.svc.cluster.local.", A), "10.96.0.9");
-    assert_eq!(asked(OTHER, "web.shop.svc.rome.example.", A), "no name");
+    assert_eq!(asked(OTHER, "web.shop.svc.rome.example.", A), "elsewhere");
     assert_eq!(asked(CLOSED, "web.shop.svc.rome.example.", A), "10.96.0.7");
     assert_eq!(asked(CLOSED, "example.org.", A), "refused");
     for name in ["web.shop.svc.rome.example.", "example.org.", "7.0.96.10.in-addr.arpa."] {
         assert_eq!(asked(UNKNOWN, name, A), "not yet", "{name}");
+    }
+}
+
+/// Whatever another one's home calls its cluster.
+#[test]
+fn a_home_takes_no_names_from_the_guests_of_others() {
+    let asked = |domains: &[&str], lease, name: &str| {
+        let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
+        let said = LeaseNames { domains, ..turin() };
+        let mut knowledge = knowledge();
+        knowledge.zones.insert(OTHER, Arc::new(Zone::new(&said)));
+        let name = Name::from_ascii(name).unwrap();
+        shown(answer(&knowledge, by(lease), &name, A, 0))
+    };
+    for (domain, name) in [
+        ("com", "www.shop.com."),
+        ("example", "www.example."),
+        ("example.org", "www.example.org."),
+        ("registry.example.org", "registry.example.org."),
+    ] {
+        let domains = ["cluster.local", domain];
+        assert_eq!(asked(&domains, LEASE, name), "elsewhere", "{domain}");
+        assert_ne!(asked(&domains, OTHER, name), "elsewhere", "{domain} is its own");
+    }
+    // Nor by the domain of another's home, or of the cluster that it is in.
+    for domain in ["rome.example", "milan.example", "cluster.local"] {
+        assert_eq!(asked(&[domain], LEASE, "web.shop.svc.rome.example."), "10.96.0.7", "{domain}");
+        assert_eq!(asked(&[domain], LEASE, "api.bank.svc.milan.example."), "no name", "{domain}");
+        let secret = format!("secret.vault.svc.{domain}.");
+        assert_eq!(asked(&[domain], OTHER, &secret), "10.96.0.9", "{domain}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use mercato_protocol::names::{is_domain, is_global};
+use mercato_protocol::names::{is_domain, is_global, is_home_domain};
 use mercato_protocol::node::is_callable;
 use serde_json::{Value, json};
 
@@ -37,11 +37,25 @@ fn annotate(pod: &mut Value, name: &str, value: &str) {
     }
 }
 
-/// What home calls its cluster, taken out of a pod that it has sent; none: it has said nothing.
+/// What home calls its cluster, taken out of a pod that it has sent; none: it has said nothing, or
+/// nothing that a home may be called.
 pub(super) fn take_domain(pod: &mut Value) -> Option<String> {
     let annotations = pod["metadata"].get_mut("annotations")?.as_object_mut()?;
     let domain = annotations.remove(CLUSTER_DOMAIN)?;
-    domain.as_str().filter(|domain| is_domain(domain)).map(str::to_owned)
+    domain.as_str().filter(|domain| is_home_domain(domain)).map(str::to_owned)
+}
+
+/// That a guest is told no names of home, since home calls its cluster so, in words for its owner; none:
+/// it may.
+pub fn refused_domain(home: &Value) -> Option<String> {
+    let domain = home["metadata"]["annotations"][CLUSTER_DOMAIN].as_str()?;
+    (is_domain(domain) && !is_home_domain(domain)).then(|| {
+        format!(
+            "the cluster domain of home, {domain}, is a single label, which may be the end of anybody's \
+             names on the Internet: this pod is told no names of home; a domain such as cluster.local is \
+             taken"
+        )
+    })
 }
 
 /// Where home's API server is reached inside the tunnel, taken out of a pod that home has sent; none:

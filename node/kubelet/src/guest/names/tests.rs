@@ -104,7 +104,8 @@ fn a_pod_says_what_home_calls_its_cluster() {
     };
     assert_eq!(of("rome.example"), Some(of_domain("rome.example")));
     assert_eq!(of("Rome..example"), Some(Named::Pod(NamedPod::default())));
-    let many: Vec<_> = (0..9).map(|n| of_domain(&format!("d{n}"))).collect();
+    assert_eq!(of("com"), Some(Named::Pod(NamedPod::default())), "everybody's names end so");
+    let many: Vec<_> = (0..9).map(|n| of_domain(&format!("d{n}.example"))).collect();
     assert_eq!(said(&many).domains.len(), NAMES_DOMAINS);
 }
 

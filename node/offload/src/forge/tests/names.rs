@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::forge::home_address;
 use crate::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_ADDRESS};
+use crate::forge::{home_address, refused_domain};
 use crate::key::{ObjectKind, key};
 
 use super::*;
@@ -100,11 +100,26 @@ fn without_a_domain_or_a_server_it_is_as_ever() {
         (None, with_server()),
         (Some("a..b"), with_server()),
         (Some("UPPER.example"), with_server()),
+        (Some("com"), with_server()),
+        (Some("k8s"), with_server()),
         (Some("rome.example"), GuestContext { name_server: None, ..with_server() }),
     ] {
         let made = guest(domain, json!({ "dnsConfig": { "searches": ["x"] } }), &ctx);
         assert_eq!(made["spec"]["dnsPolicy"], "Default", "{domain:?}");
         assert_eq!(made["spec"]["dnsConfig"], json!({ "nameservers": ["192.0.2.53"] }));
+    }
+}
+
+#[test]
+fn a_home_that_is_called_by_a_single_label_is_told_so() {
+    let said = |domain: Option<&str>| {
+        let domain = domain.map(str::to_owned);
+        let context = HomeContext { domain, ..home_context(Tokens::All) };
+        refused_domain(&export_pod(&home_pod(), &context))
+    };
+    assert!(said(Some("com")).unwrap().contains("com, is a single label"));
+    for domain in [None, Some("cluster.local"), Some("rome.example"), Some("local")] {
+        assert_eq!(said(domain), None, "{domain:?}");
     }
 }
 
