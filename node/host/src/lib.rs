@@ -53,9 +53,9 @@ pub use overlay::{Mac, Overlay, Way};
 pub use packets::{
     Base, Bound, Chain, Expression, Hook, PacketRule, Rewritten, Table, Tally, Verdict, guard,
 };
-pub use plan::{clean_plan, lacks_rules, plan, refuse_plan};
+pub use plan::{clean_plan, lacks_rules, nobody_listens_plan, plan, refuse_plan};
 pub use reach::Closed;
 pub use sandbox::{Namespaces, Sandbox, sandbox_of, try_to_see};
 pub use step::Step;
 pub use trial::try_to_close;
-pub use wanted::{ApiWay, Marks, Wanted};
+pub use wanted::{ApiWay, Marks, NamesWay, Wanted};

@@ -129,6 +129,21 @@ pub fn refuse_plan(found: &Found, marks: &Marks) -> Vec<Step> {
     leading.chain(overlay).collect()
 }
 
+/// What has to be done so that no guest reaches whoever has listened for them on this machine, and has
+/// ended: another program may have the port by now, at all addresses.
+pub fn nobody_listens_plan(found: &Found) -> Vec<Step> {
+    let sets = |table: &'_ Table| {
+        [Table::NAMES, Table::CALLERS].map(|set| (set, table.sets.get(set).cloned()))
+    };
+    let all = found.packets.iter().flat_map(|(family, table)| sets(table).map(|it| (*family, it)));
+    let step = |(family, (set, who)): (Family, (&str, Option<BTreeSet<IpAddr>>))| {
+        let remove = who.filter(|who| !who.is_empty())?;
+        let (set, add) = (set.to_owned(), BTreeSet::new());
+        Some(Step::ChangeSet { family, set, add, remove })
+    };
+    all.filter_map(step).collect()
+}
+
 /// The device that the network of the nodes is at; none, where its address is on one that no
 /// packets come by.
 fn network<'a>(found: &'a Found, wanted: &Wanted) -> Result<Option<&'a str>, WantedError> {

@@ -25,7 +25,7 @@ pub struct Closed {
     /// has not heard so. Zero: none.
     pub gate: u16,
     /// The one address of the node at which it may ask for names, by UDP and TCP at port 53, and do
-    /// nothing else; none: nowhere.
+    /// nothing else; none: nowhere. Whoever listens there hears it.
     pub names: Option<IpAddr>,
 }
 

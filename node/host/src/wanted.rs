@@ -70,9 +70,8 @@ pub struct Wanted {
     pub node: IpAddr,
     /// The same of the other family, in a cluster that has both.
     pub second: Option<Place>,
-    /// The address of the pool at which guests ask for names, on this node as on each other; none:
-    /// nowhere.
-    pub names: Option<IpAddr>,
+    /// Where guests ask for names, on this node as on each other; none: nowhere.
+    pub names: Option<NamesWay>,
     /// At the gateway: where guests that run elsewhere reach this cluster's API server; none: nowhere.
     pub api: Option<ApiWay>,
     /// What of other clusters is reached, within the pools.
@@ -91,6 +90,16 @@ pub struct Wanted {
     /// The way to the other nodes; without, this machine is the only one that other clusters
     /// reach.
     pub overlay: Option<Overlay>,
+}
+
+/// Where guests of this node ask for names, by UDP and TCP at the port of name servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamesWay {
+    /// An address of the pool, which is this machine's.
+    pub address: IpAddr,
+    /// Whether the name server of this program listens there. No guest reaches the address before:
+    /// another program may have that port at all addresses.
+    pub listens: bool,
 }
 
 /// Where guests that run elsewhere reach this cluster's API server, by TCP at the port of HTTPS: who
@@ -146,7 +155,7 @@ impl Wanted {
         let family = Family::of_net(self.pool);
         let is_first = |address: &IpAddr| Family::of(*address) == family;
         let mut first = Self { second: None, ..self.clone() };
-        first.names = first.names.filter(is_first);
+        first.names = first.names.filter(|names| is_first(&names.address));
         first.ranges.retain(|range| Family::of_net(*range) == family);
         first.homes.retain(|home| Family::of_net(*home) == family);
         first.pods.retain(is_first);
@@ -167,7 +176,8 @@ impl Wanted {
     /// The addresses that its device of the way has.
     pub(crate) fn own(&self) -> impl Iterator<Item = IpNet> + use<> {
         let api = self.api.as_ref().map(|api| api.address);
-        self.places().map(|place| place.node).chain(self.names).chain(api).map(IpNet::from)
+        let names = self.names.map(|names| names.address);
+        self.places().map(|place| place.node).chain(names).chain(api).map(IpNet::from)
     }
 
     /// What this node has of a family.
@@ -197,7 +207,7 @@ impl Wanted {
             }
         }
         let api = self.api.iter().flat_map(|api| api.callers.iter().chain([&api.address]));
-        let mut of_pool = self.names.iter().chain(api);
+        let mut of_pool = self.names.iter().map(|names| &names.address).chain(api);
         if let Some(outside) = of_pool.find(|address| !self.pool.contains(*address)) {
             return Err(WantedError::Outside { address: (*outside).into(), pool: self.pool });
         }

@@ -35,16 +35,17 @@ struct Shared {
 }
 
 impl NameServer {
-    /// Answers there from now on, by UDP and TCP, nobody at first.
+    /// Answers there from now on, by UDP and TCP, nobody at first. No other program has this port then,
+    /// neither there nor at all addresses: none of the two is shared with anybody.
     ///
     /// # Errors
     /// When it cannot listen there: the address is not on this machine, or another program listens.
     pub async fn start(at: SocketAddr, bounds: Bounds) -> io::Result<Self> {
-        let datagrams = UdpSocket::bind(at).await.map_err(told)?;
+        let datagrams = UdpSocket::bind(at).await.map_err(|error| told(error, at))?;
         let address = datagrams.local_addr()?;
         // The kernel gives what the machine allows.
         SockRef::from(&datagrams).set_recv_buffer_size(limits::RECEIVE_BYTES)?;
-        let connections = TcpListener::bind(address).await.map_err(told)?;
+        let connections = TcpListener::bind(address).await.map_err(|error| told(error, address))?;
         let shared = Arc::new(Shared {
             knowledge: RwLock::default(),
             guests: Guests::new(bounds),
@@ -78,13 +79,17 @@ impl NameServer {
 }
 
 /// Why it cannot listen, and what to do.
-fn told(error: io::Error) -> io::Error {
+fn told(error: io::Error, at: SocketAddr) -> io::Error {
     let more = if error.kind() == io::ErrorKind::PermissionDenied {
         "the process needs CAP_NET_BIND_SERVICE (securityContext.capabilities.add: \
          [NET_BIND_SERVICE])"
+            .to_owned()
     } else if error.kind() == io::ErrorKind::AddrInUse {
-        "another program listens there, or at this port of all addresses: have it listen at its own \
-         addresses alone"
+        format!(
+            "another program listens there, or at this port of all addresses (ss -lntup sport = :{}): \
+             have it listen at its own addresses alone",
+            at.port()
+        )
     } else {
         return error;
     };

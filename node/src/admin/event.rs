@@ -211,7 +211,8 @@ closed_list! {
         ClusterReachable,
         /// Provider: guests are closed on each node, and may be sold so.
         IsolationProven,
-        /// Provider: on a node guests are not closed any more: nothing is sold so.
+        /// Provider: on a node guests are not closed any more, or our name server does not listen there: nothing
+        /// is sold so.
         IsolationLost,
         /// Somebody else has changed packet rules of ours on a node, which has put them back.
         PacketRulesRestored,

@@ -67,29 +67,31 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
         let more = more(own.cut_off.len());
         format!("; not for pods on {}{more}: {}", shown(node), shown(reason))
     });
-    let unnamed = own.unnamed.first().map(|NodeTrouble { node, reason }| {
-        let more = more(own.unnamed.len());
-        format!("; no names of home for guests on {}{more}: {}", shown(node), shown(reason))
-    });
     let untold = own.untold.first().map(|NodeTrouble { node, reason }| {
         let more = more(own.untold.len());
         format!("; not all of leases is told to {}{more}: {}", shown(node), shown(reason))
     });
-    let of_nodes = [of_nodes, unnamed, untold];
+    let of_nodes = [of_nodes, untold];
     [Some(at), pool, second, why, alone].into_iter().chain(of_nodes).flatten().collect()
 }
 
-/// Whether guests are closed wherever they may run, in a line.
+/// Whether guests are closed wherever they may run, and told names there by us, in a line.
 pub(super) fn isolation(own: &OwnGateway) -> String {
-    let Some(NodeTrouble { node, reason }) = own.open.first() else {
+    let lack = |what: &str, on: &[NodeTrouble]| {
+        let NodeTrouble { node, reason } = on.first()?;
+        Some(format!("{what} on {}{}: {}", shown(node), more(on.len()), shown(reason)))
+    };
+    let open = lack("guests are not closed", &own.open);
+    let unnamed = lack("guests are told no names of their home", &own.unnamed);
+    let lacks: Vec<_> = open.into_iter().chain(unnamed).collect();
+    if lacks.is_empty() {
         return match own.closed {
             1 => "guests are closed on the one node: required can be sold".to_owned(),
             all => format!("guests are closed on all {all} nodes: required can be sold"),
         };
-    };
+    }
     let sold = if own.isolates { "for a moment" } else { "required is not sold" };
-    let more = more(own.open.len());
-    format!("{sold}: guests are not closed on {}{more}: {}", shown(node), shown(reason))
+    format!("{sold}: {}", lacks.join("; "))
 }
 
 /// Who is not named of so many.
@@ -115,6 +117,16 @@ mod tests {
         assert_eq!(
             isolation(&own),
             "required is not sold: guests are not closed on n2 (and 1 more: mercato doctor): no hooks"
+        );
+        own.unnamed = vec![open("n4")];
+        assert!(
+            isolation(&own)
+                .ends_with("no hooks; guests are told no names of their home on n4: no hooks")
+        );
+        own.open = vec![];
+        assert_eq!(
+            isolation(&own),
+            "required is not sold: guests are told no names of their home on n4: no hooks"
         );
     }
 }

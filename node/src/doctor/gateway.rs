@@ -49,32 +49,32 @@ pub(crate) fn gateway(
                 let what = format!("pods of other clusters are reached by IPv4 alone: {why}");
                 Finding::warn(CHECK, what)
             });
-            let unnamed = own.unnamed.iter().map(|NodeTrouble { node, reason }| {
-                let what = format!("guests on {node} are told no names of their home: {reason}");
-                Finding::warn(CHECK, what)
-            });
             let untold = own.untold.iter().map(|NodeTrouble { node, reason }| {
                 let what = format!("{node} is not told all that leases need: {reason}");
                 Finding::warn(CHECK, what)
             });
-            let of_nodes = of_nodes.chain(unnamed).chain(untold);
-            let of_nodes = of_nodes.chain(guests(&own.open)).collect();
+            let of_nodes = of_nodes.chain(untold).chain(guests(own)).collect();
             [vec![runs], others, second.into_iter().collect(), of_nodes].concat()
         }
     }
 }
 
-/// Whether guests are closed wherever they may run: none is sold so before.
-fn guests(open: &[NodeTrouble]) -> Vec<Finding> {
-    if open.is_empty() {
+/// Whether guests are closed wherever they may run, and told names there by us: none is sold so before.
+fn guests(own: &OwnGateway) -> Vec<Finding> {
+    if own.open.is_empty() && own.unnamed.is_empty() {
         let what = "guests are closed on each node: networkIsolation: required can be sold";
         return vec![Finding::ok(CHECK, what)];
     }
-    let one = |NodeTrouble { node, reason }: &NodeTrouble| {
-        let what = format!("guests on {node} are not closed: {reason}");
-        Finding::warn(CHECK, what)
+    let all = |on: &[NodeTrouble], lack: &str| -> Vec<Finding> {
+        let one = |NodeTrouble { node, reason }: &NodeTrouble| {
+            let what = format!(
+                "guests on {node} are {lack}, and networkIsolation: required is not sold: {reason}"
+            );
+            Finding::warn(CHECK, what)
+        };
+        on.iter().map(one).collect()
     };
-    open.iter().map(one).collect()
+    [all(&own.unnamed, "told no names of their home"), all(&own.open, "not closed")].concat()
 }
 
 fn has_ipvs(network: &Network) -> bool {
@@ -128,7 +128,7 @@ mod tests {
         let [node, reason] = ["n2", "who has port 53?"].map(str::to_owned);
         let unnamed = vec![NodeTrouble { node, reason }];
         let silent = look(&OwnGateway { unnamed, ..runs.clone() }).swap_remove(2);
-        let says_which = silent.what.contains("n2 are told no names");
+        let says_which = silent.what.contains("n2 are told no names of their home, and networkI");
         assert_eq!((silent.verdict, says_which), (Verdict::Warn, true));
         let [node, reason] = ["n2", "contract 9391d90e: a Service for nobody"].map(str::to_owned);
         let untold = vec![NodeTrouble { node, reason }];
@@ -145,7 +145,7 @@ mod tests {
         let open = vec![NodeTrouble { node, reason }];
         let open = look(&OwnGateway { open, ..runs.clone() }).pop().unwrap();
         assert_eq!(
-            (open.verdict, open.what.contains("n3 are not closed: no hooks")),
+            (open.verdict, open.what.contains("n3 are not closed, and networkIsolation: required")),
             (Verdict::Warn, true)
         );
         let named = &look(&runs)[1];

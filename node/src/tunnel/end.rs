@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
-use mercato_host::{ApiWay, Marks, Place, Wanted, Way};
+use mercato_host::{ApiWay, Marks, NamesWay, Place, Wanted, Way};
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::tunnel::second;
 use mercato_session::{Change, Claim, PeerConfig, PublicKey, SharedSecret};
@@ -35,6 +35,8 @@ pub(super) struct Stand<'a> {
     pub(super) pods: &'a PodNodes,
     /// The guests of this node that are closed.
     pub(super) guests: BTreeSet<IpAddr>,
+    /// Where guests ask for names, and whether that is us.
+    pub(super) names: Option<NamesWay>,
     /// Where guests elsewhere reach this cluster's API server, and who does.
     pub(super) api: Option<ApiWay>,
 }
@@ -185,7 +187,7 @@ impl End {
         if self.running.is_none() {
             return;
         }
-        let Stand { common, node, ranges, homes, nodes, pods, guests, api } = ground;
+        let Stand { common, node, ranges, homes, nodes, pods, guests, names, api } = ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
         let locals = locals.filter(|local| !common.has(local)).collect();
         let second = common
@@ -197,7 +199,7 @@ impl End {
             pool: common.pool,
             node,
             second,
-            names: common.names.as_ref().map(|names| names.address),
+            names,
             api,
             ranges,
             homes,

@@ -269,6 +269,10 @@ impl Keeper {
             // Once at the start.
             tracing::warn!("{error:#}");
         }
+        if let Err(error) = block_in_place(|| machine::nobody_listens(self.end.marks())) {
+            // Whoever may not do so has set nothing up either.
+            tracing::debug!("whom guests reach on this machine is not known: {error:#}");
+        }
         if self.pool.is_some() {
             if partners.is_empty() {
                 self.end.clean();

@@ -222,6 +222,12 @@ pub(super) fn nodes(marks: &Marks) -> anyhow::Result<BTreeMap<IpAddr, IpAddr>> {
     Ok(known.filter_map(|it| Some((machine(it.mac)?, it.address))).collect())
 }
 
+/// No guest reaches whoever has listened for them on this machine in an earlier run.
+pub(super) fn nobody_listens(marks: &Marks) -> anyhow::Result<()> {
+    let found = mercato_host::read(marks).map_err(whole)?;
+    mercato_host::apply(&mercato_host::nobody_listens_plan(&found)).map_err(whole)
+}
+
 /// The addresses of this machine.
 pub(super) fn addresses(marks: &Marks) -> anyhow::Result<BTreeSet<IpAddr>> {
     Ok(mercato_host::read(marks).map_err(whole)?.own.into_keys().collect())

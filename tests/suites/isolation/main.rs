@@ -8,6 +8,7 @@ mod found;
 mod inside;
 mod late;
 mod names;
+mod other_server;
 mod proof;
 mod sale;
 mod service;
@@ -77,10 +78,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     let home = Daemon::start(rome, &program, GATEWAY).await?;
     timer.step("daemons answer");
     home.leases_by(&provider, PODS, "required").await?;
-    let contracts = home.json(&["contracts", "list"]).await?;
-    let id = contracts[0]["id"].as_str().context("a contract")?.to_owned();
-    let contract = home.mercato(&["contracts", "show", &id, "-o", "json"]).await?.ok()?;
-    ensure!(contract.contains("\"required\""), "its guests are not closed: {contract}");
+    is_of_closed_guests(&home).await?;
     rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
     home.offload(NAMESPACE, "Both").await?;
     timer.step("bought, as owners sell by default");
@@ -117,6 +115,8 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("no other protocol, source or neighbour leaves a guest, in a second sandbox either");
     floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
     timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
+    other_server::is_not_asked(&service, &provider, &agents).await.context("another server")?;
+    timer.step("another name server on their nodes is not asked, and nothing is sold beside it");
 
     let lost = proof::lost(&provider).await?;
     loses_its_rules(turin).await?;
@@ -155,6 +155,15 @@ async fn guests_find_home(guests: &User<'_>, targets: &Targets, home: IpAddr) ->
     targets.are_reached_otherwise(guest, false).await.context("from a guest")?;
     ensure!(guest.ping(home, 1).await? == 1, "a guest does not reach its home by ping");
     late::begins(guests, targets).await.context("a guest that will end")
+}
+
+/// By the one contract that there is.
+async fn is_of_closed_guests(home: &Daemon<'_>) -> Result<()> {
+    let contracts = home.json(&["contracts", "list"]).await?;
+    let id = contracts[0]["id"].as_str().context("a contract")?.to_owned();
+    let contract = home.mercato(&["contracts", "show", &id, "-o", "json"]).await?.ok()?;
+    ensure!(contract.contains("\"required\""), "its guests are not closed: {contract}");
+    Ok(())
 }
 
 /// As by somebody who empties nf_tables on both nodes.

@@ -85,12 +85,26 @@ impl<'a> Service<'a> {
     /// provider's daemon is away, too.
     pub(crate) async fn is_found_by_name(&self, provider: &Daemon<'_>) -> Result<()> {
         let user = User::new(self.home, NAMESPACE);
+        self.names_are_found().await?;
         for guest in &self.callers {
-            names::are_home_alone(&user, guest, self.own_address).await.context(guest.clone())?;
             names::lead_there(&user, guest).await?;
         }
         let far = self.callers.last().context("there are none")?;
         names::outlive(provider, far, self.own_address).await.context("without the daemon")
+    }
+
+    /// Guests of both nodes find it by its names, and no other.
+    pub(crate) async fn names_are_found(&self) -> Result<()> {
+        let user = User::new(self.home, NAMESPACE);
+        for guest in &self.callers {
+            names::are_home_alone(&user, guest, self.own_address).await.context(guest.clone())?;
+        }
+        Ok(())
+    }
+
+    /// The guests that call it: one on each node, in their order.
+    pub(crate) fn callers(&self) -> impl Iterator<Item = &str> {
+        self.callers.iter().map(String::as_str)
     }
 
     /// With the Service its addresses go: another one of turin's that gets it is not called by either.

@@ -59,6 +59,7 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
             let meeting = between::is_there(&scope).then(|| between::set(&scope));
             nets.extend(meeting.map(|meeting| (Table::MEETING.to_owned(), meeting)));
             sets.extend(api::sets(&scope));
+            sets.extend(guests::names(&scope));
             sets.extend(overlay::sets(&scope));
             tallies = bounds::tallies();
             with_place(&scope)
@@ -121,7 +122,7 @@ fn without_place(wanted: &Wanted, family: Family) -> BTreeMap<&'static str, Vec<
     let mut forward = guests::from(family, None);
     forward.push(guests::to(family));
     // Whose address is of the family that this machine has.
-    let input = guests::input(family, None);
+    let input = guests::input(family, false);
     [(ARRIVING, arriving), (INPUT, input), (FORWARD, forward), (LEAVING, leaving)].into()
 }
 
@@ -178,7 +179,7 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
         let accepted = "answers to the node, and errors about what it sent";
         [rule(accepted, answers, Verdict::Accept), drop_of(comment, from(device))]
     });
-    let mut rules = guests::input(scope.family, scope.wanted.names);
+    let mut rules = guests::input(scope.family, scope.names().is_some());
     rules.extend(api::called(scope));
     rules.extend(of_pool);
     rules.extend(api::otherwise(scope));

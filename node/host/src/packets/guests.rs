@@ -4,15 +4,16 @@
 //!
 //! A pod's own namespace has rules of its own for the same (`closed.rs`): either of them is enough.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::bounds;
 use super::expression::{
-    Expression, Verdict, address, destination, is_established_or_related, is_protocol, is_reply,
+    Expression, Verdict, destination, is_established_or_related, is_protocol, is_reply,
     leads_nowhere_back, not_by, source,
 };
 use super::rule::{drop_of, rule};
+use super::scope::Scope;
 use super::table::{PacketRule, Table};
 use crate::family::Family;
 use crate::wanted::Wanted;
@@ -33,6 +34,13 @@ const ICMPV6_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
 /// Who they are, of a family.
 pub(super) fn set(wanted: &Wanted, family: Family) -> BTreeSet<IpAddr> {
     wanted.guests.iter().copied().filter(|guest| Family::of(*guest) == family).collect()
+}
+
+/// Where they ask for names, if anywhere: nowhere, until somebody of ours listens there.
+pub(super) fn names(scope: &Scope<'_>) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    let Some(names) = scope.names() else { return BTreeMap::new() };
+    let address = Some(names.address).filter(|_| names.listens);
+    [(Table::NAMES.to_owned(), address.into_iter().collect())].into()
 }
 
 /// The last of its chain: what it accepts has no other rule to pass.
@@ -57,13 +65,13 @@ pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
 /// Guests answer this node, whichever address it has. Over IPv6, who is there is asked and said in
 /// packets as well.
 ///
-/// They ask it for names at this one address, at the port of name servers. Such connections count with all
-/// others that a guest has.
-pub(super) fn input(family: Family, names: Option<IpAddr>) -> Vec<PacketRule> {
+/// Where it is said that they ask it for names, they do so at that one address, at the port of name servers.
+/// Such connections count with all others that a guest has.
+pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
     let answers = of_guest(family).into_iter().chain(is_reply()).chain(is_established_or_related());
     let mut rules = vec![rule("answers of guests", answers, Verdict::Accept)];
-    if let Some(names) = names.filter(|names| Family::of(*names) == family) {
-        let there = [destination(family), Expression::Is(address(names))];
+    if asks {
+        let there = [destination(family), Expression::In(Table::NAMES.to_owned())];
         let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
         let words: Vec<_> = of_guest(family).into_iter().chain(there).chain(port).collect();
         rules.extend(bounds::of(&source(family), &words));

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use super::expression::{Expression, address, destination, source, within};
 use crate::family::{Family, Place};
 use crate::overlay::Way;
-use crate::wanted::Wanted;
+use crate::wanted::{NamesWay, Wanted};
 
 /// Networks as a set can have them: none is in another, and two halves are one.
 pub(super) fn apart(nets: Vec<IpNet>) -> BTreeSet<IpNet> {
@@ -68,6 +68,11 @@ impl Scope<'_> {
     pub(super) fn api(&self) -> Option<IpAddr> {
         let address = self.wanted.api.as_ref().map(|api| api.address)?;
         (Family::of(address) == self.family).then_some(address)
+    }
+
+    /// Where guests ask for names, if that is of this family.
+    pub(super) fn names(&self) -> Option<NamesWay> {
+        self.wanted.names.filter(|names| Family::of(names.address) == self.family)
     }
 
     /// It goes to the pool, and not to this node, nor to who is called at the gateway.

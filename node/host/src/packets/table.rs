@@ -116,6 +116,8 @@ impl Table {
     pub const PODS: &'static str = "pods";
     /// The set of this node's guests: pods of other clusters that run here.
     pub const GUESTS: &'static str = "guests";
+    /// The set of where guests ask for names: of one address, while the name server listens there.
+    pub const NAMES: &'static str = "names";
     /// At the gateway, the set of guests elsewhere that call this cluster's API server.
     pub const CALLERS: &'static str = "callers";
     /// At the gateway, the set of other nodes' pods that are mapped.

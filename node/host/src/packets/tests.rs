@@ -10,7 +10,7 @@ use super::*;
 use crate::family::{Family, Place};
 use crate::overlay::{Mac, Overlay, Way};
 use crate::reach::Closed;
-use crate::wanted::{ApiWay, Marks, Wanted};
+use crate::wanted::{ApiWay, Marks, NamesWay, Wanted};
 
 /// What is loaded, with the bits of it that count, and what it is compared with.
 type Condition = (Vec<Expression>, Expression);
@@ -190,7 +190,7 @@ fn machines() -> [Wanted; 3] {
         pool: net("10.200.0.0/13"),
         node: net("10.201.0.1"),
         second: Some(Place { pool: net("fd00:c8::/32"), node: net("fd00:c8::1") }),
-        names: Some(net("10.207.255.254")),
+        names: Some(NamesWay { address: net("10.207.255.254"), listens: true }),
         api: Some(api),
         ranges: ranges.map(net).into(),
         homes: [net("10.203.6.0/24")].into(),

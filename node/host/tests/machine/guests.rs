@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, Marks, Place, Wanted, Way};
+use mercato_host::{Marks, NamesWay, Place, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, counted_of, empty_of_both, nft, said, set_up, steps};
 use crate::frames::send_raw;
@@ -33,7 +33,7 @@ table inet watch {
 const ELSEWHERE: &str = "guests call other clusters alone";
 const UNMAPPED: &str = "a guest that is not mapped";
 const CALLED: &str = "guests are called from other clusters alone";
-const TO_NODE: &str = "guests call this node";
+pub(crate) const TO_NODE: &str = "guests call this node";
 const FORGED: &str = "source of a guest from elsewhere";
 const OTHER_PROTOCOL: &str = "of a protocol that guests have not";
 
@@ -54,7 +54,7 @@ pub(crate) fn wanted(guests: &[IpAddr]) -> Wanted {
             pool: "fd00:c8::/32".parse().expect("a network"),
             node: OF_POOL_V6.into(),
         }),
-        names: Some(NAMES.into()),
+        names: Some(NamesWay { address: NAMES.into(), listens: true }),
         api: None,
         ranges: ranges.map(|range| range.parse().expect("a network")).into(),
         homes: [].into(),
@@ -107,7 +107,7 @@ impl Ground {
     }
 
     /// What is sent there is dropped by this rule.
-    fn is_dropped(
+    pub(crate) fn is_dropped(
         &self,
         from: &UdpSocket,
         to: &UdpSocket,
@@ -120,57 +120,6 @@ impl Ground {
         rises(dropped, before).with_context(|| format!("{at}: {comment}"))?;
         has_nothing(to)
     }
-}
-
-/// By the rules of its node, by those of its own namespace, and by both.
-pub(crate) fn guests_ask_for_names() -> Result<()> {
-    let ground = Ground::new()?;
-    let pods = &ground.pods;
-    let pod = socket(&pods.pod, POD, 0)?;
-    let server = socket(&pods.node, NAMES, NAMES_PORT)?;
-    let listener = pods.node.within(|| TcpListener::bind((NAMES, NAMES_PORT)))??;
-    let [other_port, other_address] =
-        [socket(&pods.node, NAMES, PORT)?, socket(&pods.node, NODE[0], NAMES_PORT)?];
-    let asks = || -> Result<()> {
-        exchange(&pod, &server, NAMES)?;
-        let at = std::net::SocketAddr::from((NAMES, NAMES_PORT));
-        let connecting = move || TcpStream::connect_timeout(&at, PATIENCE);
-        let connection = pods.pod.within(connecting)??;
-        ensure!(connection.peer_addr()?.ip() == NAMES, "it is somebody else");
-        drop(listener.accept()?);
-        Ok(())
-    };
-    asks().context("before it is closed")?;
-    exchange(&pod, &other_port, NAMES).context("before it is closed")?;
-    ground.with_guests(&[POD.into()])?;
-    asks().context("by the node's rules")?;
-    for other in [&other_port, &other_address] {
-        ground.is_dropped(&pod, other, ["input", TO_NODE])?;
-    }
-    let names = Some(NAMES.into());
-    let node = crate::pods::wanted().node.into_iter().chain(names).collect();
-    let with = Closed { names, node, ..crate::pods::wanted() };
-    let without = Closed { names: None, ..with.clone() };
-    for close in [Pods::close, Pods::close_at_node] {
-        close(pods, &with)?;
-        asks().context("by its own rules")?;
-        let dropped = || {
-            let counts = [pods.dropped(), pods.dropped_at_node()];
-            Ok(counts.into_iter().filter_map(Result::ok).sum())
-        };
-        let refused = |other: &UdpSocket| -> Result<()> {
-            let before = dropped()?;
-            pod.send_to(b"?", other.local_addr()?)?;
-            rises(dropped, before)?;
-            has_nothing(other)
-        };
-        refused(&other_port).context("another port")?;
-        refused(&other_address).context("another address")?;
-        close(pods, &without)?;
-        refused(&server).context("where nobody is asked")?;
-        said(&pods.pod, "nft flush ruleset")?;
-    }
-    Ok(())
 }
 
 pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {

@@ -109,9 +109,10 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 39] {
+fn of_guests() -> [(&'static str, Test); 40] {
     [
-        ("guests_ask_for_names", guests::guests_ask_for_names),
+        ("guests_ask_for_names", names::guests_ask_for_names),
+        ("another_name_server_is_not_asked", names::another_name_server_is_not_asked),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
         (
             "services_lead_guests_to_other_clusters_alone",

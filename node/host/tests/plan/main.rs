@@ -7,10 +7,12 @@ mod overlay;
 mod ranges;
 mod six;
 
+use std::collections::BTreeSet;
+
 use ipnet::IpNet;
 use mercato_host::{
-    Family, Finding, Found, Link, Marks, RouteKind, Rule, Step, Wanted, WantedError, clean_plan,
-    guard, plan,
+    ApiWay, Expression, Family, Finding, Found, Link, Marks, NamesWay, RouteKind, Rule, Step,
+    Wanted, WantedError, clean_plan, guard, nobody_listens_plan, plan,
 };
 
 use crate::model::{after, nets, new_machine, wanted};
@@ -80,6 +82,45 @@ fn a_guest_is_an_element_of_its_family_whether_or_not_it_has_a_pool() {
     let many = Wanted { guests: guests.collect(), ..in_pool };
     let refused = plan(&both, &many).unwrap_err();
     assert!(matches!(refused, WantedError::Many { count: 513, .. }), "{refused}");
+}
+
+#[test]
+fn guests_ask_for_names_while_our_server_listens_and_nobody_otherwise() {
+    let address: std::net::IpAddr = "10.207.255.254".parse().unwrap();
+    let at = |listens| Wanted { names: Some(NamesWay { address, listens }), ..wanted() };
+    let brought = |found: &Found, to| after(found.clone(), &plan(found, &at(to)).unwrap());
+    let silent = brought(&new_machine(), false);
+    let own = silent.device.as_ref().unwrap();
+    assert!(own.addresses.contains(&address.into()), "nobody can listen before: {own:?}");
+    let table = &silent.packets[&Family::V4];
+    let says = |word: &Expression| *word == Expression::Is(vec![10, 207, 255, 254]);
+    let mut rules = table.chains.values().flat_map(|chain| &chain.rules);
+    assert!(!rules.any(|rule| rule.expressions.iter().any(says)), "{table:#?}");
+    assert!(table.sets.values().all(|set| !set.contains(&address)), "{:?}", table.sets);
+    // Bounds go on counting, whatever becomes of the server.
+    let change = |add: &[_], remove: &[_]| Step::ChangeSet {
+        family: Family::V4,
+        set: "names".to_owned(),
+        add: add.iter().copied().collect(),
+        remove: remove.iter().copied().collect(),
+    };
+    assert_eq!(plan(&silent, &at(true)), Ok(vec![change(&[address], &[])]));
+    let heard = brought(&silent, true);
+    let ends = vec![change(&[], &[address])];
+    assert_eq!(plan(&heard, &at(false)), Ok(ends.clone()));
+    assert_eq!(nobody_listens_plan(&heard), ends, "whoever has listened has ended");
+    for found in [new_machine(), set_up(), silent] {
+        assert_eq!(nobody_listens_plan(&found), []);
+    }
+    let callers = BTreeSet::from(["10.201.4.7".parse().unwrap()]);
+    let api = ApiWay { address: "10.207.255.253".parse().unwrap(), callers: callers.clone() };
+    let called = Wanted { api: Some(api), ..wanted() };
+    let found = after(new_machine(), &plan(&new_machine(), &called).unwrap());
+    let steps = nobody_listens_plan(&found);
+    assert!(
+        matches!(&steps[..], [Step::ChangeSet { set, remove, .. }] if set == "callers" && remove == &callers),
+        "{steps:#?}"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The name server by its sockets, asked by a resolver and by hand.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +13,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{Resolver, TokioResolver};
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
 use mercato_protocol::names::{LeaseNames, NamedEndpoint};
+use socket2::{Domain, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
@@ -258,4 +260,41 @@ async fn what_is_no_question_does_no_harm() {
     let said: LeaseNames = rome();
     assert_eq!(said.lease, LEASE);
     assert_eq!(bytes(&one, to, &web).await.answers.len(), 1);
+}
+
+/// Somebody who has this port at all addresses, or wants to, by UDP or TCP, and would share it.
+fn at_all_addresses(kind: Type, port: u16) -> std::io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, kind, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
+    if kind == Type::STREAM {
+        socket.listen(1)?;
+    }
+    Ok(socket)
+}
+
+#[tokio::test]
+async fn its_port_is_its_own_by_udp_and_by_tcp() {
+    for kind in [Type::DGRAM, Type::STREAM] {
+        let server = server(Bounds::default(), vec![]).await;
+        let at = server.address();
+        let refused = at_all_addresses(kind, at.port()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse, "{kind:?}");
+        drop(server);
+        // Its sockets are closed when its tasks have ended.
+        let other = loop {
+            match at_all_addresses(kind, at.port()) {
+                Ok(other) => break other,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
+        let Err(refused) = NameServer::start(at, Bounds::default()).await else {
+            panic!("{kind:?} is shared")
+        };
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse, "{kind:?}");
+        let who = format!("ss -lntup sport = :{}", at.port());
+        assert!(refused.to_string().contains(&who), "{refused}");
+        drop(other);
+        NameServer::start(at, Bounds::default()).await.unwrap();
+    }
 }

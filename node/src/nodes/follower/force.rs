@@ -1,12 +1,12 @@
-//! What should be in force on this node, by the latest snapshot and the clock. It reads no clock
-//! and touches nothing.
+//! What should be in force on this node, by the latest snapshot, the clock, and where our name server
+//! listens. It reads no clock and touches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use mercato_host::{Marks, Overlay, Place, Wanted, Way};
+use mercato_host::{Marks, NamesWay, Overlay, Place, Wanted, Way};
 use mercato_protocol::node::{NodeGuest, NodeWay, ServiceAddress, Snapshot};
 use mercato_protocol::tunnel::{second, second_range};
 
@@ -52,6 +52,8 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) struct Force {
     said: Said,
+    /// Where our name server listens: no guest reaches another one there.
+    names_at: Option<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -87,7 +89,7 @@ impl Force {
     /// What a process knows that starts now.
     pub(super) fn new(now_ms: u64) -> Self {
         let until_ms = now_ms.saturating_add(limits::FOLLOW_EARLIER_MS);
-        Self { said: Said::Nothing { until_ms } }
+        Self { said: Said::Nothing { until_ms }, names_at: None }
     }
 
     /// Takes a snapshot in the place of all that was said before.
@@ -113,6 +115,11 @@ impl Force {
         let others = Arc::new(others);
         let way = way.map(Box::new);
         self.said = Said::Snapshot { word, way, leases, others, ended_ms };
+    }
+
+    /// Our name server listens there from now on; none: nowhere.
+    pub(super) fn listen(&mut self, names_at: Option<IpAddr>) {
+        self.names_at = names_at;
     }
 
     /// Lets end what ends by the clock; gives how many leases that were.
@@ -177,7 +184,7 @@ impl Force {
         }
         // A larger one is no message.
         let port = u16::try_from(way.gate).unwrap_or_default();
-        let names = way.names.as_ref().map(|names| names.address);
+        let names = self.names(way).filter(|names| names.listens).map(|names| names.address);
         Some(ClosingRules { port, names, guests, others: others.clone() })
     }
 
@@ -189,9 +196,17 @@ impl Force {
             Said::Nobody => Target::Refuse,
             Said::Snapshot { way: None, .. } => Target::Nothing,
             Said::Snapshot { way: Some(way), leases, .. } => {
-                Target::SetUp(Box::new(with_second(wanted(way, leases), way)))
+                let names = self.names(way);
+                let wanted = Wanted { names, ..wanted(way, leases) };
+                Target::SetUp(Box::new(with_second(wanted, way)))
             }
         }
+    }
+
+    /// Where guests ask for names, if anywhere, and whether that is us.
+    fn names(&self, way: &NodeWay) -> Option<NamesWay> {
+        let address = way.names.as_ref()?.address;
+        Some(NamesWay { address, listens: self.names_at == Some(address) })
     }
 }
 
@@ -230,7 +245,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         pool: way.pool,
         node: way.address,
         second: None,
-        names: way.names.as_ref().map(|names| names.address),
+        names: None,
         api: None,
         ranges,
         homes,

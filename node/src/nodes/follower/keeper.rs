@@ -13,7 +13,7 @@ use super::super::closing::{Closing, Closings};
 use super::force::{Force, Heard, Target};
 use super::look::{Done, Outcome, look};
 use super::machine::{Machine, Trouble};
-use super::names::Unnamed;
+use super::names::Served;
 use super::standing::{SetUp, Standing, line};
 use crate::limits;
 
@@ -21,7 +21,7 @@ use crate::limits;
 pub(super) struct NodeKeeper<M> {
     machine: Arc<M>,
     heard: watch::Receiver<Option<Heard>>,
-    unnamed: watch::Receiver<Unnamed>,
+    served: watch::Receiver<Served>,
     told: watch::Sender<Option<Standing>>,
     force: Force,
     /// None where the daemon does so itself.
@@ -41,7 +41,7 @@ impl<M: Machine> NodeKeeper<M> {
     pub(super) fn new(
         machine: Arc<M>,
         heard: watch::Receiver<Option<Heard>>,
-        unnamed: watch::Receiver<Unnamed>,
+        served: watch::Receiver<Served>,
         told: watch::Sender<Option<Standing>>,
     ) -> Self {
         let force = Force::new(machine.now_ms());
@@ -50,7 +50,7 @@ impl<M: Machine> NodeKeeper<M> {
         Self {
             machine,
             heard,
-            unnamed,
+            served,
             told,
             force,
             closing,
@@ -74,7 +74,7 @@ impl<M: Machine> NodeKeeper<M> {
                     Err(_) => return,
                 },
                 () = other_guests => None,
-                Ok(()) = self.unnamed.changed() => None,
+                Ok(()) = self.served.changed() => None,
                 () = tokio::time::sleep(pause) => None,
             };
         }
@@ -118,6 +118,7 @@ impl<M: Machine> NodeKeeper<M> {
         if ended > 0 {
             tracing::info!(ended, "leases have ended on this node, by its own clock");
         }
+        self.force.listen(self.served.borrow().at);
         let guests = self.mind_guests();
         self.mind_machine(guests).await;
         self.tell();
@@ -155,7 +156,7 @@ impl<M: Machine> NodeKeeper<M> {
     /// Says how it is now, if that is anything new.
     fn tell(&self) {
         let (closings, mended) = (self.closings.as_ref(), self.machine.mended());
-        let now = Standing::new(&self.set_up, closings, mended, self.unnamed.borrow().as_ref());
+        let now = Standing::new(&self.set_up, closings, mended, &self.served.borrow());
         self.told.send_if_modified(|before| {
             let is_news = before.as_ref() != Some(&now);
             *before = Some(now);

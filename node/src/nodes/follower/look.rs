@@ -29,7 +29,7 @@ pub(super) enum Done {
 /// Looks at the machine, and does what has to be done. Waits for the kernel.
 pub(super) fn look(machine: &impl Machine, target: &Target) -> Outcome {
     match target {
-        Target::Stay => Outcome { mtu: None, done: machine.address().map(Done::Stays) },
+        Target::Stay => Outcome { mtu: None, done: machine.stay().map(Done::Stays) },
         Target::Leave => Outcome { mtu: Some(0), done: Ok(Done::Left) },
         Target::Nothing => Outcome { mtu: None, done: machine.clean().map(Done::Cleaned) },
         Target::Refuse => Outcome { mtu: None, done: machine.refuse().map(Done::Refused) },

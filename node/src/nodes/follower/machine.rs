@@ -17,8 +17,9 @@ pub(super) trait Machine: Send + Sync + 'static {
     fn now_ms(&self) -> u64;
     /// Closes guests on it from now on.
     fn closing(&self) -> Closing;
-    /// The node's address of the pool that an earlier process has set up, if one has.
-    fn address(&self) -> Result<Option<IpAddr>, Trouble>;
+    /// Leaves there what an earlier process has set up, but that guests reach whoever has listened for them
+    /// in that one; gives the node's address of the pool, if it has one.
+    fn stay(&self) -> Result<Option<IpAddr>, Trouble>;
     /// The largest packet of the device that has this address, in bytes, if one has.
     fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble>;
     /// Brings it about that this is in force; or that the first family is, and then gives why the
@@ -69,8 +70,12 @@ impl Machine for Host {
         Closing::start()
     }
 
-    fn address(&self) -> Result<Option<IpAddr>, Trouble> {
-        Ok(address(&mercato_host::read(&Marks::default())?))
+    fn stay(&self) -> Result<Option<IpAddr>, Trouble> {
+        let found = mercato_host::read(&Marks::default())?;
+        if !is_gateways(&found) {
+            mercato_host::apply(&mercato_host::nobody_listens_plan(&found))?;
+        }
+        Ok(address(&found))
     }
 
     fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble> {
@@ -242,7 +247,7 @@ mod tests {
         ip("link add eth0 mtu 1490 type veth peer name far0");
         ip(&format!("address add {local}/24 dev eth0"));
         ip("link set eth0 up");
-        assert_eq!((host.mtu_of(local).unwrap(), host.address().unwrap()), (Some(1_490), None));
+        assert_eq!((host.mtu_of(local).unwrap(), host.stay().unwrap()), (Some(1_490), None));
         // Whether a new namespace forwards packets is the machine's own affair.
         let is_in_force = |done: Result<Option<Trouble>, Trouble>| {
             let off = Trouble::Found(Finding::ForwardingOff(Family::V4)).to_string();
@@ -250,16 +255,16 @@ mod tests {
         };
         is_in_force(host.set_up(&wanted));
         is_in_force(host.set_up(&wanted));
-        assert_eq!(host.address().unwrap(), Some(wanted.node));
+        assert_eq!(host.stay().unwrap(), Some(wanted.node));
         // A gateway begins, and has this for its own.
         ip("link add mercato0 type veth peer name far1");
         let error = host.set_up(&wanted).unwrap_err().to_string();
         assert!(error.starts_with("the device mercato0 is on this node"), "{error}");
         assert!(!host.clean().unwrap());
         ip("link delete mercato0");
-        assert_eq!(host.address().unwrap(), Some(wanted.node), "it was left alone");
+        assert_eq!(host.stay().unwrap(), Some(wanted.node), "it was left alone");
         assert!(host.refuse().unwrap() && !host.refuse().unwrap());
-        assert_eq!(host.address().unwrap(), None);
+        assert_eq!(host.stay().unwrap(), None);
         let found = mercato_host::read(&Marks::default()).unwrap();
         assert!(found.overlay.is_none() && !found.rules.is_empty() && !found.packets.is_empty());
         let index = ip("-o link show eth0").split(':').next().unwrap().to_owned();

@@ -36,9 +36,9 @@ pub(crate) async fn follow(places: Places) {
     let (hear, heard) = watch::channel(None);
     let (tell, told) = watch::channel(None);
     let (name, named) = watch::channel(names::Zones::new());
-    let (lack, lacked) = watch::channel(None);
-    let keeper = NodeKeeper::new(machine.clone(), heard.clone(), lacked, tell);
-    let names = names::serve(machine.clone(), heard, named, lack);
+    let (serve, served) = watch::channel(names::Served::default());
+    let keeper = NodeKeeper::new(machine.clone(), heard.clone(), served, tell);
+    let names = names::serve(machine.clone(), heard, named, serve);
     let hear = Hear { heard: hear, named: name };
     let follower = Follower::new(places, Pace::default(), machine, hear, told);
     tokio::join!(keeper.keep(), names, follower.follow());

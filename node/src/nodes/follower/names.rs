@@ -2,6 +2,7 @@
 //! away.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +23,14 @@ use crate::limits;
 /// The names of each lease, as they were said last.
 pub(super) type Zones = BTreeMap<ContractId, Arc<Zone>>;
 
-/// Why guests here are told no names, though they should be.
-pub(super) type Unnamed = Option<String>;
+/// How it is with the name server of this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Served {
+    /// Where it listens, by UDP and TCP: nobody else has that port there then, at all addresses either.
+    pub(super) at: Option<IpAddr>,
+    /// Why guests here are told no names, though they should be.
+    pub(super) unnamed: Option<String>,
+}
 
 /// Takes the names of one lease.
 pub(super) fn take(zones: &watch::Sender<Zones>, names: &LeaseNames) {
@@ -45,15 +52,15 @@ pub(super) fn retain(zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) 
     });
 }
 
-/// Tells guests names for as long as anything may be said; and whoever keeps the machine why not.
+/// Tells guests names for as long as anything may be said; and whoever keeps the machine where, or why not.
 pub(super) async fn serve(
     machine: Arc<impl Machine>,
     mut heard: watch::Receiver<Option<Heard>>,
     mut zones: watch::Receiver<Zones>,
-    lack: watch::Sender<Unnamed>,
+    tell: watch::Sender<Served>,
 ) {
     let (mut server, mut failing) = (None::<NameServer>, Repeated::default());
-    let mut failed = None::<(Instant, String)>;
+    let mut failed = None::<Failed>;
     loop {
         let now = heard.borrow_and_update().clone();
         let all = zones.borrow_and_update().clone();
@@ -74,8 +81,10 @@ pub(super) async fn serve(
                         // The address comes with the rest, a moment later.
                         Err(error) => {
                             pause = limits::NAMES_AGAIN;
-                            let since = failed.map_or_else(Instant::now, |(since, _)| since);
-                            failed = Some((since, format!("nobody can listen at {at}: {error}")));
+                            let is_late = error.kind() == io::ErrorKind::AddrNotAvailable;
+                            let since = failed.map_or_else(Instant::now, |it| it.since);
+                            let why = format!("nobody can listen at {at}: {error}");
+                            failed = Some(Failed { since, is_late, why });
                             let what = "guests on this node are told no names yet";
                             warn_once!(failing, error; address = %at, "{what}");
                         }
@@ -86,15 +95,25 @@ pub(super) async fn serve(
                 }
             }
         }
-        let is_lasting = |(since, _): &&(Instant, _)| since.elapsed() >= limits::NAMES_WAIT;
-        let why = failed.as_ref().filter(is_lasting).map(|(_, why)| why.clone());
-        lack.send_if_modified(|before| std::mem::replace(before, why.clone()) != why);
+        let lasting =
+            failed.as_ref().filter(|it| !it.is_late || it.since.elapsed() >= limits::NAMES_WAIT);
+        let at = server.as_ref().map(|server| server.address().ip());
+        let served = Served { at, unnamed: lasting.map(|it| it.why.clone()) };
+        tell.send_if_modified(|before| std::mem::replace(before, served.clone()) != served);
         tokio::select! {
             changed = heard.changed() => if changed.is_err() { return },
             changed = zones.changed() => if changed.is_err() { return },
             () = sleep(pause) => {}
         }
     }
+}
+
+/// Why nobody listens for guests yet.
+struct Failed {
+    since: Instant,
+    /// The address is not here, and comes with the rest of what is set up, most often.
+    is_late: bool,
+    why: String,
 }
 
 /// Where guests are told names, by what, and how long that holds.
@@ -186,21 +205,26 @@ mod tests {
         retain(&zones, None);
         assert!(known.borrow().is_empty());
     }
+
     #[tokio::test(start_paused = true)]
     async fn whoever_cannot_listen_says_so_until_there_is_nobody_to_tell() {
         let machine = Arc::new(Fake::default());
         let (hear, to_hear) = watch::channel(None);
         let (_zones, zones) = watch::channel(Zones::new());
-        let (lack, mut lacked) = watch::channel(None);
-        let serving = tokio::spawn(serve(machine, to_hear, zones, lack));
+        let (tell, mut served) = watch::channel(Served::default());
+        let serving = tokio::spawn(serve(machine, to_hear, zones, tell));
         let begun = Instant::now();
         // No machine of tests has the address.
         hear.send_replace(Some(heard(vec![asking(60_000, LEASE, "10.42.0.7")])));
-        let why = lacked.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        let fails = |served: &Served| served.unnamed.is_some();
+        let Served { at: None, unnamed: Some(why) } = served.wait_for(fails).await.unwrap().clone()
+        else {
+            panic!("it listens")
+        };
         assert!(why.starts_with("nobody can listen at 10.207.255.254:53: "), "{why}");
         assert!(begun.elapsed() >= limits::NAMES_WAIT, "it may come yet");
         hear.send_replace(Some(Heard { snapshot: None, ..heard(vec![]) }));
-        lacked.wait_for(Option::is_none).await.unwrap();
+        served.wait_for(|served| !fails(served)).await.unwrap();
         drop(hear);
         serving.await.unwrap();
     }

@@ -7,6 +7,7 @@ use mercato_protocol::limits::LINE_BYTES;
 use mercato_protocol::node::FromNode;
 
 use super::force::Word;
+use super::names::Served;
 use crate::nodes::closing::Closings;
 
 /// What came of setting up the machine.
@@ -42,10 +43,11 @@ impl Standing {
         set_up: &SetUp,
         closings: Option<&Closings>,
         mended: u64,
-        unnamed: Option<&String>,
+        served: &Served,
     ) -> Self {
         let open = closings.and_then(|closings| closings.trouble.as_ref()).map(line);
-        Self { set_up: set_up.clone(), open, mended, unnamed: unnamed.map(line) }
+        let unnamed = served.unnamed.as_ref().map(line);
+        Self { set_up: set_up.clone(), open, mended, unnamed }
     }
 
     /// The same as it is said on this connection.

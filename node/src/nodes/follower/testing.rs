@@ -73,8 +73,12 @@ impl Machine for Fake {
         Closing::told_of(self.now(|now| now.closings.subscribe()))
     }
 
-    fn address(&self) -> Result<Option<IpAddr>, Trouble> {
-        self.changed(|now| now.set_up.as_ref().map(|wanted| wanted.node))
+    fn stay(&self) -> Result<Option<IpAddr>, Trouble> {
+        self.changed(|now| {
+            let wanted = now.set_up.as_mut()?;
+            wanted.names.iter_mut().for_each(|names| names.listens = false);
+            Some(wanted.node)
+        })
     }
 
     fn mtu_of(&self, address: IpAddr) -> Result<Option<u32>, Trouble> {

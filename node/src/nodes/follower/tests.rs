@@ -25,7 +25,7 @@ use super::super::control::{
 use super::super::wire;
 use super::connection::{Follower, Hear, Pace};
 use super::keeper::NodeKeeper;
-use super::names::Zones;
+use super::names::{Served, Zones};
 use super::places::Places;
 use super::testing::{Fake, lease, snapshot, wanted, way};
 use crate::driver::clock::wall_ms;
@@ -113,7 +113,8 @@ impl Stand {
         let (tell, told) = watch::channel(None);
         let (named, _) = watch::channel(Zones::new());
         let hear = Hear { heard: hear, named };
-        let keeper = NodeKeeper::new(machine.clone(), heard, watch::channel(None).1, tell);
+        let keeper =
+            NodeKeeper::new(machine.clone(), heard, watch::channel(Served::default()).1, tell);
         let follower = Follower::new(places, pace, machine.clone(), hear, told);
         let node = tokio::spawn(async move {
             tokio::join!(keeper.keep(), follower.follow());

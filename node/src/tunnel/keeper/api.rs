@@ -60,8 +60,9 @@ impl OwnApi {
         consent: &Consent,
     ) -> Option<ApiWay> {
         let address = self.address(ground, consent)?;
+        let listens = self.listens(address);
         self.learn(said, consent);
-        let callers = self.callers.keys().filter(|_| self.relay.is_some()).copied().collect();
+        let callers = self.callers.keys().filter(|_| listens).copied().collect();
         Some(ApiWay { address, callers })
     }
 
@@ -80,11 +81,8 @@ impl OwnApi {
             self.trouble = None;
             return;
         };
-        let at = SocketAddr::new(address, limits::API_PORT);
-        if self.relay.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
-            self.stop();
-        }
-        if self.relay.is_none() {
+        if !self.listens(address) {
+            let at = SocketAddr::new(address, limits::API_PORT);
             match Relay::start(at, self.ask.clone(), RelayBounds::default()).await {
                 Ok(relay) => {
                     self.failing.is_over();
@@ -113,6 +111,15 @@ impl OwnApi {
             refused: self.refused + now.map_or(0, Relay::refused),
             reason: self.trouble.clone().or_else(|| now.and_then(Relay::trouble)),
         }
+    }
+
+    /// Whether the relay listens there. One that has ended, or is elsewhere, is none any more.
+    fn listens(&mut self, address: IpAddr) -> bool {
+        let at = SocketAddr::new(address, limits::API_PORT);
+        if self.relay.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
+            self.stop();
+        }
+        self.relay.is_some()
     }
 
     /// Who may call by now.

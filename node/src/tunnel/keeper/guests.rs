@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ipnet::IpNet;
+use mercato_host::NamesWay;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
@@ -68,6 +69,7 @@ pub(super) fn dwellers(
 /// What the guests of this node may reach that are to be closed.
 pub(super) fn own_rules(
     common: &Common,
+    names: Option<NamesWay>,
     pods: &[PodPlace],
     nodes: &Nodes,
     second: &Second,
@@ -90,7 +92,7 @@ pub(super) fn own_rules(
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
-    let names = common.names.as_ref().map(|names| names.address);
+    let names = names.filter(|names| names.listens).map(|names| names.address);
     ClosingRules { port: common.gate, names, guests: rules, others: Arc::new(others) }
 }
 
@@ -144,12 +146,18 @@ impl OwnGuests {
         }
     }
 
-    /// Whether guests are closed wherever they may run, if that is something new.
-    pub(super) fn news(&mut self, ground: &Ground, nodes: &Nodes) -> Option<News> {
-        let open = self.open(ground, nodes);
-        let closed = open.is_empty();
-        let now = Some(closed);
-        if open.is_empty() || self.told != Some(true) {
+    /// Whether guests are closed, and told names by us, wherever they may run, if that is something new.
+    pub(super) fn news(
+        &mut self,
+        ground: &Ground,
+        nodes: &Nodes,
+        unnamed: &[NodeTrouble],
+    ) -> Option<News> {
+        let lacks = isolation::lacks(&self.open(ground, nodes), unnamed);
+        let lack = lacks.first_key_value();
+        let isolates = lack.is_none();
+        let now = Some(isolates);
+        if isolates || self.told != Some(true) {
             self.open_since = None;
         }
         if self.told == now {
@@ -162,27 +170,27 @@ impl OwnGuests {
                 return None;
             }
         }
-        let told = match (self.told, closed) {
-            (_, true) => {
+        let told = match (self.told, lack) {
+            (_, None) => {
                 tracing::info!("guests are closed on each node");
                 let node = self.lost.take().or_else(|| nodes.name());
                 Some(isolation::proven(node, self.closed(ground, nodes)))
             }
-            (Some(true), false) => {
+            (Some(true), Some((node, lack))) => {
                 // Once for each time that it begins.
-                tracing::warn!(?open, "guests are not closed on each node: nothing is sold so");
-                let lost =
-                    isolation::lost(&open, nodes.name().as_deref(), |node| nodes.speaks(node));
+                tracing::warn!(?lacks, "guests are not isolated on each node: nothing is sold so");
+                let (own, speaks) = (nodes.name(), |node: &str| nodes.speaks(node));
+                let lost = isolation::lost(node, lack, lacks.len(), own.as_deref(), speaks);
                 self.lost = lost.1.as_ref().map(|told| told.node.clone());
                 Some(lost)
             }
-            (Some(false) | None, false) => None,
+            (Some(false) | None, Some(_)) => None,
         };
         self.told = now;
-        Some(News { closed, told })
+        Some(News { isolates, told })
     }
 
-    /// Whether it was told that guests are closed wherever they may run, and not otherwise since.
+    /// Whether it was told that guests can be sold as isolated, and not otherwise since.
     pub(super) fn isolates(&self) -> bool {
         self.told == Some(true)
     }

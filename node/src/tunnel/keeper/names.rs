@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mercato_broker::Side;
+use mercato_host::NamesWay;
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
 use mercato_protocol::id::ContractId;
@@ -85,7 +86,9 @@ impl OwnNames {
         let has_lease = !said.leases.is_empty();
         let of_nodes = of_nodes(ground).filter(|_| has_lease);
         let runs = of_nodes.as_ref().filter(|_| end.has_machine());
-        self.serve(runs, pods, nodes, said).await;
+        // Rules name it until they are others: it has its port for as long.
+        let serves = of_nodes.as_ref().filter(|_| runs.is_some() || self.server.is_some());
+        self.serve(serves, pods, nodes, said).await;
         let before = *tell.borrow();
         let now = match (runs, end.trouble()) {
             (None, None) if of_nodes.is_some() => NameServerAt::NotYet,
@@ -95,11 +98,27 @@ impl OwnNames {
         tell.send_if_modified(|said| std::mem::replace(said, now) != now);
     }
 
+    /// Where guests of this machine ask for names, if anywhere, and whether that is us: no rule leads them to
+    /// whoever else may have that port here.
+    pub(super) fn way(&mut self, ground: &Ground) -> Option<NamesWay> {
+        let address = of_nodes(ground)?.address;
+        Some(NamesWay { address, listens: self.listens(address) })
+    }
+
     /// The nodes on which guests are told no names, though they should be, and why, for people.
     pub(super) fn unnamed(&self, nodes: &Nodes) -> Vec<NodeTrouble> {
         let own = self.trouble.clone().map(|why| (nodes.own_name(), why));
         let all = nodes.unnamed().into_iter().chain(own);
         all.map(|(node, reason)| NodeTrouble { node, reason }).collect()
+    }
+
+    /// Whether it listens there, by UDP and TCP. One that has ended, or is elsewhere, is none any more.
+    fn listens(&mut self, address: IpAddr) -> bool {
+        let at = SocketAddr::new(address, limits::NAMES_PORT);
+        if self.server.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
+            self.server = None;
+        }
+        self.server.is_some()
     }
 
     /// Answers there from now on, by what is known; none: nobody is answered here.
@@ -114,11 +133,8 @@ impl OwnNames {
             *self = Self::default();
             return;
         };
-        let at = SocketAddr::new(of_nodes.address, limits::NAMES_PORT);
-        if self.server.as_mut().is_some_and(|it| it.address() != at || it.has_ended()) {
-            self.server = None;
-        }
-        if self.server.is_none() {
+        if !self.listens(of_nodes.address) {
+            let at = SocketAddr::new(of_nodes.address, limits::NAMES_PORT);
             match NameServer::start(at, Bounds::default()).await {
                 Ok(server) => {
                     self.failing.is_over();

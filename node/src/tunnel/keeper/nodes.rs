@@ -104,11 +104,22 @@ impl Keeper {
         let [ranges, homes] =
             [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
         let dwellers = dwellers(&self.pods, &said.guest_namespaces(), closes);
-        let own = own_rules(&common, &self.pods, &self.nodes, &self.second, said, &dwellers);
+        let names = self.own_names.way(&self.ground);
+        let own = own_rules(&common, names, &self.pods, &self.nodes, &self.second, said, &dwellers);
         let guests = self.own_guests.close(own);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         let api = self.own_api.way(&self.ground, said, &self.consent);
-        self.end.stand(Stand { common: &common, node, ranges, homes, nodes, pods, guests, api });
+        self.end.stand(Stand {
+            common: &common,
+            node,
+            ranges,
+            homes,
+            nodes,
+            pods,
+            guests,
+            names,
+            api,
+        });
         let ranges = &mut self.lease_ranges;
         let leases = lease_wishes(&self.end, &self.pods, ranges, said, &common);
         self.nodes.tell(&common, Some(node), &leases, &self.pod_nodes, &dwellers, &said.names);

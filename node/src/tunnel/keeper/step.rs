@@ -41,7 +41,8 @@ impl Keeper {
         self.mind_machines(said);
         self.mind_names(said).await;
         self.own_api.mind(&self.ground, &self.end, said, &self.consent).await;
-        if let Some(news) = self.own_guests.news(&self.ground, &self.nodes) {
+        let unnamed = self.own_names.unnamed(&self.nodes);
+        if let Some(news) = self.own_guests.news(&self.ground, &self.nodes, &unnamed) {
             news.tell(&self.driver, &self.kubernetes).await;
         }
         let (mended, name) = (self.nodes.mended(self.end.mended()), self.nodes.name());

@@ -1,6 +1,6 @@
 //! What is in force by words and the clock.
 
-use mercato_protocol::node::{NodeLease, ServiceAddress};
+use mercato_protocol::node::{NodeLease, NodeNames, ServiceAddress};
 
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -155,6 +155,35 @@ fn services_are_for_guests_that_are_closed_and_lead_nowhere() {
     let ours: [IpNet; 2] = ["10.200.0.0/13".parse().unwrap(), SECOND_POOL.into()];
     let is_ours = |range: &IpNet| ours.iter().any(|pool| pool.contains(range));
     assert!(wanted.ranges.iter().chain(&wanted.homes).all(is_ours), "{wanted:?}");
+}
+
+#[test]
+fn guests_ask_for_names_where_our_server_listens_alone() {
+    let address: IpAddr = "10.207.255.254".parse().unwrap();
+    let named = |address| {
+        let mut heard = heard(1, 0, vec![lease(500, &[], &[])]);
+        let way = heard.snapshot.as_mut().and_then(|it| it.way.as_mut()).unwrap();
+        way.names = Some(NodeNames { address, domain: String::new(), servers: vec![] });
+        heard
+    };
+    let asked = |force: &Force| {
+        let names = set_up(force).names.unwrap();
+        assert_eq!(names.address, address, "the machine has it, so that somebody can listen");
+        (names.listens, force.rules().unwrap().names)
+    };
+    let mut force = Force::new(0);
+    force.hear(named(address));
+    assert_eq!(asked(&force), (false, None), "nobody has said that it listens");
+    force.listen("10.207.255.253".parse().ok());
+    assert_eq!(asked(&force), (false, None), "it is another address");
+    force.listen(Some(address));
+    assert_eq!(asked(&force), (true, Some(address)));
+    force.hear(named(address));
+    assert_eq!(asked(&force), (true, Some(address)), "it listens yet");
+    force.listen(None);
+    assert_eq!(asked(&force), (false, None), "it has ended");
+    force.hear(heard(2, 0, vec![]));
+    assert_eq!((set_up(&force).names, force.rules().unwrap().names), (None, None));
 }
 
 #[test]

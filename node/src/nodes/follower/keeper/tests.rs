@@ -5,7 +5,7 @@ mod told;
 use mercato_host::{HostError, Wanted};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::limits::LINE_BYTES;
-use mercato_protocol::node::{FromNode, NodeWay, Snapshot};
+use mercato_protocol::node::{FromNode, NodeNames, NodeWay, Snapshot};
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::super::testing::{Fake, lease, snapshot, way};
@@ -16,19 +16,23 @@ struct Stand {
     /// What is heard with the next step.
     heard: Option<Heard>,
     hear: watch::Sender<Option<Heard>>,
-    lack: watch::Sender<Unnamed>,
+    serve: watch::Sender<Served>,
     told: watch::Receiver<Option<Standing>>,
     keeper: NodeKeeper<Fake>,
 }
 
 impl Stand {
     fn new(machine: Fake) -> Self {
-        let machine = Arc::new(machine);
+        Self::of(Arc::new(machine))
+    }
+
+    /// A process that begins on that machine.
+    fn of(machine: Arc<Fake>) -> Self {
         let (hear, heard) = watch::channel(None);
         let (tell, told) = watch::channel(None);
-        let (lack, lacked) = watch::channel(None);
-        let keeper = NodeKeeper::new(machine.clone(), heard, lacked, tell);
-        Self { machine, heard: None, hear, lack, told, keeper }
+        let (serve, served) = watch::channel(Served::default());
+        let keeper = NodeKeeper::new(machine.clone(), heard, served, tell);
+        Self { machine, heard: None, hear, serve, told, keeper }
     }
 
     fn hear(&mut self, connection: u64, snapshot: Snapshot) {
@@ -126,6 +130,44 @@ async fn a_restart_cuts_nothing() {
     stand.machine.pass(1);
     assert_eq!(stand.said(1).await.0, 1);
     assert!(stand.set_up().is_some());
+}
+
+/// As far as the machine has it in force.
+fn listens(stand: &Stand) -> Option<bool> {
+    stand.set_up().unwrap().names.map(|names| names.listens)
+}
+
+#[tokio::test]
+async fn guests_ask_for_names_for_as_long_as_our_server_listens() {
+    let names = NodeNames {
+        address: "10.207.255.254".parse().unwrap(),
+        domain: "cluster.local".to_owned(),
+        servers: vec![],
+    };
+    let at = Some(names.address);
+    let snapshot =
+        Snapshot { way: Some(NodeWay { names: Some(names), ..way() }), ..snapshot(1, vec![]) };
+    let mut stand = Stand::new(Fake::default());
+    stand.hear(1, snapshot.clone());
+    stand.step().await;
+    assert_eq!(listens(&stand), Some(false), "the address is there, for it to begin");
+    stand.serve.send_replace(Served { at, unnamed: None });
+    stand.step().await;
+    assert_eq!(listens(&stand), Some(true));
+    let unnamed = Some("another program has the port".to_owned());
+    stand.serve.send_replace(Served { at: None, unnamed });
+    stand.step().await;
+    assert_eq!(listens(&stand), Some(false), "another one may");
+    stand.serve.send_replace(Served { at, unnamed: None });
+    stand.step().await;
+    // A process that begins knows nothing of whoever listens by now.
+    let mut next = Stand::of(stand.machine);
+    assert_eq!(listens(&next), Some(true));
+    next.step().await;
+    assert_eq!(listens(&next), Some(false));
+    next.hear(1, snapshot);
+    next.step().await;
+    assert_eq!(listens(&next), Some(false), "it has not begun yet");
 }
 
 #[tokio::test]

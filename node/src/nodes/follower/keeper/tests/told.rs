@@ -51,7 +51,8 @@ fn findings() -> [Finding; 8] {
             it.machine.now(|now| now.mended += 1);
         }),
         finding("unnamed", Some("unnamed"), nothing(), |it| {
-            it.lack.send_replace(Some("another program has the port".to_owned()));
+            let unnamed = Some("another program has the port".to_owned());
+            it.serve.send_replace(Served { at: None, unnamed });
         }),
     ]
 }
