@@ -90,6 +90,9 @@ pub(crate) const SERVICES_GATHER: Duration = Duration::from_secs(1);
 pub(crate) const CLOSED: usize = 512;
 /// Each guest is looked at so often, and made good what somebody has changed.
 pub(crate) const CLOSE_LOOK: Duration = Duration::from_secs(5);
+/// For so long it is told that a guest was found open, which is closed by then: a guess, long enough for a
+/// person to see.
+pub(crate) const FOUND_OPEN: Duration = Duration::from_secs(60);
 /// It is tried so often whether anybody can be closed.
 pub(crate) const CLOSE_TRY: Duration = Duration::from_secs(60);
 /// It is looked so often whether packet rules have changed, by which what guests send may be dropped; and

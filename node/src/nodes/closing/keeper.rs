@@ -1,5 +1,6 @@
 //! Closes guests as their gates ask, and keeps closed whom it has closed, whatever becomes of rules:
-//! a guest of which nobody speaks any more reaches nobody.
+//! a guest of which nobody speaks any more reaches nobody. Who was closed by mistake is opened once that has been
+//! said for a while; and a guest that runs open all the same is closed at once, and told of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -35,10 +36,23 @@ pub(super) struct ClosingKeeper<S> {
     /// What a look has found last, and whose gates have asked in vain, and why.
     unkept: Option<String>,
     unclosed: BTreeMap<GuestUid, String>,
+    /// When a guest was found last that had begun and was open, and which.
+    found_open: Option<(Instant, String)>,
+    /// Guests that it has seen end at these addresses, which others may have by now.
+    ended: BTreeMap<GuestUid, IpAddr>,
     /// It was said whom to close, and so whose rules are left over.
     is_ruled: bool,
     /// There may be rules on this machine of guests that there are no more.
     has_leftovers: bool,
+}
+
+/// Who says that a guest is to be closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Its gate, which holds it back.
+    Gate,
+    /// The daemon: its gate is open, and so an earlier run has closed it.
+    Daemon,
 }
 
 /// A guest that is closed.
@@ -53,6 +67,8 @@ struct Held {
     names: Option<IpAddr>,
     /// Its gate may ask again: it is not known that it has heard.
     asks: bool,
+    /// Since when its address was said to be that of another pod.
+    other_since: Option<Instant>,
 }
 
 impl<S: Sandboxes> ClosingKeeper<S> {
@@ -75,6 +91,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             failing,
             unkept: None,
             unclosed: BTreeMap::new(),
+            found_open: None,
+            ended: BTreeMap::new(),
             is_ruled: false,
             has_leftovers: true,
         }
@@ -111,7 +129,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let rule = rules.guests.get(&uid).filter(|_| !rules.others.contains(&from));
         let said = match rule {
             None => Answer::Wait,
-            Some(rule) => match self.close_anew(&uid, from, rule, &rules) {
+            Some(rule) => match self.close_anew(&uid, from, rule, &rules, By::Gate) {
                 Ok(true) => {
                     self.unclosed.remove(&uid);
                     Answer::Open
@@ -139,6 +157,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         pod: IpAddr,
         rule: &GuestRule,
         rules: &ClosingRules,
+        by: By,
     ) -> Result<bool, HostError> {
         if self.held.len() >= limits::CLOSED && !self.held.contains_key(&pod) {
             self.look();
@@ -153,16 +172,26 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             return Ok(false);
         }
         let asks = rule.pod != Some(pod);
-        // What is known of an address may be of somebody who has had it before.
-        if !asks && !block_in_place(|| sandboxes.has_rules(&sandbox))? {
+        let is_open = !asks && !block_in_place(|| sandboxes.has_rules(&sandbox))?;
+        // What is known of an address may be of somebody who has had it before: who asks has not begun.
+        if is_open && by == By::Gate {
             return Ok(false);
         }
         let node = block_in_place(|| sandboxes.addresses())?;
         let reached = Arc::clone(&rule.reached);
         let names = rules.names;
-        let held = Held { uid: Some(uid.clone()), sandbox, own, reached, names, asks };
+        let other_since = None;
+        let held = Held { uid: Some(uid.clone()), sandbox, own, reached, names, asks, other_since };
         let wanted = held.wanted(Some(rule), node, rules);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
+        if is_open {
+            // Once for each that is found so.
+            tracing::warn!(%uid, %pod, "a guest had begun, and was not closed until now");
+            let why = format!(
+                "the guest {uid} at {pod} had begun, and was not closed until a moment ago"
+            );
+            self.found_open = Some((Instant::now(), why));
+        }
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
             self.held.insert(pod, held);
             return Ok(true);
@@ -184,6 +213,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             error.to_string()
         });
         self.unclosed.retain(|uid, _| rules.guests.contains_key(uid));
+        self.ended.retain(|uid, at| rules.guests.get(uid).is_some_and(|it| it.pod == Some(*at)));
+        self.found_open.take_if(|(at, _)| at.elapsed() >= limits::FOUND_OPEN);
         self.say();
     }
 
@@ -193,14 +224,18 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 if self.held.len() < limits::CLOSED {
                     let reached = Arc::default();
                     let names = rules.names;
-                    let unknown = Held { uid: None, sandbox, own, reached, names, asks: true };
+                    let (uid, asks, other_since) = (None, true, None);
+                    let unknown = Held { uid, sandbox, own, reached, names, asks, other_since };
                     self.held.entry(pod).or_insert(unknown);
                 }
             }
             self.is_ruled = true;
         }
         let known = rules.guests.iter().filter_map(|(uid, rule)| Some((uid, rule.pod?, rule)));
-        let new: Vec<_> = known.filter(|(_, pod, _)| !self.held.contains_key(pod)).collect();
+        let is_new = |(uid, pod, _): &(&GuestUid, IpAddr, _)| {
+            !self.held.contains_key(pod) && self.ended.get(*uid) != Some(pod)
+        };
+        let new: Vec<_> = known.filter(is_new).collect();
         if self.held.is_empty() && new.is_empty() {
             return self.forget();
         }
@@ -209,9 +244,11 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let by_address: BTreeMap<_, _> =
             rules.guests.iter().filter_map(|(uid, rule)| Some((rule.pod?, uid))).collect();
         self.held.retain(|pod, held| {
+            let is_other = rules.others.contains(pod) && !by_address.contains_key(pod);
+            held.other_since = held.other_since.filter(|_| is_other);
             if let Some(uid) = by_address.get(pod) {
                 held.uid = Some((*uid).clone());
-            } else if rules.others.contains(pod) {
+            } else if is_other && held.has_been_other() {
                 // Once for each time that one was closed.
                 tracing::warn!(%pod, "a pod was closed that is no guest, and is opened again");
                 // Whoever is gone is open.
@@ -231,6 +268,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 Ok(()) => true,
                 Err(HostError::SandboxGone { .. }) => {
                     self.has_leftovers = true;
+                    self.ended.extend(held.uid.take().map(|uid| (uid, *pod)));
                     // It has not said that they are over, and conntrack knows them for days.
                     let forgotten = self.sandboxes.forget_connections(&held.own, &held.called());
                     failed = forgotten.err().or(failed.take());
@@ -243,7 +281,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             }
         });
         for (uid, pod, rule) in new {
-            if let Err(error) = self.close_anew(uid, pod, rule, rules) {
+            if let Err(error) = self.close_anew(uid, pod, rule, rules, By::Daemon) {
                 failed = Some(error);
             }
         }
@@ -278,7 +316,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let heard = self.held.values().filter(|held| !held.asks);
         let addresses = heard.flat_map(|held| &held.own).copied().collect();
         let tried = self.tried.as_ref().and_then(|(_, trouble)| trouble.as_ref());
-        let trouble = self.unkept.as_ref().or(self.unclosed.values().next()).or(tried).cloned();
+        let found_open = self.found_open.as_ref().map(|(_, why)| why);
+        let known = self.unkept.as_ref().or(self.unclosed.values().next());
+        let trouble = known.or(found_open).or(tried).cloned();
         let trouble = trouble.or_else(|| self.forwarding.borrow().clone());
         let now = Closings { addresses, trouble };
         self.tell.send_if_modified(|before| {
@@ -295,6 +335,13 @@ fn if_gone(error: HostError) -> Result<(), HostError> {
 }
 
 impl Held {
+    /// Whether its address was said to be another's for long enough that it is: what is said of a pod that is
+    /// gone, while the guest's own address is not known yet, is taken back by then.
+    fn has_been_other(&mut self) -> bool {
+        let since = *self.other_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= limits::CLOSE_LOOK.saturating_sub(Duration::from_millis(1))
+    }
+
     /// All whom it could call last.
     fn called(&self) -> BTreeSet<IpNet> {
         self.reached.iter().copied().chain(self.names.map(IpNet::from)).collect()

@@ -1,5 +1,7 @@
 //! Guests of a machine that is none, whose gates ask by TCP of this one.
 
+mod opened;
+
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::{Mutex, MutexGuard};
@@ -25,8 +27,11 @@ struct Now {
     generation: u32,
     /// Somebody has closed it before.
     has_rules: bool,
-    /// How often that was asked.
-    looked_for_rules: u32,
+    /// How often it was closed, or kept so, and how often released.
+    closings: u32,
+    releases: u32,
+    /// How often somebody else was looked for.
+    sought: u32,
     /// Why its sandbox cannot be closed.
     unclosed: bool,
     /// How often what is left over has gone.
@@ -64,6 +69,7 @@ impl Sandboxes for Fake {
 
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError> {
         let sandbox = Sandbox { path: "/run/netns/one".into(), id: (1, 2), device: 2, peer: None };
+        self.now().sought += u32::from(pod != POD);
         let found = (pod == POD && self.now().is_there).then(|| (sandbox, [POD].into()));
         Ok(found)
     }
@@ -74,7 +80,7 @@ impl Sandboxes for Fake {
             return Err(HostError::NotClosed);
         }
         match now.is_there {
-            true => now.closed = Some(wanted.clone()),
+            true => (now.closed, now.closings) = (Some(wanted.clone()), now.closings + 1),
             false => return Err(HostError::SandboxGone { path: sandbox.path.clone() }),
         }
         Ok(())
@@ -82,12 +88,11 @@ impl Sandboxes for Fake {
 
     fn release(&self, _: &Sandbox) -> Result<(), HostError> {
         let mut now = self.now();
-        (now.closed, now.has_rules) = (None, false);
+        (now.closed, now.has_rules, now.releases) = (None, false, now.releases + 1);
         Ok(())
     }
 
     fn has_rules(&self, _: &Sandbox) -> Result<bool, HostError> {
-        self.now().looked_for_rules += 1;
         Ok(self.now().has_rules)
     }
 
@@ -227,20 +232,6 @@ async fn who_is_known_to_run_is_closed_without_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_the_address_of_a_guest_by_now_is_left_alone() {
-    let fake = Arc::new(Fake::default());
-    fake.now().is_there = true;
-    let closing = start(&fake);
-    let mut closings = closing.closings();
-    closing.rule(rules(0, Some(POD), "10.201.3.0/25"));
-    until(&mut closings, |now| now.trouble.is_none()).await;
-    closing.rule(rules(0, Some(POD), "10.201.4.0/25"));
-    // The second look comes after all that the first one does.
-    comes(|| fake.now().looked_for_rules > 1).await;
-    assert!(fake.now().closed.is_none() && closings.borrow().addresses.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_guest_of_an_earlier_run_reaches_nobody_if_nobody_speaks_of_it() {
     let fake = Arc::new(Fake::default());
     (fake.now().is_there, fake.now().has_rules) = (true, true);
@@ -278,29 +269,6 @@ async fn whoever_is_known_to_be_no_guest_is_not_closed() {
     assert!(fake.now().closed.is_none());
     closing.rule(rules(port, None, "10.201.3.0/25"));
     assert_eq!(ask(port, "one-guest\n").await, "open\n");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_was_closed_and_is_no_guest_is_opened_again() {
-    let fake = Arc::new(Fake::default());
-    fake.now().is_there = true;
-    let (closing, port) = (start(&fake), port());
-    // Nobody knows yet whose the address is.
-    closing.rule(rules(port, None, "10.201.3.0/25"));
-    assert_eq!(ask(port, "one-guest\n").await, "open\n");
-    assert!(fake.now().closed.is_some());
-    closing.rule(rules_of_others(port, "192.0.2.77".parse().ok()));
-    comes(|| fake.now().closed.is_none()).await;
-    assert!(closing.closings().borrow().trouble.is_none());
-    // One of an earlier run as well; but nobody whom the daemon knows as a guest.
-    drop(closing);
-    (fake.now().closed, fake.now().has_rules) = (Some(Closed::default()), true);
-    let closing = start(&fake);
-    closing.rule(rules_of_others(port, Some(POD)));
-    until(&mut closing.closings(), |now| now.addresses == [POD].into()).await;
-    assert!(fake.now().closed.is_some());
-    closing.rule(rules_of_others(port, None));
-    comes(|| fake.now().closed.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
