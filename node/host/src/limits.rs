@@ -48,7 +48,7 @@ pub(crate) const RANGES: usize = 4_096;
 pub(crate) const NODES: usize = 2_000;
 /// Pods of other nodes that are mapped: each is a route at the gateway, and an element of a set.
 /// With more than this one batch of those of IPv6 would be larger than a socket takes.
-pub(crate) const ELSEWHERE: usize = 5_632;
+pub(crate) const ELSEWHERE: usize = 5_504;
 /// Networks of this node that the pool is compared with. A router with the whole Internet's routes
 /// has a million; it runs no pods.
 pub(crate) const NETWORKS: usize = 65_536;

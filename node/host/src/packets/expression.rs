@@ -127,7 +127,7 @@ pub enum Verdict {
 
 /// The bits of `ct state` for replies, and for what belongs to a connection otherwise, such as
 /// errors about it (`NF_CT_STATE_BIT`).
-const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+const ESTABLISHED: u32 = 2;
 const RELATED: u32 = 4;
 const REPLY: u8 = 1;
 /// The bit of `ct status` for what conntrack has taken into its table (`IPS_CONFIRMED`).
@@ -271,7 +271,12 @@ pub(super) fn not_by(device: &str) -> [Expression; 2] {
 }
 
 pub(super) fn is_established_or_related() -> [Expression; 3] {
-    is_one_of(ESTABLISHED_OR_RELATED)
+    is_one_of(ESTABLISHED | RELATED)
+}
+
+/// It goes on with a connection, and is no error about it.
+pub(super) fn is_established() -> [Expression; 3] {
+    is_one_of(ESTABLISHED)
 }
 
 /// It is an error about a connection, or belongs to it otherwise.

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use super::api;
 use super::between;
 use super::bounds;
+use super::errors;
 use super::expression::{
-    Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
-    is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
+    Expression, Verdict, address, by, from, has_no_mark, is_established, is_related, is_reply,
+    keep, leads_nowhere_back, not_by, not_from, to_everybody, within,
 };
 use super::guests;
 use super::homes;
@@ -175,9 +176,13 @@ fn input(scope: &Scope<'_>) -> Vec<PacketRule> {
         (&scope.wanted.marks.overlay, "the node is not called by the overlay"),
     ];
     let of_pool = called.into_iter().take(scope.devices().len()).flat_map(|(device, comment)| {
-        let answers = from(device).into_iter().chain(is_established_or_related());
-        let accepted = "answers to the node, and errors about what it sent";
-        [rule(accepted, answers, Verdict::Accept), drop_of(comment, from(device))]
+        let answers = from(device).into_iter().chain(is_established());
+        let (errors, to_pool) = ("errors about what the node sent there", within(scope.place.pool));
+        [
+            rule("answers to the node", answers, Verdict::Accept),
+            errors::let_in(scope.family, errors, from(device), to_pool),
+            drop_of(comment, from(device)),
+        ]
     });
     let mut rules = guests::input(scope.family, scope.names().is_some());
     rules.extend(api::called(scope));

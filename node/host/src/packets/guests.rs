@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::bounds;
+use super::errors;
 use super::expression::{
-    Expression, Verdict, destination, is_established_or_related, is_protocol, is_reply,
-    leads_nowhere_back, not_by, source,
+    Expression, Verdict, destination, is_established, is_protocol, is_reply, leads_nowhere_back,
+    not_by, source,
 };
 use super::rule::{drop_of, rule};
 use super::scope::Scope;
@@ -62,14 +63,19 @@ pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
     rules
 }
 
-/// Guests answer this node, whichever address it has. Over IPv6, who is there is asked and said in
+/// Guests answer this node, whichever address it has, and say errors about what it has sent to guests: the
+/// rules of their own see that it was to themselves. Over IPv6, who is there is asked and said in
 /// packets as well.
 ///
 /// Where it is said that they ask it for names, they do so at that one address, at the port of name servers.
 /// Such connections count with all others that a guest has.
 pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
-    let answers = of_guest(family).into_iter().chain(is_reply()).chain(is_established_or_related());
+    let replies: Vec<_> = of_guest(family).into_iter().chain(is_reply()).collect();
+    let answers = replies.iter().cloned().chain(is_established());
     let mut rules = vec![rule("answers of guests", answers, Verdict::Accept)];
+    let to_guests = [Expression::In(Table::GUESTS.to_owned())];
+    let comment = "errors about what guests were sent";
+    rules.push(errors::let_in(family, comment, replies, to_guests));
     if asks {
         let there = [destination(family), Expression::In(Table::NAMES.to_owned())];
         let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];

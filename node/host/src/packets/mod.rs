@@ -9,6 +9,7 @@ mod api;
 mod between;
 mod bounds;
 mod closed;
+mod errors;
 mod expression;
 mod frames;
 mod guard;

@@ -11,5 +11,3 @@ pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const ICMPV6: u8 = 58;
 pub(super) const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
-/// Errors: unreachable, time exceeded, parameter problem (RFC 792).
-pub(super) const ERRORS_V4: [u8; 3] = [3, 11, 12];

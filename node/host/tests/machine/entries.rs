@@ -250,7 +250,7 @@ pub(crate) fn many_of_all() -> Result<()> {
     overlay.nodes = (0..2_000)
         .map(|n| (number([10, 202, 0, 0], n).into(), number([172, 16, 0, 0], n).into()))
         .collect();
-    let elsewhere = (0..5_632)
+    let elsewhere = (0..5_504)
         .map(|n| (number([10, 43, 0, 0], n).into(), number([10, 202, 0, 0], n % 2_000).into()));
     many.way = Way::Device { elsewhere: elsewhere.collect() };
     let callers = (0..4_096).map(|n| number([10, 203, 0, 0], n).into()).collect();

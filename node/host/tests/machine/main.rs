@@ -12,6 +12,7 @@ mod cluster;
 mod dropping;
 mod elsewhere;
 mod entries;
+mod errors;
 mod frames;
 mod guests;
 mod homes;
@@ -109,7 +110,7 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_guests() -> [(&'static str, Test); 40] {
+fn of_guests() -> [(&'static str, Test); 42] {
     [
         ("guests_ask_for_names", names::guests_ask_for_names),
         ("another_name_server_is_not_asked", names::another_name_server_is_not_asked),
@@ -123,6 +124,8 @@ fn of_guests() -> [(&'static str, Test); 40] {
         ("errors_are_about_what_was_called", services::errors_are_about_what_was_called),
         ("services_may_have_each_others_addresses", services::each_others_addresses),
         ("neither_node_nor_pod_is_a_service", services::neither_node_nor_pod_is_a_service),
+        ("no_error_is_believed_about_others", errors::none_is_believed_about_others),
+        ("errors_about_oneself_are_believed", errors::those_about_oneself_are_believed),
         ("others_do_not_call_guests", guests::others_do_not_call_guests),
         ("forged_guests_are_dropped", guests::forged_guests_are_dropped),
         ("guests_have_few_protocols", guests::guests_have_few_protocols),

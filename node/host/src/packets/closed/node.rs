@@ -4,8 +4,9 @@
 use super::scope::Scope;
 use crate::family::Family;
 use crate::limits;
-use crate::packets::expression::{Expression, Rewritten, Verdict, address, destination};
-use crate::packets::protocols::{ERRORS_V4, ICMP_TYPE, TCP, UDP};
+use crate::packets::errors;
+use crate::packets::expression::{Expression, Verdict, address, destination};
+use crate::packets::protocols::{ICMP_TYPE, TCP, UDP};
 use crate::packets::rule::{drop_of, rule};
 use crate::packets::table::PacketRule;
 
@@ -21,12 +22,9 @@ const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
 const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
 const SYN_AND_ACK: u8 = 0x12;
 const SYN: u8 = 0x02;
-/// The answer to an echo, of either family, and errors: with "packet too big" (RFC 4443).
+/// The answer to an echo, of either family.
 const ECHOED_V4: u8 = 0;
 const ECHOED_V6: u8 = 129;
-const ERRORS_V6: [u8; 4] = [1, 2, 3, 4];
-/// Of such an error, whom the packet went to that it is about: the whole of it begins after 8 bytes.
-const ABOUT_V6: Expression = Expression::Transport { offset: 8 + 24, bytes: 16 };
 
 /// To where names are asked for. The address is the node's: so this comes before all else of it.
 pub(super) fn to_names(scope: &Scope<'_>) -> Vec<PacketRule> {
@@ -58,16 +56,15 @@ pub(super) fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
         rules.push(drop_of("asks whoever has closed it in too often", often));
         rules.push(rule("to whoever has closed it in", to_gate, Verdict::Accept));
     }
-    let (echoed, errors, about) = match scope.family {
-        Family::V4 => (ECHOED_V4, &ERRORS_V4[..], Rewritten::ErrorDestination.load()),
-        Family::V6 => (ECHOED_V6, &ERRORS_V6[..], ABOUT_V6),
+    let echoed = match scope.family {
+        Family::V4 => ECHOED_V4,
+        Family::V6 => ECHOED_V6,
     };
     let is =
         |kind: u8| whole(scope.icmp()).into_iter().chain([ICMP_TYPE, Expression::Is(vec![kind])]);
     rules.push(rule("answers to echoes", is(echoed), Verdict::Accept));
-    rules.extend(errors.iter().map(|kind| {
-        // The node would believe one about its connection with anybody.
-        let words = is(*kind).chain(scope.is_in(about.clone(), "own"));
+    rules.extend(errors::kinds(scope.family).iter().map(|kind| {
+        let words = is(*kind).chain(scope.is_in(errors::about(scope.family), "own"));
         rule("errors about what was sent to it", words, Verdict::Accept)
     }));
     rules.push(drop_of("to the node, and no answer", []));

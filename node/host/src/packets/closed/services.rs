@@ -3,9 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::packets::errors::KINDS_V4;
 use crate::packets::expression::{Expression, Rewritten, Verdict, is_kind, is_protocol};
 use crate::packets::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
-use crate::packets::protocols::{ERRORS_V4, ICMP, ICMP_TYPE, IPV4};
+use crate::packets::protocols::{ICMP, ICMP_TYPE, IPV4};
 use crate::packets::rule::{rule, said};
 use crate::packets::table::{PacketRule, Side};
 use crate::reach::Closed;
@@ -87,7 +88,7 @@ impl Way {
             let words = is_protocol(ICMP).into_iter().chain(is).chain(written(self.in_error));
             said("an error about a Service", words)
         };
-        let mut rules: Vec<_> = ERRORS_V4.iter().map(of_error).collect();
+        let mut rules: Vec<_> = KINDS_V4.iter().map(of_error).collect();
         rules.push(said("an address of a Service", written(self.address)));
         rules
     }
