@@ -13,7 +13,7 @@ use super::*;
 use crate::admin::{Answer, Class, Server};
 
 const CHART: &str = include_str!("../../../config/deploy/chart/templates/uninstall.yaml");
-const SOON: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_millis(400);
 const SHORT: Patience =
     Patience { ending: SOON, stopping: SOON, sign: SOON, cleaning: SOON, going: SOON };
 
