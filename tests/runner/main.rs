@@ -76,7 +76,7 @@ async fn run(cli: &Cli) -> Result<bool> {
     let mut end = signal(SignalKind::terminate()).context("listen to signals")?;
     let begun = Instant::now();
     let played = tokio::select! {
-        played = all(&stage, programs, at_once.into()) => played?,
+        played = all(&stage, programs, at_once.into()) => played,
         // Whoever is dropped is killed, and its bed ends with it.
         _ = end.recv() => anyhow::bail!("it was told to end"),
     };
@@ -93,7 +93,7 @@ async fn run(cli: &Cli) -> Result<bool> {
 }
 
 /// Those that may have company, the longest first, and then the others; in the end, as they are named.
-async fn all(stage: &Stage, mut programs: Vec<Program>, at_once: usize) -> Result<Vec<Played>> {
+async fn all(stage: &Stage, mut programs: Vec<Program>, at_once: usize) -> Vec<Played> {
     programs.sort_by_key(|program| std::cmp::Reverse(costs::of(&program.name).seconds));
     let (alone, beside): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| costs::of(&program.name).alone.is_some());
@@ -107,11 +107,11 @@ async fn all(stage: &Stage, mut programs: Vec<Program>, at_once: usize) -> Resul
             })
             .buffer_unordered(at_once);
         while let Some((program, outcome)) = running.next().await {
-            let one = Played { outcome: outcome?, program };
-            stage.print(&one, played.len() + 1, count)?;
+            let one = Played { outcome, program };
+            stage.print(&one, played.len() + 1, count);
             played.push(one);
         }
     }
     played.sort_by(|a, b| a.program.order().cmp(&b.program.order()));
-    Ok(played)
+    played
 }

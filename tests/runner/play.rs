@@ -6,8 +6,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use mercato_tests::costs::{self, Group};
 use mercato_tests::suite::{self, Level};
+use mercato_tests::work::Group;
+use mercato_tests::{costs, requirements, turn};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
@@ -50,28 +51,35 @@ impl Stage {
     }
 
     /// The whole output of a program, once it has ended.
-    pub(crate) fn print(&self, one: &Played, number: usize, count: usize) -> Result<()> {
+    pub(crate) fn print(&self, one: &Played, number: usize, count: usize) {
         let Played { program, outcome } = one;
-        let output = read(&self.output_of(program))?;
+        // One that could not be started has none.
+        let output = read(&self.output_of(program)).unwrap_or_default();
         println!("\n=== {} ({number} of {count}, {})", program.name, program.file);
         print!("{output}");
-        let end = outcome.died.as_deref().unwrap_or("ended well");
+        let end = match &outcome.died {
+            Some(died) => died,
+            None if outcome.failed > 0 => "failed",
+            None => "passed",
+        };
         println!("=== {}: {end} after {:.1} s", program.name, outcome.took.as_secs_f64());
-        Ok(())
     }
 }
 
 /// Runs it to its end, or to its limit.
-///
-/// # Errors
-/// When it cannot be started, or its output not be written: nothing is known of it then.
-pub(crate) async fn play(stage: &Stage, program: &Program) -> Result<Outcome> {
-    // That no suite of another run is beside it, either.
-    let _alone = match costs::of(&program.name).alone {
-        Some(_) if program.kind != Kind::Bed => {
-            Some(tokio::task::spawn_blocking(|| costs::lock(true)).await??)
-        }
-        _ => None,
+pub(crate) async fn play(stage: &Stage, program: &Program) -> Outcome {
+    run(stage, program).await.unwrap_or_else(|error| {
+        let died = Some(format!("could not be run: {error:#}"));
+        Outcome { failed: 1, died, ..Outcome::default() }
+    })
+}
+
+async fn run(stage: &Stage, program: &Program) -> Result<Outcome> {
+    // That no suite of another run is beside it, either. Without root there is none.
+    let is_alone = program.kind != Kind::Bed && costs::of(&program.name).alone.is_some();
+    let _turn = match is_alone && requirements::met().is_ok() {
+        true => Some(tokio::task::spawn_blocking(|| turn::take(true)).await??),
+        false => None,
     };
     let group = Group::make(&program.file);
     let begun = Instant::now();
@@ -83,14 +91,14 @@ pub(crate) async fn play(stage: &Stage, program: &Program) -> Result<Outcome> {
     outcome.worked = own.map(|own| own + outcome.worked.unwrap_or_default());
     outcome.died = match status {
         _ if was_ended => Some(format!("was ended after {} s", outcome.took.as_secs())),
-        status if status.success() => None,
-        status => Some(format!("failed ({status})")),
+        status if status.success() || outcome.failed > 0 => None,
+        status => Some(format!("died ({status})")),
     };
-    if outcome.died.is_none() {
-        outcome.unended.clear();
-    } else if outcome.failed == 0 {
+    if outcome.died.is_some() {
         // It has not come to say so.
-        outcome.failed = 1;
+        outcome.failed = outcome.failed.max(1);
+    } else {
+        outcome.unended.clear();
     }
     Ok(outcome)
 }

@@ -11,20 +11,17 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Unit,
-    Vectors,
     Crate,
     Floors,
     Bed,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Unit, Self::Vectors, Self::Crate, Self::Floors, Self::Bed];
+    pub(crate) const ALL: [Self; 4] = [Self::Unit, Self::Crate, Self::Floors, Self::Bed];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Unit => "unit, property",
-            Self::Vectors => "vectors",
             Self::Crate => "crate",
             Self::Floors => "floors",
             Self::Bed => "bed",
@@ -123,8 +120,6 @@ fn program(target: &Target, folder: PathBuf, executable: PathBuf) -> Result<Prog
         Kind::Floors
     } else if source.starts_with("suites") {
         Kind::Bed
-    } else if target.name == "vectors" {
-        Kind::Vectors
     } else {
         Kind::Crate
     };
@@ -132,7 +127,7 @@ fn program(target: &Target, folder: PathBuf, executable: PathBuf) -> Result<Prog
     let name = match kind {
         Kind::Unit => format!("{} ({})", target.name, source.display()),
         // Two crates may have tests of one name.
-        Kind::Vectors | Kind::Crate => format!("{package}/{}", target.name),
+        Kind::Crate => format!("{package}/{}", target.name),
         Kind::Floors | Kind::Bed => target.name.clone(),
     };
     let file = executable.file_name().context("a program has a name")?;

@@ -157,7 +157,7 @@ mod tests {
             "unit, property  lib                                            2       0        0       1.5       0.0",
             "bed             idle, died                                     1       1        0       0.0    3600.0",
             "all             3 at once                                      3       1        0         7    3600.0",
-            "Passed by level: unit, property 2, vectors 0, crate 0, floors 0, bed 1",
+            "Passed by level: unit, property 2, crate 0, floors 0, bed 1",
             "Not run:\n  SKIPPED one: no root",
             "Had not ended:\n  idle: sleeps",
             "Cost more than tests/testbed/costs.rs says:\n  idle: 3600 s, and ",

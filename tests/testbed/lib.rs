@@ -34,9 +34,11 @@ mod testbed;
 pub mod toolchain;
 pub mod trend;
 pub mod tunnel;
+pub mod turn;
 pub mod user;
 pub mod visitors;
 pub mod wait;
+pub mod work;
 
 use std::process::Command;
 

@@ -19,7 +19,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::leftovers::cgroup_name;
 use crate::toolchain::Toolchain;
-use crate::{Testbed, costs, requirements, runtime};
+use crate::{Testbed, costs, requirements, runtime, turn, work};
 
 /// When a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ fn take_turn(name: &str, arguments: &Arguments, runs: bool) -> Result<Option<Fil
     if arguments.list || !runs {
         return Ok(None);
     }
-    costs::lock(costs::of(name).alone.is_some()).map(Some)
+    turn::take(costs::of(name).alone.is_some()).map(Some)
 }
 
 /// A test that cannot run here: named, and under `CI=true` failed.
@@ -279,7 +279,7 @@ impl SuiteRun {
 
     fn close(self) {
         if let Some(Ok(stage)) = self.stage.into_inner() {
-            if let Some(worked) = costs::worked_for(&cgroup_name(stage.bed.name())) {
+            if let Some(worked) = work::of(&cgroup_name(stage.bed.name())) {
                 let hundredths = worked.as_millis() / 10;
                 println!("Containers worked for {hundredths} hundredths of a second.");
             }
