@@ -1,9 +1,12 @@
 //! What the tunnel carries whatever the kernel does for it, whatever the cable takes, and with how
 //! many shards.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use mercato_session::DropReason;
 use mercato_tests::suite::Stage;
+use mercato_tests::wait;
 use mercato_tunnel::{Offload, Offloads};
 
 use crate::cable::{CABLE, Cable, MTU, Wire};
@@ -11,6 +14,8 @@ use crate::mercato::{Settings, Tunnel, pod};
 use crate::transfer;
 
 const TEN_MEGABYTES: usize = 10_000_000;
+/// How long two ends take to know their path, at most, and to say so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const PLAIN: Settings =
     Settings { shards: 1, offloads: Offloads::ALL, leases: 2, mtu: MTU, is_outer_v6: false };
@@ -18,6 +23,7 @@ pub(crate) const PLAIN: Settings =
 /// Begins a tunnel over a cable, carries a stream and datagrams by it, and ends it.
 fn carry(cable: &Cable, settings: Settings) -> Result<()> {
     let tunnel = Tunnel::begin(cable, settings)?;
+    settles(&tunnel)?;
     let pair = (pod(0, 0), pod(1, 0));
     transfer::stream(cable, pair, TEN_MEGABYTES)?;
     // By version 6 as well, no more than one datagram carries.
@@ -35,6 +41,15 @@ fn carry(cable: &Cable, settings: Settings) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Waits until both ends know how large packets to the other one may be: larger ones are dropped before.
+fn settles(tunnel: &Tunnel) -> Result<()> {
+    wait::until_blocking("both ends know their path", PATIENCE, || {
+        let [one, other] = &tunnel.ends;
+        let peers = [one.handle.peers(PATIENCE)?, other.handle.peers(PATIENCE)?];
+        Ok(peers.iter().flatten().all(|peer| peer.path.is_settled))
+    })
 }
 
 pub(crate) async fn without_each_offload(_: &Stage) -> Result<()> {
