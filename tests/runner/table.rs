@@ -33,6 +33,7 @@ pub(crate) struct Summary<'a> {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(to)?;
         self.rows(to)?;
         self.levels(to)?;
         let skipped = self.played.iter().flat_map(|one| one.outcome.skipped.iter().cloned());
