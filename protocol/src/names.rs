@@ -1,6 +1,9 @@
 //! The names of a lease's home, as its guests at the provider resolve them: what the daemon of a
 //! cluster says to a node that has guests. What is answered by them is `node/names/`.
 
+mod change;
+
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{CodecError, at_most, ensure, wire_map};
 use crate::id::ContractId;
 use crate::limits;
+
+pub use change::{NamesChange, NamesGone, NamesPart, Numbered};
 
 /// All names that the guests of a lease have; it takes the place of what was said of the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,13 +86,13 @@ pub struct ServiceNames {
     /// Its ports, as clients know them.
     pub ports: Vec<NamedPort>,
     /// The endpoints of one that is headless, slice by slice.
-    pub slices: Vec<SliceNames>,
+    pub slices: BTreeSet<SliceNames>,
     /// The name that it stands for (`ExternalName`).
     pub external: Option<String>,
 }
 
 /// Some endpoints that have the same ports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SliceNames {
     /// Their ports, as the endpoints have them.
@@ -97,7 +102,7 @@ pub struct SliceNames {
 }
 
 /// A port that may be looked up by its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedPort {
     /// What it is called; nothing: it is found by no name.
@@ -109,7 +114,7 @@ pub struct NamedPort {
 }
 
 /// An endpoint, as guests know it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedEndpoint {
     /// Where guests reach it: one address.

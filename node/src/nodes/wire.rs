@@ -4,6 +4,7 @@
 
 use std::io;
 
+use bytes::Bytes;
 use mercato_protocol::codec::{CodecError, Message};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -39,16 +40,32 @@ pub(super) async fn write<T: Message>(
     to: &mut (impl AsyncWrite + Unpin),
     message: &T,
 ) -> io::Result<()> {
-    let bytes = message.to_bytes().map_err(|error| {
+    let frame = frame(message).inspect_err(|error| {
         // Once for each connection, which it ends: what is said should never be refused.
         tracing::warn!(%error, "a message between the daemon and a node cannot be said");
-        malformed(error)
     })?;
+    send(to, &frame).await
+}
+
+/// A message as it is said.
+///
+/// # Errors
+/// `InvalidData` for one that the other end would refuse.
+pub(super) fn frame<T: Message>(message: &T) -> io::Result<Bytes> {
+    let bytes = message.to_bytes().map_err(malformed)?;
     let length = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut frame = Vec::with_capacity(LENGTH_BYTES + bytes.len());
     frame.extend(length.to_be_bytes());
     frame.extend(bytes);
-    to.write_all(&frame).await?;
+    Ok(frame.into())
+}
+
+/// Says what was made a frame, whole.
+///
+/// # Errors
+/// Whatever the stream says.
+pub(super) async fn send(to: &mut (impl AsyncWrite + Unpin), frame: &[u8]) -> io::Result<()> {
+    to.write_all(frame).await?;
     to.flush().await
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
@@ -26,6 +27,7 @@ use super::table::group;
 use crate::driver::LeaseTunnels;
 use crate::kubernetes::NameServerAt;
 use crate::limits;
+use crate::nodes::control::SaidNames;
 
 /// The way to the gateway's task. Clones are the same.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub(crate) struct TunnelHandle {
     asked: mpsc::Sender<Asked>,
     name_server: watch::Receiver<NameServerAt>,
     home_api: Option<IpAddr>,
+    /// Of the next names that are said, from 1 on.
+    numbers: Arc<AtomicU64>,
 }
 
 /// All that was said, as it is now.
@@ -45,7 +49,7 @@ pub(super) struct Said {
     /// Provider: the addresses here of Services of guest namespaces.
     services: BTreeMap<ContractId, Arc<BTreeSet<ServiceAddress>>>,
     /// Provider: the names that guests have at home.
-    pub(super) names: BTreeMap<ContractId, Arc<LeaseNames>>,
+    pub(super) names: BTreeMap<ContractId, Arc<SaidNames>>,
     /// Of which leases these are none that a node could be told, and why.
     pub(super) unsayable: BTreeMap<ContractId, CodecError>,
     pub(super) own: OwnRanges,
@@ -105,7 +109,8 @@ impl TunnelHandle {
         let (tell_server, name_server) = watch::channel(NameServerAt::NotYet);
         let (said, changed): (Arc<Mutex<Said>>, Arc<Notify>) = Default::default();
         let (to, wakes) = (said.clone(), changed.clone());
-        let this = Self { said: to, changed: wakes, asked, name_server, home_api };
+        let numbers = Arc::new(AtomicU64::new(1));
+        let this = Self { said: to, changed: wakes, asked, name_server, home_api, numbers };
         let heard = Heard { said, changed, asks, name_server: tell_server };
         (this, heard)
     }
@@ -189,10 +194,14 @@ impl LeaseTunnels for TunnelHandle {
 
     fn names(&self, contract: ContractId, names: Arc<LeaseNames>) {
         let checked = names.check();
+        // What is another is found out before anybody waits for it.
+        let before = lock(&self.said).names.get(&contract).cloned();
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let now = Arc::new(SaidNames::new(number, names, before.as_deref()));
         self.say(|said, _| {
             said.forget_names(&contract);
             match checked {
-                Ok(()) => drop(said.names.insert(contract, names)),
+                Ok(()) => drop(said.names.insert(contract, now)),
                 Err(error) => drop(said.unsayable.insert(contract, error)),
             }
         });

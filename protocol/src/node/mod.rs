@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, Message, at_most, wire_union};
 use crate::limits;
-use crate::names::LeaseNames;
+use crate::names::{LeaseNames, NamesChange};
 
 pub use snapshot::{
     Draft, LEAST_MTU, LEAST_MTU_V6, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress,
@@ -69,7 +69,14 @@ pub enum ToNode {
         text: String,
     },
     /// The names of one lease from now on, whose guests the latest snapshot says.
-    Names(LeaseNames),
+    Names {
+        /// Larger than that of all names of the lease before.
+        number: u64,
+        /// All names that it has.
+        names: LeaseNames,
+    },
+    /// What is another in the names that were said last of a lease on this connection.
+    NamesChange(NamesChange),
 }
 
 impl Message for FromNode {
@@ -98,7 +105,8 @@ impl Message for ToNode {
             Self::Snapshot(snapshot) => snapshot.validate(),
             Self::Heard | Self::Own => Ok(()),
             Self::Refused { text } => at_most("bytes of a reason", text.len(), limits::LINE_BYTES),
-            Self::Names(names) => names.check(),
+            Self::Names { names, .. } => names.check(),
+            Self::NamesChange(change) => change.validate(),
         }
     }
 }
@@ -112,5 +120,6 @@ wire_union!(ToNode {
     1 => Heard {},
     2 => Own {},
     3 => Refused { 1 => text },
-    4 => Names(names),
+    4 => Names { 1 => number, 2 => names },
+    5 => NamesChange(change),
 });

@@ -16,14 +16,13 @@ use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
+use super::names::pace::Pace;
 use super::names::{Named, names};
 use super::shared::{Asked, Shared};
 use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::apiserver::life::Life;
 use crate::apiserver::watch::{Change, Selection, changes};
-use crate::limits;
 use crate::names::CONTRACT;
 
 pub(super) fn follow(
@@ -51,10 +50,10 @@ pub(super) fn follow(
                     }
                 }
                 seen.say_addresses(&shared);
-                seen.names_changed();
+                seen.pace.changed();
                 loop {
                     tokio::select! {
-                        () = seen.names_are_due() => seen.say_names(&shared),
+                        () = seen.pace.is_due() => seen.say_names(&shared),
                         Some((source, change)) = streams.next() => {
                             let is_service = source.0 == SERVICE;
                             let robbed = seen.robbed(&source, &change).cloned();
@@ -115,7 +114,7 @@ struct Read {
 struct Seen {
     all: BTreeMap<Source, Known>,
     /// When names are said that have changed.
-    names_due: Option<Instant>,
+    pace: Pace,
 }
 
 /// What a watch has told.
@@ -193,7 +192,7 @@ impl Seen {
             }
         };
         if is_named {
-            self.names_changed();
+            self.pace.changed();
         }
         input
     }
@@ -213,32 +212,18 @@ impl Seen {
         Some(Input::Synced(whole.map(|one| one.observed.clone()).collect()))
     }
 
-    /// They are said in a moment, with what changes until then.
-    fn names_changed(&mut self) {
-        self.names_due.get_or_insert_with(|| Instant::now() + limits::NAMES_GATHER);
-    }
-
-    /// Waits for that moment, if there is one.
-    fn names_are_due(&self) -> impl Future<Output = ()> + use<> {
-        let due = self.names_due;
-        async move {
-            match due {
-                Some(due) => tokio::time::sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        }
-    }
-
     /// What is missing from a part is not gone. A namespace that cannot be listed, since it is about to
     /// go or has no rights yet, holds up the names of no other.
     fn say_names(&mut self, shared: &Shared) {
-        self.names_due = None;
-        let Some(now) = self.names(&shared.context()) else { return };
-        shared.names.send_if_modified(|before| {
-            let is_new = before.as_deref() != Some(&now);
-            *before = Some(Arc::new(now));
-            is_new
+        let now = self.names(&shared.context());
+        let is_new = now.is_some_and(|now| {
+            shared.names.send_if_modified(|before| {
+                let is_new = before.as_deref() != Some(&now);
+                *before = Some(Arc::new(now));
+                is_new
+            })
         });
+        self.pace.is_done(is_new);
     }
 
     /// None before all pods are listed.

@@ -2,6 +2,8 @@
 //! with their addresses in this cluster, endpoints of those that are headless, and what home calls its
 //! cluster.
 
+pub(super) mod pace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -128,7 +130,7 @@ fn service(name: &str, object: &Value) -> Option<Named> {
     let addresses = if external.is_some() { Vec::new() } else { addresses };
     let ports = if headless { Vec::new() } else { ports(&spec["ports"]) };
     let name = name.to_owned();
-    let service = ServiceNames { name, addresses, ports, external, slices: Vec::new() };
+    let service = ServiceNames { name, addresses, ports, external, slices: BTreeSet::new() };
     let home = home_address(object).filter(|_| !service.addresses.is_empty());
     service.is_valid().then_some(Named::Service { service, headless, home })
 }

@@ -44,7 +44,7 @@ pub(crate) fn rome() -> LeaseNames {
         endpoints: vec![endpoint("10.201.3.7", "db-0"), endpoint("10.201.3.8", "")],
     };
     let six = SliceNames { ports: vec![], endpoints: vec![endpoint("fd4d::7", "db-0")] };
-    let members = ServiceNames { slices: vec![slice, six], ..service("members") };
+    let members = ServiceNames { slices: [slice, six].into(), ..service("members") };
     let external = ServiceNames { external: Some("db.example.org".into()), ..service("outside") };
     let inner =
         ServiceNames { external: Some("web.shop.svc.rome.example".into()), ..service("inner") };

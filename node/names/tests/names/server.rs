@@ -12,7 +12,7 @@ use hickory_resolver::config::{NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{Resolver, TokioResolver};
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
-use mercato_protocol::names::{LeaseNames, NamedEndpoint};
+use mercato_protocol::names::{LeaseNames, NamedEndpoint, SliceNames};
 use socket2::{Domain, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
@@ -164,7 +164,11 @@ async fn what_does_not_fit_comes_by_tcp() {
         let address = [10, 201, (n >> 8) as u8, n as u8].into();
         NamedEndpoint { address, hostname: String::new() }
     };
-    said.namespaces[0].services[1].slices[0].endpoints = (0..500).map(endpoint).collect();
+    let slices = &mut said.namespaces[0].services[1].slices;
+    let slice = slices.iter().find(|slice| !slice.ports.is_empty()).cloned().unwrap();
+    slices.remove(&slice);
+    let endpoints = (0..500).map(endpoint).collect();
+    slices.insert(SliceNames { endpoints, ..slice });
     let server = server(Bounds::default(), vec![]).await;
     let mut knowledge = with(vec![]);
     knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));

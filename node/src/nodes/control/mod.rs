@@ -5,6 +5,7 @@
 //! among few, and no more than a token's review comes of it.
 
 mod certificate;
+mod names;
 mod words;
 
 use std::io;
@@ -21,13 +22,14 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use self::words::{Told, refused};
+use self::words::{Told, Word, refused};
 use super::strangers::{Place, Strangers};
 use super::wire;
 use crate::driver::clock::wall_ms;
 use crate::limits;
 
 pub(crate) use certificate::Certificate;
+pub(crate) use names::SaidNames;
 pub(crate) use words::{NodeEvent, NodeState, Order, Wish, WishLease, WishNames};
 
 /// Says of which node a token is, or why it is of none.
@@ -200,13 +202,18 @@ async fn converse(
                     Ok(()) => told.words(&order.borrow_and_update(), wall_ms()),
                     Err(_) => return Ok(()),
                 },
-                () = heard.notified() => vec![ToNode::Heard],
+                () = heard.notified() => vec![Word::say(ToNode::Heard)],
             };
             for word in words {
-                let is_last = matches!(word, ToNode::Refused { .. });
-                let written = timeout(limits::NODE_SILENCE, wire::write(&mut to, &word)).await;
+                let writing = async {
+                    match &word {
+                        Word::Say(message) => wire::write(&mut to, &**message).await,
+                        Word::Said(frame) => wire::send(&mut to, frame).await,
+                    }
+                };
+                let written = timeout(limits::NODE_SILENCE, writing).await;
                 written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-                if is_last {
+                if word.is_last() {
                     return Ok(());
                 }
             }

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ipnet::IpNet;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::ContractId;
-use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::{
     Draft, NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode,
 };
 use tokio::sync::watch;
+
+use super::names::SaidNames;
 
 /// What a node's connection tells.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ pub(crate) enum Order {
 }
 
 /// The names of the leases whose guests ask a node.
-pub(crate) type WishNames = Arc<BTreeMap<ContractId, Arc<LeaseNames>>>;
+pub(crate) type WishNames = Arc<BTreeMap<ContractId, Arc<SaidNames>>>;
 
 /// All that a node should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,22 +103,46 @@ pub(crate) struct WishLease {
 #[derive(Default)]
 pub(super) struct Told {
     version: Option<u64>,
-    names: BTreeMap<ContractId, Arc<LeaseNames>>,
+    /// The numbers of the names that were said last of each lease.
+    names: BTreeMap<ContractId, u64>,
+}
+
+/// What is said at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A message for this node alone,
+    Say(Box<ToNode>),
+    /// or a frame that others hear too.
+    Said(Bytes),
+}
+
+impl Word {
+    pub(super) fn say(message: ToNode) -> Self {
+        Self::Say(Box::new(message))
+    }
+
+    /// Nothing is said after it.
+    pub(super) fn is_last(&self) -> bool {
+        match self {
+            Self::Say(message) => matches!(**message, ToNode::Refused { .. }),
+            Self::Said(_) => false,
+        }
+    }
 }
 
 impl Told {
     /// What is to be said of an order, at this time, in this order.
-    pub(super) fn words(&mut self, order: &Order, wall_ms: u64) -> Vec<ToNode> {
+    pub(super) fn words(&mut self, order: &Order, wall_ms: u64) -> Vec<Word> {
         let (wish, names) = match order {
             Order::Wait => return Vec::new(),
-            Order::Own => return vec![ToNode::Own],
-            Order::Refuse(text) => return vec![refused(text)],
+            Order::Own => return vec![Word::say(ToNode::Own)],
+            Order::Refuse(text) => return vec![Word::say(refused(text))],
             Order::Have(wish, names) => (wish, names),
         };
         let is_new = self.version.replace(wish.version) != Some(wish.version);
         let mut words = Vec::new();
         if is_new {
-            words.push(ToNode::Snapshot(wish.at(wall_ms)));
+            words.push(Word::say(ToNode::Snapshot(wish.at(wall_ms))));
         }
         // The node forgets the names of a lease that a snapshot does not have.
         let asking = wish.told().filter(|lease| !lease.askers.is_empty());
@@ -124,9 +150,9 @@ impl Told {
         let has = |id: &ContractId| asking.contains(id);
         self.names.retain(|id, _| has(id));
         for (id, said) in names.iter().filter(|(id, _)| has(id)) {
-            if self.names.get(id) != Some(said) {
-                self.names.insert(*id, said.clone());
-                words.push(ToNode::Names((**said).clone()));
+            let known = self.names.insert(*id, said.number());
+            if known != Some(said.number()) {
+                words.extend(said.frame(known).map(Word::Said));
             }
         }
         words
@@ -201,6 +227,7 @@ pub(super) fn refused(text: &str) -> ToNode {
 #[cfg(test)]
 mod tests {
     use mercato_protocol::codec::Message as _;
+    use mercato_protocol::names::LeaseNames;
 
     use super::*;
 
@@ -278,32 +305,42 @@ mod tests {
     fn names_are_said_after_their_snapshot_and_once() {
         let id = ContractId([5; 16]);
         let names = |domain: &str| {
-            let (domains, namespaces) = (vec![domain.to_owned()], vec![]);
+            let (domains, namespaces, own) = (vec![domain.to_owned()], vec![], vec![]);
             let (is_part, forwards, api) = (false, true, None);
-            let own = vec![];
-            let said = LeaseNames { lease: id, domains, is_part, forwards, namespaces, api, own };
-            WishNames::new([(id, Arc::new(said))].into())
+            Arc::new(LeaseNames { lease: id, domains, is_part, forwards, namespaces, api, own })
         };
         let wish = |version, asks| {
             let askers = [IpAddr::from([10, 42, 0, 7])].into_iter().filter(|_| asks).collect();
             let leases = vec![WishLease { askers, ..lease(id) }];
             Arc::new(Wish::new(version, Some(way()), leases, BTreeSet::new()))
         };
+        let a = Arc::new(SaidNames::new(1, names("a.example"), None));
+        let b = Arc::new(SaidNames::new(2, names("b.example"), Some(&a)));
+        let c = Arc::new(SaidNames::new(3, names("c.example"), Some(&b)));
+        let d = Arc::new(SaidNames::new(4, names("d.example"), Some(&c)));
         let mut told = Told::default();
-        let mut said = |version, asks, domain: &str| {
-            let words = told.words(&Order::Have(wish(version, asks), names(domain)), 1_000);
-            let kind = |word: &ToNode| match word {
-                ToNode::Snapshot(_) => "snapshot",
-                ToNode::Names(_) => "names",
-                ToNode::Heard | ToNode::Own | ToNode::Refused { .. } => "another",
+        let mut said = |version, asks, names: &Arc<SaidNames>| {
+            let names = WishNames::new([(id, names.clone())].into());
+            let words = told.words(&Order::Have(wish(version, asks), names), 1_000);
+            let kind = |word: &Word| match word {
+                Word::Say(_) => "snapshot",
+                Word::Said(frame) => match ToNode::from_bytes(&frame[4..]).unwrap() {
+                    ToNode::Names { .. } => "names",
+                    ToNode::NamesChange(_) => "a change",
+                    ToNode::Snapshot(_) | ToNode::Heard | ToNode::Own | ToNode::Refused { .. } => {
+                        "another"
+                    }
+                },
             };
             words.iter().map(kind).collect::<Vec<_>>()
         };
-        assert_eq!(said(1, true, "a.example"), ["snapshot", "names"]);
-        assert_eq!(said(1, true, "a.example"), [""; 0], "nothing has changed");
-        assert_eq!(said(1, true, "b.example"), ["names"]);
-        assert_eq!(said(2, true, "b.example"), ["snapshot"]);
-        assert_eq!(said(3, false, "b.example"), ["snapshot"], "the node forgets them");
-        assert_eq!(said(4, true, "b.example"), ["snapshot", "names"]);
+        assert_eq!(said(1, true, &a), ["snapshot", "names"]);
+        assert_eq!(said(1, true, &a), [""; 0], "nothing has changed");
+        assert_eq!(said(1, true, &b), ["a change"]);
+        assert_eq!(said(2, true, &b), ["snapshot"]);
+        assert_eq!(said(3, false, &b), ["snapshot"], "the node forgets them");
+        assert_eq!(said(4, true, &b), ["snapshot", "names"]);
+        assert_eq!(said(4, true, &d), ["names"], "it has missed some");
+        assert_eq!(Told::default().words(&Order::Own, 0), [Word::say(ToNode::Own)]);
     }
 }

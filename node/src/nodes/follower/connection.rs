@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::node::{FromNode, Snapshot, ToNode};
 use mercato_protocol::text::shown;
 use thiserror::Error;
@@ -102,6 +103,8 @@ enum Why {
     Silent(Duration),
     #[error("the daemon said snapshot {next} after {last}: is it of this release?")]
     Older { last: u64, next: u64 },
+    #[error("the daemon said {0}: is it of this release?")]
+    Names(CodecError),
     /// Whoever keeps the machine has ended.
     #[error("this process ends")]
     Ends,
@@ -156,6 +159,7 @@ impl<M: Machine> Follower<M> {
                 | Why::Unreached(_)
                 | Why::Lost(_)
                 | Why::Silent(_)
+                | Why::Names(_)
                 | Why::Older { .. } => {}
             }
             if self.is_led && matches!(why, Why::Lost(_)) {
@@ -201,7 +205,7 @@ impl<M: Machine> Follower<M> {
     }
 
     async fn listen(&mut self, mut from: impl AsyncRead + Unpin, address: SocketAddr) -> Why {
-        let mut last = 0;
+        let (mut last, mut names) = (0, names::Said::default());
         loop {
             let message = match timeout(self.pace.silence, wire::read(&mut from)).await {
                 Ok(Ok(message)) => message,
@@ -215,11 +219,22 @@ impl<M: Machine> Follower<M> {
                         return Why::Older { last, next };
                     }
                     last = next;
+                    names.retain(&self.hear.named, Some(&snapshot));
                     self.tell(Some(snapshot));
                 }
-                ToNode::Own => self.tell(None),
+                ToNode::Own => {
+                    names.retain(&self.hear.named, None);
+                    self.tell(None);
+                }
                 ToNode::Heard => {}
-                ToNode::Names(said) => names::take(&self.hear.named, &said),
+                ToNode::Names { number, names: said } => {
+                    names.take(&self.hear.named, number, said);
+                }
+                ToNode::NamesChange(change) => {
+                    if let Err(error) = names.change(&self.hear.named, &change) {
+                        return Why::Names(error);
+                    }
+                }
                 ToNode::Refused { text } => return Why::Refused(shown(&text).into_owned()),
             }
             if !self.is_led {
@@ -234,7 +249,6 @@ impl<M: Machine> Follower<M> {
 
     fn tell(&self, snapshot: Option<Snapshot>) {
         let (connection, at_ms) = (self.connection, self.machine.now_ms());
-        names::retain(&self.hear.named, snapshot.as_ref());
         self.hear.heard.send_replace(Some(Heard { connection, at_ms, snapshot }));
     }
 }

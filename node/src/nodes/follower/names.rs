@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::NODE_LEASES;
-use mercato_protocol::names::LeaseNames;
+use mercato_protocol::names::{LeaseNames, NamesChange};
 use mercato_protocol::node::Snapshot;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -32,22 +33,57 @@ pub(super) struct Served {
     pub(super) unnamed: Option<String>,
 }
 
-/// Takes the names of one lease.
-pub(super) fn take(zones: &watch::Sender<Zones>, names: &LeaseNames) {
-    zones.send_modify(|zones| {
-        if zones.len() < NODE_LEASES || zones.contains_key(&names.lease) {
-            zones.insert(names.lease, Arc::new(Zone::new(names)));
-        }
-    });
+/// What was said on a connection: its changes are of this.
+#[derive(Default)]
+pub(super) struct Said {
+    all: BTreeMap<ContractId, (u64, LeaseNames)>,
 }
 
-/// Forgets the names of leases that a snapshot does not have.
-pub(super) fn retain(zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) {
-    let lease = |id: &ContractId| snapshot.and_then(|snapshot| snapshot.leases.get(id));
-    let is_there = |id: &ContractId| lease(id).is_some_and(|lease| !lease.askers.is_empty());
+impl Said {
+    /// Takes all names of one lease.
+    pub(super) fn take(&mut self, zones: &watch::Sender<Zones>, number: u64, names: LeaseNames) {
+        let lease = names.lease;
+        if self.all.len() < NODE_LEASES || self.all.contains_key(&lease) {
+            let zone = Arc::new(Zone::new(&names));
+            self.all.insert(lease, (number, names));
+            zones.send_modify(|zones| drop(zones.insert(lease, zone)));
+        }
+    }
+
+    /// Takes what is another in them.
+    ///
+    /// # Errors
+    /// Where it changes other names than were said last.
+    pub(super) fn change(
+        &mut self,
+        zones: &watch::Sender<Zones>,
+        change: &NamesChange,
+    ) -> Result<(), CodecError> {
+        let before = self.all.get(&change.lease).filter(|(number, _)| *number == change.after);
+        let Some((_, names)) = before else {
+            return Err(CodecError::Invalid("a change of names that were not said"));
+        };
+        let names = change.apply(names)?;
+        self.take(zones, change.number, names);
+        Ok(())
+    }
+
+    /// Forgets the names of leases that a snapshot does not have.
+    pub(super) fn retain(&mut self, zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) {
+        retain(zones, snapshot);
+        self.all.retain(|id, _| has(snapshot, id));
+    }
+}
+
+fn has(snapshot: Option<&Snapshot>, id: &ContractId) -> bool {
+    let lease = snapshot.and_then(|snapshot| snapshot.leases.get(id));
+    lease.is_some_and(|lease| !lease.askers.is_empty())
+}
+
+fn retain(zones: &watch::Sender<Zones>, snapshot: Option<&Snapshot>) {
     zones.send_if_modified(|zones| {
         let before = zones.len();
-        zones.retain(|id, _| is_there(id));
+        zones.retain(|id, _| has(snapshot, id));
         zones.len() != before
     });
 }
@@ -145,6 +181,7 @@ fn wanted(heard: &Heard, zones: Zones, now_ms: u64) -> Option<Wanted> {
 #[cfg(test)]
 mod tests {
     use mercato_protocol::id::ContractId;
+    use mercato_protocol::names::Numbered;
     use mercato_protocol::node::{NodeLease, NodeNames, NodeWay};
 
     use super::super::testing::{Fake, lease, snapshot, way};
@@ -195,15 +232,34 @@ mod tests {
 
     #[test]
     fn names_go_with_their_lease() {
-        let (zones, known) = watch::channel(Zones::new());
+        let ((zones, known), mut all) = (watch::channel(Zones::new()), Said::default());
         for id in [LEASE, OTHER] {
-            take(&zones, &names(id));
+            all.take(&zones, 1, names(id));
         }
         let said = heard(vec![asking(500, LEASE, "10.42.0.7")]);
-        retain(&zones, said.snapshot.as_ref());
+        all.retain(&zones, said.snapshot.as_ref());
         assert_eq!(known.borrow().keys().copied().collect::<Vec<_>>(), [LEASE]);
-        retain(&zones, None);
-        assert!(known.borrow().is_empty());
+        all.retain(&zones, None);
+        assert!(known.borrow().is_empty() && all.all.is_empty());
+    }
+
+    #[test]
+    fn a_change_is_of_what_was_said_last_on_the_connection() {
+        let ((zones, known), mut all) = (watch::channel(Zones::new()), Said::default());
+        let before = names(LEASE);
+        let mut now = before.clone();
+        now.domains.push("alps.example".to_owned());
+        let of = |number, names| Numbered { number, names };
+        let change = NamesChange::between(of(3, &before), of(4, &now)).unwrap();
+        assert!(all.change(&zones, &change).is_err(), "nothing was said");
+        all.take(&zones, 2, before.clone());
+        assert!(all.change(&zones, &change).is_err(), "others were said");
+        assert_eq!(**known.borrow().get(&LEASE).unwrap(), Zone::new(&before));
+        all.take(&zones, 3, before);
+        all.change(&zones, &change).unwrap();
+        assert_eq!(**known.borrow().get(&LEASE).unwrap(), Zone::new(&now));
+        assert!(all.change(&zones, &change).is_err(), "it was said before");
+        assert!(Said::default().change(&zones, &change).is_err(), "on another connection");
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,6 @@ use mercato_host::NamesWay;
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::NodeNames;
 use mercato_protocol::tunnel::name_server;
 use tokio::sync::watch;
@@ -30,8 +29,8 @@ use crate::tunnel::words::Said;
 pub(super) struct OwnNames {
     server: Option<NameServer>,
     known: Knowledge,
-    /// The zones of names that were said, so that each is made once.
-    zones: BTreeMap<ContractId, (Arc<LeaseNames>, Arc<Zone>)>,
+    /// The zones of names that were said, with the numbers of those, so that each is made once.
+    zones: BTreeMap<ContractId, (u64, Arc<Zone>)>,
     failing: Repeated,
     /// Why it cannot, by now.
     trouble: Option<String>,
@@ -153,8 +152,9 @@ impl OwnNames {
             own.map(|(_, address, id)| (address, id)).collect();
         self.zones.retain(|id, _| said.names.contains_key(id));
         for (id, names) in &said.names {
-            if self.zones.get(id).is_none_or(|(before, _)| before != names) {
-                self.zones.insert(*id, (names.clone(), Arc::new(Zone::new(names))));
+            if self.zones.get(id).is_none_or(|(before, _)| *before != names.number()) {
+                let zone = Arc::new(Zone::new(names.names()));
+                self.zones.insert(*id, (names.number(), zone));
             }
         }
         let zones = self.zones.iter().map(|(id, (_, zone))| (*id, zone.clone())).collect();

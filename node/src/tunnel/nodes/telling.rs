@@ -7,11 +7,10 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
-use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::NodeWay;
 
 use super::{Common, Dwellers, Nodes, PodNodes, Seat, Standing, say};
-use crate::nodes::control::WishLease;
+use crate::nodes::control::{SaidNames, WishLease};
 
 impl Nodes {
     /// Says to each node what it is to have: the leases, each with the pods of that node alone.
@@ -22,7 +21,7 @@ impl Nodes {
         leases: &[WishLease],
         pods: &PodNodes,
         dwellers: &Dwellers,
-        names: &BTreeMap<ContractId, Arc<LeaseNames>>,
+        names: &BTreeMap<ContractId, Arc<SaidNames>>,
     ) {
         let leases = &self.left_out.leave(leases)[..];
         let (mtu, local) = (self.mtu(common), self.local());

@@ -5,11 +5,10 @@ mod closed;
 use std::sync::Arc;
 
 use mercato_protocol::id::ContractId;
-use mercato_protocol::names::LeaseNames;
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::*;
-use crate::nodes::control::{Wish, WishLease};
+use crate::nodes::control::{SaidNames, Wish, WishLease};
 
 const COMMON: Common = Common {
     pool: IpNet::new_assert(POOL, 13),
@@ -101,7 +100,7 @@ fn pods(all: &[(&str, &str)]) -> PodNodes {
     all.iter().map(|(pod, node)| (address(pod), (*node).to_owned())).collect()
 }
 
-fn none() -> BTreeMap<ContractId, Arc<LeaseNames>> {
+fn none() -> BTreeMap<ContractId, Arc<SaidNames>> {
     BTreeMap::new()
 }
 

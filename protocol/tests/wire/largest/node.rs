@@ -92,7 +92,7 @@ pub(super) fn to_node() -> [ToNode; 5] {
         ToNode::Heard,
         ToNode::Own,
         ToNode::Refused { text: text(0, limits::LINE_BYTES) },
-        ToNode::Names(names()),
+        ToNode::Names { number: MAX, names: names() },
     ]
 }
 
@@ -123,7 +123,7 @@ fn names() -> LeaseNames {
         endpoints: (0..limits::NAMES_ENDPOINTS).map(endpoint).collect(),
     };
     let last = &mut namespaces[0].services[0];
-    (last.external, last.slices) = (None, vec![slice]);
+    (last.external, last.slices) = (None, [slice].into());
     LeaseNames {
         lease: ContractId([5; 16]),
         domains: (0..limits::NAMES_DOMAINS).map(domain).collect(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
-use mercato_protocol::names::{LeaseNames, ServiceNames};
+use mercato_protocol::names::{LeaseNames, NamesChange, ServiceNames};
 use mercato_protocol::node::{
     FromNode, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
 };
@@ -76,6 +76,8 @@ fn of_each() -> Vec<Case> {
             "Invalid",
         ),
         ("a hostname with a star", names(|it| starred(service(it, 1))), "Invalid"),
+        ("a change of later names", changed(|it| it.after = it.number), "Invalid"),
+        ("too many changes", changed(|it| it.parts = vec![it.parts[0].clone(); 1_025]), "TooLong"),
         ("a second pool of the first family", second("10.200.0.0/13", 1_420), "Invalid"),
         ("a second pool of another length", second("fd4d:6572:6361:746f::/64", 1_420), "Invalid"),
         ("a network that carries no IPv6", second("fd4d:6572:6361:746f::/96", 1_279), "Invalid"),
@@ -188,7 +190,14 @@ fn named(change: impl FnOnce(&mut NodeNames)) -> Vec<u8> {
 fn names(change: impl FnOnce(&mut LeaseNames)) -> Vec<u8> {
     let mut names = samples::lease_names();
     change(&mut names);
-    unchecked(&ToNode::Names(names))
+    unchecked(&ToNode::Names { number: 7, names })
+}
+
+/// With a change of names of which something is changed.
+fn changed(change: impl FnOnce(&mut NamesChange)) -> Vec<u8> {
+    let mut names = samples::names_change();
+    change(&mut names);
+    unchecked(&ToNode::NamesChange(names))
 }
 
 fn service(names: &mut LeaseNames, nth: usize) -> &mut ServiceNames {
@@ -200,7 +209,9 @@ fn many(service: &mut ServiceNames) {
 }
 
 fn starred(service: &mut ServiceNames) {
-    service.slices[0].endpoints[0].hostname = "*".into();
+    let mut slice = service.slices.pop_first().unwrap();
+    slice.endpoints[0].hostname = "*".into();
+    service.slices.insert(slice);
 }
 
 /// With one that is told names, though it is no guest.

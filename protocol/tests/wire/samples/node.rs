@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
-    SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesChange, NamespaceNames, Numbered, OwnName,
+    ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
@@ -89,7 +89,7 @@ pub(crate) fn lease_names() -> LeaseNames {
         endpoints: vec![endpoint("10.201.3.7", "db-0"), endpoint("10.201.3.8", "")],
     };
     let members =
-        ServiceNames { name: "members".into(), slices: vec![slice], ..ServiceNames::default() };
+        ServiceNames { name: "members".into(), slices: [slice].into(), ..ServiceNames::default() };
     let ports = vec![NamedPort { name: String::new(), is_udp: true, port: 53 }];
     let external = Some("db.example.org".into());
     let outside = ServiceNames { name: "db".into(), ports, external, ..ServiceNames::default() };
@@ -115,6 +115,31 @@ pub(crate) fn lease_names() -> LeaseNames {
             subdomain: "members".into(),
         }],
     }
+}
+
+/// What makes others of these: a part of each kind.
+pub(crate) fn names_change() -> NamesChange {
+    let mut names = lease_names();
+    names.domains.push("rome.example".into());
+    names.api = None;
+    let of = &mut names.namespaces[0];
+    (of.is_part, of.services[0].ports) = (false, vec![]);
+    let mut slice = of.services[1].slices.pop_first().unwrap();
+    slice.endpoints.pop();
+    of.services[1].slices.insert(slice);
+    of.services.pop();
+    let (home, services, is_part) = ("bank".into(), vec![], true);
+    names.namespaces.insert(0, NamespaceNames { home, services, is_part });
+    names.own[0].guest = "10.42.1.9".parse().unwrap();
+    // As they are made: by their names.
+    let mut before = lease_names();
+    for names in [&mut before, &mut names] {
+        let all = &mut names.namespaces;
+        all.iter_mut().for_each(|of| of.services.sort_by(|one, other| one.name.cmp(&other.name)));
+    }
+    let [before, now] =
+        [(7, &before), (8, &names)].map(|(number, names)| Numbered { number, names });
+    NamesChange::between(before, now).unwrap()
 }
 
 pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
@@ -160,8 +185,9 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         ("snapshot", snapshot(node_way(), lease)),
         ("snapshot of both families", snapshot(way, both)),
         ("snapshot with names", snapshot(named, asking)),
-        ("names", ToNode::Names(lease_names())),
-        ("no names", ToNode::Names(none)),
+        ("names", ToNode::Names { number: 7, names: lease_names() }),
+        ("no names", ToNode::Names { number: 9, names: none }),
+        ("names that change", ToNode::NamesChange(names_change())),
         ("nothing to set up", ToNode::Snapshot(nothing)),
         ("heard", ToNode::Heard),
         ("the daemon's own", ToNode::Own),

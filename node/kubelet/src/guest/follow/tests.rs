@@ -28,7 +28,7 @@ fn life() -> Life {
 }
 
 fn seen_of(all: BTreeMap<Source, Known>) -> Seen {
-    Seen { all, names_due: None }
+    Seen { all, pace: Pace::default() }
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn services_of_each_kind_have_names() {
     assert_eq!(db.external.as_deref(), Some("db.example.org"));
     assert_eq!(web.addresses, ["10.96.0.7".parse::<IpAddr>().unwrap()]);
     assert_eq!(web.ports[0].port, 80);
-    let slice = &members.slices[0];
+    let slice = members.slices.first().unwrap();
     let hosts: Vec<_> = slice.endpoints.iter().map(|it| it.hostname.as_str()).collect();
     assert_eq!((hosts, slice.ports.len()), (vec!["db-0", ""], 1));
     assert_eq!(slice.ports[0].port, 8_080, "as endpoints have it");
