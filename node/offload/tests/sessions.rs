@@ -30,6 +30,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => Just(Action::CrashHome),
         2 => Just(Action::CrashGuest),
         1 => Just(Action::Relist),
+        2 => any::<bool>().prop_map(Action::Lag),
         30 => any::<u16>().prop_map(Action::Run),
         6 => (0..20_000_u64).prop_map(Action::Wait),
     ]
@@ -184,4 +185,24 @@ fn an_address_of_before_is_said_once_the_tunnel_is_known_again() {
     world.act(Action::Tunnel(agreed));
     world.settle();
     world.assert_agreement();
+}
+
+/// The watch of a pod is behind, and tells of it as it was after both sides have done with it.
+#[test]
+fn what_a_watch_tells_late_of_a_pod_that_is_gone_makes_no_guest() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    world.act(Action::Lag(true));
+    world.act(Action::TurnGate(0));
+    world.act(Action::ForceDelete(0));
+    // Its status is written, and the answer is that there is no such pod.
+    world.act(Action::GuestChanges(0));
+    for _ in 0..20 {
+        world.act(Action::Run(u16::MAX));
+    }
+    world.act(Action::Lag(false));
+    world.settle();
+    assert!(world.is_empty());
 }

@@ -231,7 +231,7 @@ impl HomeSide {
         let found = present(client.cluster, pod);
         let told =
             found.and_then(|found| self.home_pod(found, client.bodies)).and_then(|(told, _)| told);
-        told.map_or(Input::PodGone(pod.uid.clone()), Input::Pod)
+        told.map_or(Input::PodMissing(pod.uid.clone()), Input::Pod)
     }
 
     /// A pod of the node as its session sees it, and whether it has to end; none, of another node.
@@ -269,7 +269,7 @@ impl HomeSide {
         if *outcome == Outcome::Fails {
             return Input::NotWritten { uid, missing: false };
         }
-        let Some(home) = present(cluster, pod) else { return Input::PodGone(uid) };
+        let Some(home) = present(cluster, pod) else { return Input::PodMissing(uid) };
         let key = Key::new("Pod", &pod.namespace, &pod.name);
         let wanted = Some(uid.0.as_str());
         let status = match write {
@@ -296,7 +296,7 @@ impl HomeSide {
         };
         match done {
             Ok(()) if *outcome == Outcome::Answered => Input::Written(uid),
-            Err(ApiError { code: 404, .. }) => Input::PodGone(uid),
+            Err(ApiError { code: 404, .. }) => Input::PodMissing(uid),
             Ok(()) | Err(_) => Input::NotWritten { uid, missing: false },
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
                 shared.pods.succeeded(&uid);
                 shared.tell(Input::Written(uid)).await;
             }
-            Ok(false) => shared.tell(Input::PodGone(uid)).await,
+            Ok(false) => shared.tell(Input::PodMissing(uid)).await,
             Err(failure) => {
                 if shared.pods.failed(&uid, &failure) {
                     // Once for each reason.
@@ -92,7 +92,7 @@ pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
                     }
                     return;
                 }
-                Ok(None) => return shared.tell(Input::PodGone(pod.uid)).await,
+                Ok(None) => return shared.tell(Input::PodMissing(pod.uid)).await,
                 Err(failure) => tracing::debug!(%failure, pod = %pod.key(), "not confirmed yet"),
             }
             tokio::select! {

@@ -8,6 +8,7 @@ mod outbox;
 mod pod;
 mod pods;
 mod session;
+mod watched;
 mod way;
 
 use std::collections::BTreeMap;
@@ -76,9 +77,11 @@ pub enum Input {
     Synced(Vec<HomePod>),
     /// A pod was made or changed.
     Pod(HomePod),
-    /// A watch saw the deletion, or the API server said, asked for the name, that there is
-    /// no such pod or that it has another uid.
+    /// Its watch saw the deletion.
     PodGone(Uid),
+    /// The API server said, asked for the name, that there is no such pod or that it has another
+    /// uid. What its watch says of it until it has seen that, too, is older.
+    PodMissing(Uid),
     /// Somebody else has written over the pod's status: it is written again.
     Overwritten(Uid),
     /// A watched object is there with this content, or is certainly not there.
@@ -127,7 +130,7 @@ pub enum Input {
 }
 
 /// A write to a home pod. One per pod is under way at a time; each answers with
-/// [`Input::Written`], [`Input::NotWritten`] or [`Input::PodGone`].
+/// [`Input::Written`], [`Input::NotWritten`] or [`Input::PodMissing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// What [`crate::forge::home_status`] makes of these.
@@ -159,7 +162,7 @@ pub enum Effect {
     Watch(ObjectKey),
     /// No longer.
     Unwatch(ObjectKey),
-    /// Ask the API server for this pod by name, until it answers: [`Input::PodGone`], or
+    /// Ask the API server for this pod by name, until it answers: [`Input::PodMissing`], or
     /// [`Input::Pod`], unless its watch is about to tell of it.
     Confirm(PodId),
     /// Write to this pod, with its uid as precondition.

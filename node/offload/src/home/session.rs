@@ -71,6 +71,7 @@ impl HomeSession {
             Input::Synced(pods) => exports.on_synced(pods, may_be_there, &mut out),
             Input::Pod(pod) => exports.on_pod(pod, may_be_there, &mut out),
             Input::PodGone(uid) => exports.on_pod_gone(&uid, &mut out),
+            Input::PodMissing(uid) => exports.on_pod_missing(&uid, &mut out),
             Input::Overwritten(uid) => exports.on_overwritten(&uid, &mut out),
             Input::Object { key, digest } => exports.on_object(key, digest, &mut out),
             Input::Services { namespace, objects } => {

@@ -6,35 +6,14 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_offload::address::{Reach, Tunnel};
-use mercato_offload::home::{
-    Config, Effect, HomePod, HomeSession, Input, Record, RecordKey, Write,
-};
-use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
+use mercato_offload::home::{Config, Effect, HomeSession, Input, Record, RecordKey, Write};
+use mercato_offload::key::{Item, ObjectKey, PodId, Uid};
 use mercato_offload::message::{Outcome, ToGuest, ToHome};
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::{Deadline, Now};
 
+use super::pod::{Phase, Pod, config_key, needs, seen};
 use super::{Letter, Queue, content, withheld};
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Pending,
-    Live,
-    Succeeded,
-    Failed(String),
-}
-
-struct Pod {
-    id: PodId,
-    version: u32,
-    deletion: Option<u32>,
-    phase: Phase,
-    status: Option<Digest>,
-    /// Its readiness gate is open, and whether it was as the status was last written.
-    gate: bool,
-    ready: bool,
-    ip: Option<IpAddr>,
-}
 
 pub(crate) struct Home {
     session: HomeSession,
@@ -42,8 +21,10 @@ pub(crate) struct Home {
     pods: BTreeMap<Uid, Pod>,
     configs: BTreeMap<u8, u32>,
     watched: BTreeSet<ObjectKey>,
-    /// Events of the watches and answers, in order.
+    /// What watches have to tell, in order; they may be behind.
     events: Queue<Input>,
+    answers: Queue<Input>,
+    pub(crate) lags: bool,
     /// Effects under way.
     work: Queue<Effect>,
     statuses: BTreeSet<Digest>,
@@ -59,10 +40,6 @@ pub(crate) struct Home {
 const CONFIG: Config =
     Config { cluster: ClusterId([1; 32]), provider: ClusterId([2; 32]), hops: 0 };
 
-pub(crate) fn config_key(name: u8) -> ObjectKey {
-    key(ObjectKind::ConfigMap, "shop", &format!("config-{name}"))
-}
-
 impl Home {
     pub(crate) fn new() -> Self {
         Self {
@@ -72,6 +49,8 @@ impl Home {
             configs: BTreeMap::from([(0, 1), (1, 1)]),
             watched: BTreeSet::new(),
             events: Queue::new(),
+            answers: Queue::new(),
+            lags: false,
             work: Queue::new(),
             statuses: BTreeSet::new(),
             outbox: Vec::new(),
@@ -109,6 +88,7 @@ impl Home {
     pub(crate) fn start(&mut self, now: Now) {
         self.session = HomeSession::restore(CONFIG, self.records.values().cloned());
         self.events.clear();
+        self.answers.clear();
         self.work.clear();
         self.watched.clear();
         self.statuses.clear();
@@ -141,7 +121,7 @@ impl Home {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        !self.events.is_empty() || !self.work.is_empty()
+        !self.events.is_empty() || !self.answers.is_empty() || !self.work.is_empty()
     }
 
     pub(crate) fn receive(&mut self, now: Now, letter: Letter<ToHome>) {
@@ -183,31 +163,33 @@ impl Home {
         pods.chain(configs).collect()
     }
 
-    /// One event is delivered, or one effect performed.
+    /// One event or answer is delivered, or one effect performed.
     pub(crate) fn work(&mut self, now: Now, fails: bool) {
-        if let Some(event) = self.events.pop_front() {
-            return self.handle(now, event);
+        let event = if self.lags { None } else { self.events.pop_front() };
+        if let Some(input) = event.or_else(|| self.answers.pop_front()) {
+            return self.handle(now, input);
         }
         let Some(effect) = self.work.pop_front() else { return };
         let answer = match effect {
             Effect::Confirm(id) => match self.pods.get(&id.uid) {
                 _ if fails => return self.work.push_back(Effect::Confirm(id)),
-                Some(pod) => Input::Pod(seen(pod)),
-                None => Input::PodGone(id.uid),
+                // Its watch tells of it.
+                Some(pod) => return self.events.push_back(Input::Pod(seen(pod))),
+                None => Input::PodMissing(id.uid),
             },
-            Effect::Write(id, _) if !self.pods.contains_key(&id.uid) => Input::PodGone(id.uid),
+            Effect::Write(id, _) if !self.pods.contains_key(&id.uid) => Input::PodMissing(id.uid),
             Effect::Write(id, _) if fails => Input::NotWritten { uid: id.uid, missing: false },
             Effect::Write(id, write) => self.write(&id, write),
             Effect::Carry(id, address) => Input::Carried(id, address, true),
             Effect::ObjectRefused(key, _) => return self.refused.push(key),
             _ => return,
         };
-        self.events.push_back(answer);
+        self.answers.push_back(answer);
     }
 
     fn write(&mut self, id: &PodId, write: Write) -> Input {
         let uid = id.uid.clone();
-        let Some(pod) = self.pods.get_mut(&uid) else { return Input::PodGone(uid) };
+        let Some(pod) = self.pods.get_mut(&uid) else { return Input::PodMissing(uid) };
         match write {
             Write::Status { status, outcome, reach } => {
                 if status.is_some_and(|status| !self.statuses.contains(&status)) {
@@ -367,33 +349,5 @@ impl Home {
     pub(crate) fn statuses_match(&self, guests: &BTreeMap<Uid, Digest>) -> bool {
         let live = self.pods.values().filter(|pod| !pod.is_terminal());
         live.into_iter().all(|pod| pod.status.as_ref() == guests.get(&pod.id.uid))
-    }
-}
-
-impl Pod {
-    fn is_terminal(&self) -> bool {
-        matches!(self.phase, Phase::Succeeded | Phase::Failed(_))
-    }
-}
-
-fn needs(pod: &Pod) -> Vec<ObjectKey> {
-    let shared = config_key(0);
-    if pod.id.name == "web-0" { vec![shared] } else { vec![shared, config_key(1)] }
-}
-
-fn seen(pod: &Pod) -> HomePod {
-    HomePod {
-        pod: pod.id.clone(),
-        digest: content(&pod.id.uid.0, pod.version),
-        needs: needs(pod),
-        deletion_grace_s: pod.deletion,
-        terminal: pod.is_terminal(),
-        pod_ip: pod.ip,
-        second_ip: None,
-        gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),
-        route: None,
-        place: None,
-        patience_ms: 10_000,
-        refusal: None,
     }
 }

@@ -3,6 +3,7 @@
 
 mod guest;
 mod home;
+mod pod;
 
 use std::collections::VecDeque;
 
@@ -38,6 +39,8 @@ pub(crate) enum Action {
     CrashHome,
     CrashGuest,
     Relist,
+    /// Home's watches are behind from now on, or no longer.
+    Lag(bool),
     Run(u16),
     Wait(u64),
 }
@@ -107,6 +110,7 @@ impl World {
                 self.home.relist();
                 self.provider.relist();
             }
+            Action::Lag(lags) => self.home.lags = lags,
             Action::Run(seed) => {
                 self.dice ^= u32::from(seed) + 1;
                 for _ in 0..20 {
@@ -218,6 +222,7 @@ impl World {
     /// No more faults; both sides start anew.
     pub(crate) fn heal(&mut self) {
         self.faults = 0;
+        self.home.lags = false;
         let tunnel = [0, 2, 3][self.roll(3)];
         if self.roll(2) == 0 {
             self.home.tunnel(self.now, tunnel);
@@ -264,11 +269,11 @@ impl World {
     }
 
     pub(crate) fn home_has_failed(&self, name: u8) -> bool {
-        self.home.phase(name) == Some(home::Phase::Failed(String::new()))
+        self.home.phase(name) == Some(pod::Phase::Failed(String::new()))
     }
 
     pub(crate) fn home_is_evicted(&self, name: u8) -> bool {
-        self.home.phase(name) == Some(home::Phase::Failed("Evicted".into()))
+        self.home.phase(name) == Some(pod::Phase::Failed("Evicted".into()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -309,13 +309,13 @@ async fn what_becomes_of_a_failed_write() {
     another["metadata"]["uid"] = "u2".into();
     let (mut other, _) = bed("shop", Some(another), status(409, "uid mismatch")).await;
     let said = write(&other);
-    assert_eq!(other.write("shop", said).await, Input::PodGone(uid.clone()));
+    assert_eq!(other.write("shop", said).await, Input::PodMissing(uid.clone()));
     let (mut same, _) = bed("shop", Some(pod("shop")), status(409, "modified")).await;
     let said = write(&same);
     assert_eq!(same.write("shop", said).await, failed);
     let (mut missing, _) = bed("shop", None, status(404, "not found")).await;
     let said = write(&missing);
-    assert_eq!(missing.write("shop", said).await, Input::PodGone(uid.clone()));
+    assert_eq!(missing.write("shop", said).await, Input::PodMissing(uid.clone()));
     let (mut away, _) = bed("shop", None, status(500, "etcd")).await;
     let said = write(&away);
     assert_eq!(away.write("shop", said).await, failed);
@@ -331,7 +331,7 @@ async fn a_pod_of_another_node_is_not_the_providers_to_ask_for() {
     elsewhere["spec"]["nodeName"] = json!("rome-1");
     let (mut bed, _) = bed("shop", Some(elsewhere), (200, json!({}))).await;
     bed.side.confirm(id("shop"));
-    assert_eq!(bed.inputs.recv().await, Some(Input::PodGone(Uid("u1".into()))));
+    assert_eq!(bed.inputs.recv().await, Some(Input::PodMissing(Uid("u1".into()))));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 mod said;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
@@ -12,6 +12,7 @@ use mercato_protocol::time::Now;
 use super::objects::{Certain, Objects};
 use super::pod::Pod;
 use super::pods::Pods;
+use super::watched::Watched;
 use super::{Config, Effect, HomePod, Record, RecordKey, Write};
 use crate::address::Tunnel;
 use crate::key::{Item, ObjectKey, PodId, Uid};
@@ -29,12 +30,14 @@ pub(super) struct Exports {
     /// The list of pods at home has come.
     synced: bool,
     pods: Pods,
+    watched: Watched,
     objects: Objects,
 }
 
 impl Exports {
     pub(super) fn new(config: Config) -> Self {
-        Self { config, synced: false, pods: Pods::default(), objects: Objects::default() }
+        let (pods, watched) = (Pods::default(), Watched::default());
+        Self { config, synced: false, pods, watched, objects: Objects::default() }
     }
 
     /// The provider is silent: there is no link, or it has not listed yet what it holds.
@@ -85,11 +88,11 @@ impl Exports {
         out: &mut Output<Effect>,
     ) {
         self.synced = true;
-        let present: BTreeSet<Uid> = pods.iter().map(|pod| pod.pod.uid.clone()).collect();
+        self.watched.tells_of_all(pods.iter().map(|pod| pod.pod.uid.clone()).collect());
         for pod in pods {
             self.on_pod(pod, may_be_there, out);
         }
-        let missing = |pod: &&Pod| !pod.is_gone() && !present.contains(&pod.id().uid);
+        let missing = |pod: &&Pod| !pod.is_gone() && !self.watched.contains(&pod.id().uid);
         let missing = self.pods.iter().filter(missing);
         out.extend(missing.map(|pod| Effect::Confirm(pod.id().clone())));
     }
@@ -102,6 +105,9 @@ impl Exports {
         out: &mut Output<Effect>,
     ) {
         let uid = seen.pod.uid.clone();
+        if !self.watched.tells_of(&uid) {
+            return; // the watch is behind
+        }
         let is_new = !self.pods.has(&uid);
         if is_new && self.pods.is_full() {
             let reason = "the lease holds as many pods as it may".to_owned();
@@ -137,8 +143,19 @@ impl Exports {
         }
     }
 
-    /// The API server says that the pod is not there.
+    /// The watch says that the pod is not there any more.
     pub(super) fn on_pod_gone(&mut self, uid: &Uid, out: &mut Output<Effect>) {
+        self.watched.has_ended(uid);
+        self.on_gone(uid, out);
+    }
+
+    /// The API server was asked for the pod, and says that it is not there.
+    pub(super) fn on_pod_missing(&mut self, uid: &Uid, out: &mut Output<Effect>) {
+        self.watched.is_missing(uid);
+        self.on_gone(uid, out);
+    }
+
+    fn on_gone(&mut self, uid: &Uid, out: &mut Output<Effect>) {
         let Some(pod) = self.pods.get_mut(uid).filter(|pod| !pod.is_gone()) else { return };
         pod.on_gone();
         let (id, is_known_there) = (pod.id().clone(), pod.is_known_there());
