@@ -1,6 +1,6 @@
 //! What a test program's output says: the lines of libtest, which those of the bed print too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What came of a program.
@@ -19,6 +19,8 @@ pub(crate) struct Outcome {
     pub(crate) unended: BTreeSet<String>,
     /// Lines of tests that could not run here, with why.
     pub(crate) skipped: BTreeSet<String>,
+    /// What tests that failed said, by their names.
+    pub(crate) failures: BTreeMap<String, Vec<String>>,
 }
 
 /// What [`SuiteRun`](mercato_tests::suite) says of the containers of its clusters, in hundredths of a
@@ -28,7 +30,7 @@ const CONTAINERS: &str = "Containers worked for ";
 impl Outcome {
     /// Reads all that a program has printed.
     pub(crate) fn read(text: &str) -> Self {
-        let mut outcome = Self::default();
+        let mut outcome = Self { failures: failures(text), ..Self::default() };
         for line in text.lines() {
             if let Some(counts) = line.strip_prefix("test result: ") {
                 outcome.add(counts);
@@ -67,9 +69,46 @@ impl Outcome {
     }
 }
 
+/// What stands below a line `failures:`, for each test from its `---- name ----` or `---- name stdout ----`
+/// until the next.
+fn failures(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::<String, Vec<String>>::new();
+    let (mut is_below, mut test) = (false, None);
+    for line in text.lines() {
+        if line == "failures:" {
+            // The second one has their names.
+            (is_below, test) = (test.is_none(), None);
+        } else if line.starts_with("test result: ") {
+            (is_below, test) = (false, None);
+        } else if let Some(head) = line.strip_prefix("---- ").filter(|_| is_below) {
+            let name = head.split(' ').next().unwrap_or_default();
+            test = Some(name.to_owned());
+            all.entry(name.to_owned()).or_default();
+        } else if let Some(said) = test.as_ref().and_then(|test| all.get_mut(test))
+            && !line.trim().is_empty()
+        {
+            said.push(line.to_owned());
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_tests_said_is_theirs() {
+        let outcome = Outcome::read(
+            "running 3 tests\ntest a ... FAILED\n\nfailures:\n\n\
+             ---- tests::a stdout ----\nthread panicked\nleft: 1\n\n---- b ----\nwaited 30s in vain\n\n\n\
+             failures:\n    a\n    b\n\ntest result: FAILED. 1 passed; 2 failed\nmore\n",
+        );
+        let said = |test: &str| outcome.failures[test].join("|");
+        assert_eq!(outcome.failures.len(), 2);
+        assert_eq!(said("tests::a"), "thread panicked|left: 1");
+        assert_eq!(said("b"), "waited 30s in vain");
+    }
 
     #[test]
     fn counts_of_all_results_are_added() {

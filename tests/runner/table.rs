@@ -8,6 +8,9 @@ use mercato_tests::costs;
 use super::outcome::Outcome;
 use super::programs::{Kind, Program};
 
+/// So much of what a test said that failed is said again below the table.
+const FAILURE_LINES: usize = 12;
+
 /// A program that has ended.
 pub(crate) struct Played {
     pub(crate) program: Program,
@@ -42,6 +45,7 @@ impl fmt::Display for Summary<'_> {
             one.outcome.unended.iter().map(|test| format!("{}: {test}", one.program.name))
         });
         list(to, "Had not ended", unended)?;
+        list(to, "Failed", self.played.iter().flat_map(failures))?;
         let dear = self.played.iter().filter_map(|one| {
             let said = costs::of(&one.program.name).seconds;
             let is_dear = one.worked() > costs::SLACK * f64::from(said);
@@ -55,6 +59,16 @@ impl fmt::Display for Summary<'_> {
         });
         list(to, "Cost more than tests/testbed/costs.rs says", dear)
     }
+}
+
+/// What each of its tests that failed said, as much of it as one reads here: all stands in its output.
+fn failures(one: &Played) -> impl Iterator<Item = String> {
+    let tests = one.outcome.failures.iter();
+    tests.flat_map(|(test, said)| {
+        let head = format!("{}: {test}", one.program.name);
+        let lines = said.iter().take(FAILURE_LINES).map(|line| format!("  {line}"));
+        std::iter::once(head).chain(lines)
+    })
 }
 
 impl Summary<'_> {
@@ -150,6 +164,7 @@ mod tests {
             died: Some("was ended after 900 s".to_owned()),
             unended: BTreeSet::from(["sleeps".to_owned()]),
             skipped: BTreeSet::from(["SKIPPED one: no root".to_owned()]),
+            failures: [("waits".to_owned(), vec!["in vain".to_owned(); 20])].into(),
             ..Outcome::default()
         };
         let played = [played("lib", Kind::Unit, fine), played("idle", Kind::Bed, dead)];
@@ -161,6 +176,7 @@ mod tests {
             "Passed by level: unit, property 2, crate 0, floors 0, bed 1",
             "Not run:\n  SKIPPED one: no root",
             "Had not ended:\n  idle: sleeps",
+            "Failed:\n  idle: waits\n    in vain\n",
             "Cost more than tests/testbed/costs.rs says:\n  idle: 3600 s, and ",
         ] {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
