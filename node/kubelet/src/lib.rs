@@ -11,6 +11,7 @@
 //!   use;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
 //! - [`admin`]: how the admin API of the daemon's pod is found, and reached, from elsewhere;
+//! - [`daemon_lease`]: by what a daemon is seen to live;
 //! - [`crd`]: the custom resources; [`inventory`]: what the cluster has;
 //! - [`approver`]: what approves virtual nodes' certificates, under another account;
 //! - [`rights`]: what the daemon lacks; [`diagnose`]: what else `mercato doctor` asks;
@@ -25,6 +26,7 @@ pub mod approver;
 mod bodies;
 mod bucket;
 pub mod crd;
+pub mod daemon_lease;
 pub mod diagnose;
 mod format;
 pub mod guest;

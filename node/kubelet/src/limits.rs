@@ -160,6 +160,9 @@ pub const LEASE_SECONDS: i32 = 40;
 pub const TOKEN_SECONDS: i64 = 3600;
 /// A failed renewal is tried again after this long: three times in a Lease.
 pub const LEASE_RETRY: Duration = Duration::from_secs(3);
+/// What the daemon's own Lease promises, which is renewed as often: one renewal may fail, and be
+/// tried again.
+pub const DAEMON_LEASE: Duration = Duration::from_secs(25);
 /// Rights or webhook of an opted-in namespace that failed are tried again.
 pub const OPT_IN_RETRY: Duration = Duration::from_secs(5);
 /// The longest that they wait for another try.

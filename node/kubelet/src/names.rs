@@ -27,11 +27,20 @@ pub const NODES_AUDIENCE: &str = "mercato";
 /// The ConfigMap that says to them where the daemon is.
 pub const CONTROL: &str = "mercato-control";
 
-/// The namespace of the daemon's pod, where it runs in one.
+/// The daemon's own namespace, also that of its pod where it runs in one.
 pub const DAEMON_NAMESPACE: &str = "mercato";
 
 /// The labels of that pod, as a selector.
 pub const DAEMON_POD: &str = "app.kubernetes.io/name=mercato,app.kubernetes.io/component=daemon";
+
+/// The Lease there by which the daemon says that it lives, where it runs in a pod and where it does not.
+pub const DAEMON_LEASE: &str = "daemon";
+
+/// Annotation of that Lease: what the owner calls the daemon.
+pub const DAEMON_NAME: &str = "mercato.dev/daemon-name";
+
+/// Annotation of that Lease: the uid of the cluster that the daemon is of.
+pub const CLUSTER_UID: &str = "mercato.dev/cluster-uid";
 
 /// The ConfigMap that says how the daemon's admin API is known and at which port it listens.
 pub const ADMIN: &str = "mercato-admin";

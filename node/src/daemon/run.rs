@@ -12,12 +12,13 @@ use mercato_config::Switch;
 use mercato_config::admin_port::{ADMIN_PORT, AdminPort};
 use mercato_config::settings::Health;
 use mercato_discovery::{Address, Host, PublicAddress, Transport};
+use mercato_kubelet::daemon_lease::{self, Holder};
 use mercato_kubelet::names::DAEMON_NAMESPACE;
 use mercato_net::Listen;
 use mercato_offload::forge::Gate;
 use mercato_protocol::join::JoinToken;
 use mercato_protocol::resources::Resources;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::portable::RECORDS;
@@ -100,9 +101,10 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
             buy: settings.buy.as_ref().map(mercato_config::Buy::policy),
         },
     };
-    let cluster = plan.config.cluster();
+    let (cluster, life) = (plan.config.cluster(), shows_life(&plan));
     let mut end = signal(SignalKind::terminate())?;
     let daemon = Daemon::start(plan).await?;
+    let life = tokio::spawn(life);
     for attention in daemon.api.status().await?.attention {
         // Once at the start.
         tracing::warn!("{attention}");
@@ -111,14 +113,33 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     if let Some((invitation, compared)) = join {
         enter(&*daemon.api, &invitation, compared).await?;
     }
-    let again = tokio::select! {
-        _ = end.recv() => false,
-        ended = tokio::signal::ctrl_c() => { ended?; false }
-        () = restart.notified() => true,
-    };
+    let again = told(&mut end, &restart).await?;
     tracing::info!("stopping: the offer is withdrawn, leases run on");
     daemon.stop().await;
+    life.abort();
     if again { Err(start_again()) } else { Ok(()) }
+}
+
+/// Waits until it is to end; whether it is to start again.
+async fn told(end: &mut Signal, restart: &Notify) -> std::io::Result<bool> {
+    tokio::select! {
+        _ = end.recv() => Ok(false),
+        ended = tokio::signal::ctrl_c() => ended.map(|()| false),
+        () = restart.notified() => Ok(true),
+    }
+}
+
+/// Renews the daemon's Lease in its cluster, for ever, once that answers.
+fn shows_life(plan: &Plan) -> impl Future<Output = ()> + use<> {
+    let (daemon, name) = (plan.config.cluster().to_string(), plan.identity.name().to_owned());
+    let kubernetes = plan.kubernetes.clone();
+    async move {
+        let Some(kubernetes) = kubernetes else { return };
+        // In a simulated one nobody looks.
+        let Some(cluster) = kubernetes.resources().await else { return };
+        let of = kubernetes.uid().unwrap_or_default();
+        daemon_lease::keep(cluster, Holder { daemon, name, cluster: of }).await;
+    }
 }
 
 /// Why the data folder cannot be used, and what to do.

@@ -43,6 +43,10 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// What it is, for people: where its API server is, or that it is simulated.
     fn describe(&self) -> String;
 
+    /// What no other cluster has, as Kubernetes tells clusters apart; none where it has not answered yet,
+    /// or does not let the daemon know.
+    fn uid(&self) -> Option<String>;
+
     /// What it has, now and whenever that changes.
     fn inventory(&self) -> BoxStream<'static, Inventory>;
 

@@ -34,10 +34,12 @@ impl Cluster {
             format!("{} {place} {labels} {annotations} {marks}", object["kind"]).replace('"', "")
         };
         let nodes: Vec<_> = all.iter().filter(|object| object["kind"] == "Node").collect();
-        // A node of the cluster's own may be older than its Lease.
+        // A node of the cluster's own may be older than its Lease, and so may a daemon.
         let renewed = |object: &Value| {
+            let metadata = &object["metadata"];
             let mut names = nodes.iter().map(|node| &node["metadata"]["name"]);
-            object["kind"] == "Lease" && names.any(|name| *name == object["metadata"]["name"])
+            let daemons = metadata["namespace"] == "mercato" && metadata["name"] == "daemon";
+            object["kind"] == "Lease" && (daemons || names.any(|name| *name == metadata["name"]))
         };
         let stays =
             |object: &&Value| !STAY.iter().any(|kind| object["kind"] == *kind) && !renewed(object);

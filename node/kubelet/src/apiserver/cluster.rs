@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::apiserver::failure::{Class, Failure};
-use crate::apiserver::kind::Kind;
+use crate::apiserver::kind::{Kind, NAMESPACE};
 use crate::limits;
 use crate::names::FIELD_MANAGER;
 
@@ -57,6 +57,16 @@ impl Cluster {
         let answer = self.at("GET", Ok("/version".into()), "", None, "");
         async move { Ok(answer.await?["gitVersion"].as_str().unwrap_or_default().to_owned()) }
             .boxed()
+    }
+
+    /// What no other cluster has: the uid of its namespace `kube-system`.
+    pub fn uid(&self) -> Answer<String> {
+        let answer = self.at("GET", NAMESPACE.path(None, "kube-system"), "", None, "");
+        async move {
+            let uid = answer.await?["metadata"]["uid"].as_str().map(str::to_owned);
+            uid.ok_or_else(|| Failure::refused("the namespace kube-system has no uid"))
+        }
+        .boxed()
     }
 
     /// The plurals of all kinds in a kind's group and version; none if there is no such group.

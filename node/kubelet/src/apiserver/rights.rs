@@ -78,6 +78,7 @@ const DOCTOR: &str = "for mercato doctor, to find what would land on virtual nod
 const SPOT: &str = "to let guests of spot contracts give way to others";
 const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
 const RESOURCES: &str = "to do what Orders, MarketPolicies and NamespaceOffloads say";
+const LIFE: &str = "to show that the daemon lives, so that nothing of it is removed under its feet";
 const POOL: &str = "to see whether the tunnels' pool overlaps with the range of Services";
 const MIRROR: &str = "to show what was agreed";
 
@@ -91,6 +92,7 @@ const NEEDS: &[Need] = &[
     need(NODE, "", "nodes", &["create", "patch", "delete"]),
     need(NODE, "", "nodes/status", &["patch"]),
     need_in("kube-node-lease", need(NODE, "coordination.k8s.io", "leases", &["create", "patch"])),
+    need_in("mercato", need(LIFE, "coordination.k8s.io", "leases", &["create", "patch"])),
     need(KUBELET, "authentication.k8s.io", "tokenreviews", &["create"]),
     need(KUBELET, "authorization.k8s.io", "subjectaccessreviews", &["create"]),
     need(KUBELET, "certificates.k8s.io", "certificatesigningrequests", &["create", "get"]),
@@ -188,7 +190,7 @@ mod tests {
     const OWNERS_FREE: &[(&str, &str)] = &[
         ("events", "text for people"),
         ("contracts", "its own, which it may delete"),
-        ("leases", "those of its nodes, with a rule of their own"),
+        ("leases", "its own and those of its nodes, with a rule of their own"),
         ("/status", "of custom resources: an API server takes no metadata there"),
     ];
 

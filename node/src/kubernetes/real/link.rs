@@ -171,6 +171,12 @@ async fn connect(
     let cluster = Cluster::new(client);
     let version = cluster.version().await.with_context(|| silent(&server))?;
     let account = Account::ask(&cluster).await.context("the account is not known")?;
+    let uid = match cluster.uid().await {
+        Ok(uid) => Some(uid),
+        Err(failure) if failure.is_transient() => return Err(failure).context("kube-system"),
+        // It is among the rights that are missing.
+        Err(_) => None,
+    };
     let address = match settings.address {
         Some(address) => address,
         None => address_towards(&host, port)
@@ -189,6 +195,7 @@ async fn connect(
         server,
         host: (host, port),
         version,
+        uid,
         address,
         approve_serving,
         audiences: settings.token_audiences.clone(),

@@ -131,6 +131,10 @@ impl Kubernetes for Real {
         }
     }
 
+    fn uid(&self) -> Option<String> {
+        self.link.borrow().shared.as_ref()?.uid.clone()
+    }
+
     fn trouble(&self) -> Option<String> {
         self.link.borrow().trouble.clone()
     }

@@ -27,6 +27,8 @@ pub(super) struct Shared {
     /// The host and port in it.
     pub(super) host: (String, u16),
     pub(super) version: String,
+    /// What no other cluster has; none: the account may not know.
+    pub(super) uid: Option<String>,
     /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
     /// pods' hostIP.
     pub(super) address: IpAddr,

@@ -102,6 +102,11 @@ impl Kubernetes for Simulated {
         self.mark(&namespace, OptIn::no_marks())
     }
 
+    /// No real one has it.
+    fn uid(&self) -> Option<String> {
+        Some("simulated".to_owned())
+    }
+
     fn trouble(&self) -> Option<String> {
         None
     }
