@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mercato_kubelet::guest::namespace::SPOT;
-use mercato_kubelet::names;
+use mercato_kubelet::{limits, names};
 use mercato_protocol::text::Line;
 use serde_json::{Value, json};
 
@@ -35,8 +35,7 @@ struct Patience {
     ending: Duration,
     /// For the daemon's pod to end; Kubernetes gives it 30 s.
     stopping: Duration,
-    /// For a sign of a daemon that nobody has found. It renews the Lease of a virtual node every ten
-    /// seconds; a guess, so that one renewal may fail.
+    /// For a sign of a daemon that nobody has found: as long as its Lease promises.
     sign: Duration,
     /// For nodes to remove what tunnels need: far above what it takes.
     cleaning: Duration,
@@ -48,7 +47,7 @@ struct Patience {
 const PATIENCE: Patience = Patience {
     ending: Duration::from_secs(60),
     stopping: Duration::from_secs(60),
-    sign: Duration::from_secs(25),
+    sign: limits::DAEMON_LEASE,
     cleaning: Duration::from_secs(60),
     going: Duration::from_secs(60),
 };
@@ -57,11 +56,13 @@ const PATIENCE: Patience = Patience {
 pub(crate) struct Leaving {
     site: Site,
     daemon: Daemon,
+    /// Daemons on this machine that are not this cluster's, a line each.
+    others: Vec<String>,
     patience: Patience,
 }
 
 impl Leaving {
-    /// Finds the cluster's daemon.
+    /// Finds the cluster's daemon: at one of these sockets, or in its pod.
     ///
     /// # Errors
     /// When the cluster does not answer, or it is not to be known whether there is one.
@@ -71,8 +72,14 @@ impl Leaving {
         sockets: Vec<Client>,
         pod: Box<dyn OperatorApi>,
     ) -> Result<Self, Problem> {
-        let daemon = Daemon::find(&site, is_named, sockets, pod).await?;
-        Ok(Self { site, daemon, patience: PATIENCE })
+        let mut others = Vec::new();
+        let daemon = Daemon::find(&site, is_named, sockets, pod, &mut others).await?;
+        Ok(Self { site, daemon, others, patience: PATIENCE })
+    }
+
+    /// Which daemons on this machine are left alone, and why, a line each.
+    pub(crate) fn others(&self) -> &[String] {
+        &self.others
     }
 
     /// Whether there is a daemon that may be asked.
@@ -87,7 +94,7 @@ impl Leaving {
     /// When the cluster does not answer, or the daemon fails.
     pub(crate) async fn found(&self) -> Result<Vec<String>, Problem> {
         let mut found = Vec::new();
-        // Of which daemon, since the socket and the cluster may be of two.
+        // Of which daemon, since a person knows it by its name.
         if let (Some(api), Some(deals)) = (self.daemon.api(), self.daemon.deals().await?) {
             let us = api.status().await?.name;
             let line =
@@ -113,6 +120,9 @@ impl Leaving {
         if daemon::is_on(&self.site).await? {
             found.push("pods of deployment/mercato in mercato, which is scaled to 0".to_owned());
         }
+        if self.site.get(daemon::LEASE).await?.is_some() {
+            found.push("lease/daemon in mercato".to_owned());
+        }
         if self.site.get(NODES).await?.is_some() {
             found.push("what tunnels need on the nodes of daemonset/mercato-node".to_owned());
         }
@@ -124,11 +134,13 @@ impl Leaving {
     ///
     /// # Errors
     /// When the cluster refuses something, the daemon's pod does not end, or a daemon that the
-    /// chart has not installed still runs.
+    /// chart has not installed still runs, here or elsewhere: nothing is removed then.
     pub(crate) async fn perform(&self) -> Result<Vec<String>, Problem> {
         let mut left = Vec::new();
         self.end_contracts(&mut left).await?;
-        if !daemon::stop(&self.site, self.patience.stopping).await? {
+        let stopped = daemon::stop(&self.site, self.patience.stopping).await?;
+        // The one that was asked has ended with its pod; of another one nothing is known.
+        if !(stopped && self.has_daemon()) {
             self.daemon.is_over(&self.site, &left, self.patience.sign).await?;
         }
         for (path, finalizers) in self.held().await? {
@@ -142,6 +154,7 @@ impl Leaving {
         }
         let namespaces = self.site.remove(&[], &[]).await?;
         self.site.delete(&format!("{CLASS}/{SPOT}"), None).await?;
+        self.site.delete(daemon::LEASE, None).await?;
         match self.clean_nodes().await {
             Ok(true) => {}
             Ok(false) => left.push(

@@ -221,6 +221,8 @@ pub(crate) struct Status {
     pub(crate) health: Option<String>,
     /// The address of the Kubernetes API server; none: without a cluster.
     pub(crate) kubernetes: Option<String>,
+    /// Which cluster that is: the uid of its namespace `kube-system`; none: that is not known yet.
+    pub(crate) kubernetes_uid: Option<String>,
     /// This cluster's end of the tunnels.
     pub(crate) gateway: OwnGateway,
     /// The tunnels, one to each peer with a lease in force.

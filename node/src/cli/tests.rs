@@ -101,6 +101,7 @@ fn status() -> Status {
         addresses: vec!["/ip4/192.0.2.1/udp/7474/quic-v1".to_owned()],
         health: Some("127.0.0.1:7476".to_owned()),
         kubernetes: None,
+        kubernetes_uid: None,
         gateway: OwnGateway {
             enabled: true,
             port: Some(7475),

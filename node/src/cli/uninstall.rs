@@ -46,8 +46,11 @@ impl Uninstall {
         let pod = Box::new(desk::Client::new(place, None, timeout));
         let leaving = Leaving::from(site, is_named, sockets.collect(), pod).await?;
         let found = leaving.found().await?;
+        leaving.others().iter().for_each(|line| screen.note(line));
         if !leaving.has_daemon() {
-            screen.note("no daemon is found: contracts that are in force are not seen");
+            screen.note(
+                "no daemon of the cluster is asked: contracts that are in force are not seen",
+            );
         }
         if self.dry_run {
             return screen.render(&found, || match found.is_empty() {

@@ -10,7 +10,7 @@ use kube::Client;
 use mercato_config::settings;
 use mercato_kubelet::names;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::real::client;
 
@@ -22,6 +22,8 @@ const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookcon
 
 /// Something that is to come true: a guess, far above what each takes.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// An API server has so long to answer one request: a guess, far above what it takes.
+const ANSWER: Duration = Duration::from_secs(15);
 /// Between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -43,9 +45,10 @@ impl Site {
     }
 
     /// The same for no other cluster.
-    pub(crate) async fn id(&self) -> Result<Value> {
-        let system = self.get(&format!("{NAMESPACES}/kube-system")).await?;
-        Ok(system.unwrap_or_default()["metadata"]["uid"].clone())
+    pub(crate) async fn id(&self) -> Result<String> {
+        let system = self.get(&format!("{NAMESPACES}/kube-system")).await?.unwrap_or_default();
+        let uid = system["metadata"]["uid"].as_str().map(str::to_owned);
+        uid.with_context(|| format!("{}: its namespace kube-system has no uid", self.name))
     }
 
     /// What there is of Mercato's, as kubectl calls it.
@@ -223,7 +226,8 @@ impl Site {
 
     async fn ask(&self, request: Request<Vec<u8>>) -> Result<Option<Value>> {
         let what = format!("{}: {} {}", self.name, request.method(), request.uri());
-        match self.client.request::<Value>(request).await {
+        let answer = timeout(ANSWER, self.client.request::<Value>(request)).await;
+        match answer.with_context(|| format!("{what}: no answer for {} s", ANSWER.as_secs()))? {
             Ok(answer) => Ok(Some(answer)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             Err(error) => Err(error).context(what),

@@ -1,14 +1,17 @@
 //! The daemon of a cluster that is to be left: where it is asked, how it is stopped, and whether there
 //! is one that nobody has found.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use mercato_kubelet::daemon_lease::DaemonLease;
 use mercato_kubelet::names;
+use mercato_protocol::text::shown;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::admin::{Class, Client, Deal, OperatorApi, Problem};
+use crate::admin::{Class, Client, Deal, OperatorApi, Problem, Status};
 use crate::kubernetes::site::{Site, items, selector, within};
 use crate::present::deal::is_running;
 
@@ -16,13 +19,18 @@ use crate::present::deal::is_running;
 const DAEMON: &str = "/apis/apps/v1/namespaces/mercato/deployments/mercato";
 const PODS: &str = "/api/v1/namespaces/mercato/pods";
 
+/// By what each daemon is seen to live.
+pub(super) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/mercato/leases/daemon";
+
 /// So many looks for a sign of a daemon are taken, while one is waited for.
 const LOOKS: u32 = 25;
 
 /// The daemon that was found.
 pub(super) enum Daemon {
     Nowhere,
-    /// It listens at this socket.
+    /// Somebody listens at this socket, and does not say of which cluster: it is asked nothing else.
+    Silent(Client),
+    /// It listens at this socket, and is of this cluster.
     Here(Client),
     /// The pod of the chart is ready.
     Pod(Box<dyn OperatorApi>),
@@ -30,7 +38,8 @@ pub(super) enum Daemon {
 
 impl Daemon {
     /// At one of these sockets of this machine, or else in the cluster's pod; first in the pod, where
-    /// a person has named the cluster.
+    /// a person has named the cluster. Whoever is at a socket has to say that it is of the same cluster;
+    /// those of others are left alone, and told to `others`.
     ///
     /// # Errors
     /// When the cluster does not answer, or it is not to be known whether one listens.
@@ -39,14 +48,30 @@ impl Daemon {
         is_named: bool,
         sockets: Vec<Client>,
         pod: Box<dyn OperatorApi>,
+        others: &mut Vec<String>,
     ) -> Result<Self, Problem> {
         let is_ready = is_any_ready(&pods(site).await?);
         if is_ready && is_named {
             return Ok(Self::Pod(pod));
         }
         for socket in sockets {
-            if socket.is_there().await? {
-                return Ok(Self::Here(socket));
+            match socket.is_there().await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                // Whoever has named the cluster does not mean it.
+                Err(_) if is_named => continue,
+                Err(unknown) => return Err(unknown),
+            }
+            match whose(&socket, &site.id().await?).await {
+                Whose::Ours => return Ok(Self::Here(socket)),
+                Whose::Unknown if is_named => others.push(format!(
+                    "a daemon on this machine is not asked: it does not say that it is of {}",
+                    site.name
+                )),
+                Whose::Unknown => return Ok(Self::Silent(socket)),
+                Whose::Others(name) => others.push(format!(
+                    "the daemon {name} on this machine is not asked: it is of another cluster"
+                )),
             }
         }
         Ok(if is_ready { Self::Pod(pod) } else { Self::Nowhere })
@@ -54,7 +79,7 @@ impl Daemon {
 
     pub(super) fn api(&self) -> Option<&dyn OperatorApi> {
         match self {
-            Self::Nowhere => None,
+            Self::Nowhere | Self::Silent(_) => None,
             Self::Here(client) => Some(client),
             Self::Pod(client) => Some(&**client),
         }
@@ -67,7 +92,7 @@ impl Daemon {
             (Ok(deals), _) => Ok(Some(deals.into_iter().filter(is_running).collect())),
             (Err(problem), _) if problem.class == Class::TimedOut => Ok(None),
             (Err(problem), Self::Here(_)) if problem.class == Class::Unreachable => Ok(None),
-            (Err(problem), Self::Here(_) | Self::Nowhere) => Err(problem),
+            (Err(problem), Self::Here(_) | Self::Silent(_) | Self::Nowhere) => Err(problem),
             // Whoever stops it without a question does so knowingly.
             (Err(problem), Self::Pod(_)) => Err(problem.todo(
                 "to go on, and end no contract: kubectl -n mercato scale deployment/mercato \
@@ -90,6 +115,8 @@ impl Daemon {
         let runs = match self {
             Self::Nowhere => return nobody_renews(site, sign).await,
             Self::Here(client) => client.is_there().await?,
+            Self::Silent(client) if client.is_there().await? => true,
+            Self::Silent(_) => return nobody_renews(site, sign).await,
             Self::Pod(_) => is_any_ready(&pods(site).await?),
         };
         if !runs {
@@ -99,29 +126,71 @@ impl Daemon {
             [] => Problem::failed("contracts are ended, but the daemon still runs"),
             left => Problem::failed(format!("the daemon still runs, and {}", left.join("; "))),
         };
-        Err(problem.todo("end it, and do the same again: what it needs it would make anew"))
+        let problem =
+            problem.todo("end it, and do the same again: what it needs it would make anew");
+        Err(match self {
+            Self::Silent(_) => problem.todo(
+                "it does not say of which cluster it is; to leave it alone, name the cluster: \
+                 --kubeconfig FILE, or --context NAME",
+            ),
+            Self::Here(_) | Self::Pod(_) | Self::Nowhere => problem,
+        })
     }
 }
 
-/// A daemon that is not found, on another machine, still says that its virtual nodes are alive.
+/// Whose daemon somebody is who listens at a socket.
+enum Whose {
+    /// Of the cluster that it was compared with.
+    Ours,
+    /// Of another cluster, or of none, under this name.
+    Others(String),
+    /// It does not answer, or does not know yet.
+    Unknown,
+}
+
+async fn whose(daemon: &dyn OperatorApi, cluster: &str) -> Whose {
+    let Ok(Status { name, kubernetes, kubernetes_uid, .. }) = daemon.status().await else {
+        return Whose::Unknown;
+    };
+    match (kubernetes, kubernetes_uid) {
+        (_, Some(uid)) if uid == cluster => Whose::Ours,
+        (Some(_), None) => Whose::Unknown,
+        (_, Some(_)) | (None, None) => Whose::Others(name),
+    }
+}
+
+/// A daemon that is not found, on another machine, still says that it lives: by its own Lease, and by
+/// those of its virtual nodes.
 async fn nobody_renews(site: &Site, sign: Duration) -> Result<(), Problem> {
-    let first = site.renewals().await?;
+    let first = signs(site).await?;
     let deadline = Instant::now() + sign;
     while !first.is_empty() && Instant::now() < deadline {
         sleep(sign / LOOKS).await;
-        let now = site.renewals().await?;
+        let now = signs(site).await?;
         // Times are compared with none of this machine, whose clock may be another.
-        let renewed = now.iter().find(|(node, at)| first.get(*node) != Some(*at));
-        if let Some((node, _)) = renewed {
-            let what = format!(
-                "nothing was removed: no daemon is found, but one keeps the virtual node {node} alive"
-            );
+        let renewed = now.iter().find(|(sign, at)| first.get(*sign) != Some(*at));
+        if let Some((sign, _)) = renewed {
+            let what = format!("nothing was removed: no daemon is found here, but one {sign}");
             return Err(Problem::failed(what)
                 .todo("do it on the daemon's machine: sudo mercato uninstall")
                 .todo("or end the daemon there first, and do the same again"));
         }
     }
     Ok(())
+}
+
+/// What was done last by daemons that live or have lived, each with the time at which it was, in the API
+/// server's form.
+async fn signs(site: &Site) -> Result<BTreeMap<String, String>> {
+    let nodes = site.renewals().await?.into_iter();
+    let mut signs: BTreeMap<_, _> =
+        nodes.map(|(node, at)| (format!("keeps the virtual node {node} alive"), at)).collect();
+    if let Some(lease) = site.get(LEASE).await? {
+        let DaemonLease { holder, renewed } = DaemonLease::read(&lease);
+        let (id, name) = (holder.daemon.get(..8).unwrap_or(&holder.daemon), shown(&holder.name));
+        signs.insert(format!("renews the Lease daemon in mercato: {name} ({id})"), renewed);
+    }
+    Ok(signs)
 }
 
 /// Whether the chart's daemon is to run.
@@ -139,7 +208,9 @@ pub(super) async fn stop(site: &Site, patience: Duration) -> Result<bool, Proble
         return Ok(false);
     }
     let was_on = is_on(site).await? || pods(site).await?.iter().any(runs);
-    site.merge(&format!("{DAEMON}/scale"), &json!({ "spec": { "replicas": 0 } })).await?;
+    if was_on {
+        site.merge(&format!("{DAEMON}/scale"), &json!({ "spec": { "replicas": 0 } })).await?;
+    }
     let ended = within(patience, "the daemon's pod has ended", async || {
         Ok((!pods(site).await?.iter().any(runs)).then_some(()))
     });

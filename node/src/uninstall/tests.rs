@@ -2,15 +2,18 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+mod others;
+
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
+use mercato_protocol::id::{ClusterId, PublicKey};
 
 use super::*;
-use crate::admin::{Answer, Class, Server};
+use crate::admin::{Answer, Class, NoTunnels, Server, Status, Tunnels as _};
 
 const CHART: &str = include_str!("../../../config/deploy/chart/templates/uninstall.yaml");
 const SOON: Duration = Duration::from_millis(400);
@@ -32,6 +35,10 @@ impl Log {
     }
 }
 
+const SYSTEM: &str = "/api/v1/namespaces/kube-system";
+/// The uid of the cluster that is left.
+const ROME: &str = "0b1c";
+
 /// A cluster where `look` says what is at a path; all changes succeed.
 fn site(look: impl Fn(&str, &Log) -> Option<Value> + Send + Sync + 'static) -> (Site, Log) {
     let (log, look) = (Log::default(), Arc::new(look));
@@ -39,6 +46,7 @@ fn site(look: impl Fn(&str, &Log) -> Option<Value> + Send + Sync + 'static) -> (
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (method, path) = (request.method().as_str(), request.uri().path());
         let found = match method {
+            "GET" if path == SYSTEM => Some(json!({ "metadata": { "uid": ROME } })),
             "GET" => look(path, &log),
             _ => Some(json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" })),
         };
@@ -72,6 +80,7 @@ fn pod(phase: &str) -> Value {
 
 /// Answers with the deals that are not cancelled, or with a problem.
 struct Scripted {
+    status: Result<Status, Problem>,
     deals: Result<Vec<Deal>, Problem>,
     cancel: Result<Answer, Problem>,
 }
@@ -79,6 +88,7 @@ struct Scripted {
 impl OperatorApi for Scripted {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         let answer = match request {
+            Request::Status => self.status.clone().map(Answer::Status),
             Request::Deals => self.deals.clone().map(Answer::Deals),
             Request::Cancel(..) => self.cancel.clone(),
             other => panic!("nobody asks {other:?}"),
@@ -89,7 +99,25 @@ impl OperatorApi for Scripted {
 
 fn silent() -> Box<Scripted> {
     let late = || Problem::new(Class::TimedOut, "the daemon took over 15 s to answer");
-    Box::new(Scripted { deals: Err(late()), cancel: Err(late()) })
+    Box::new(Scripted { status: Err(late()), deals: Err(late()), cancel: Err(late()) })
+}
+
+/// Of the cluster with that uid, if it knows it.
+fn status_of(uid: Option<&str>) -> Status {
+    Status {
+        version: String::new(),
+        cluster: ClusterId([7; 32]),
+        name: "milan".to_owned(),
+        key: PublicKey([7; 32]),
+        data_dir: "/var/lib/mercato".into(),
+        addresses: Vec::new(),
+        health: None,
+        kubernetes: Some("https://192.0.2.1:6443/".to_owned()),
+        kubernetes_uid: uid.map(str::to_owned),
+        gateway: NoTunnels.own(),
+        tunnels: Vec::new(),
+        attention: Vec::new(),
+    }
 }
 
 fn deal() -> Deal {
@@ -143,7 +171,8 @@ async fn a_daemon_that_is_hung_beside_the_cluster_is_to_be_ended_first() {
     let (site, log) = site(|_, _| None);
     let leaving = leaving(site, vec![Client::new(socket, SOON)], silent()).await.unwrap();
     let runs = leaving.perform().await.unwrap_err();
-    assert!(runs.what.contains("the daemon still runs, and contracts may be in force"), "{runs}");
+    assert!(runs.what.contains("the daemon still runs, and no contract was ended"), "{runs}");
+    assert!(runs.todo.iter().any(|line| line.contains("--context")), "{runs}");
     assert_eq!(log.changes(), [""; 0]);
 }
 
@@ -248,7 +277,8 @@ async fn a_pod_that_does_not_let_itself_be_asked_is_not_stopped() {
         _ => None,
     });
     let refused = Problem::new(Class::Unreachable, "shows another certificate");
-    let pod = Box::new(Scripted { deals: Err(refused.clone()), cancel: Err(refused) });
+    let status = Ok(status_of(Some(ROME)));
+    let pod = Box::new(Scripted { status, deals: Err(refused.clone()), cancel: Err(refused) });
     let leaving = leaving(site, Vec::new(), pod).await.unwrap();
     let said = leaving.perform().await.unwrap_err();
     assert!(said.to_string().contains("--replicas=0"), "{said}");
@@ -264,7 +294,8 @@ async fn a_contract_that_cannot_be_ended_is_named_and_the_rest_goes_on() {
         _ => None,
     });
     let refused = Err(Problem::failed("the disk is full"));
-    let pod = Box::new(Scripted { deals: Ok(vec![deal()]), cancel: refused });
+    let status = Ok(status_of(Some(ROME)));
+    let pod = Box::new(Scripted { status, deals: Ok(vec![deal()]), cancel: refused });
     let leaving = leaving(site, Vec::new(), pod).await.unwrap();
     let left = leaving.perform().await.unwrap();
     assert!(has(&left, "is not ended: the disk is full"), "{left:?}");

@@ -7,6 +7,7 @@ mod crossing;
 mod garbage;
 mod market;
 mod pods;
+mod uninstall;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ async fn refusals(stage: &Stage) -> Result<()> {
     pods::reach_into_the_node(&milan).await.context("pods that reach into the node")?;
     crossing::steers_nothing(&milan, &siena).await.context("a pod that would steer")?;
     crossing::no_way_out(&siena).await.context("what guests may reach")?;
+    uninstall::elsewhere(&milan, &siena, &program).await.context("siena left from milan")?;
     pods::too_large(&milan).await.context("a pod over quota")?;
     pods::not_offloaded(&milan).await.context("a pod of another namespace")?;
     access::without_a_name(&milan).await.context("nobody at the kubelet API")?;

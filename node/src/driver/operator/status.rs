@@ -54,6 +54,7 @@ impl OperatorService {
             gateway,
             tunnels: self.about.tunnels.states().await,
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
+            kubernetes_uid: self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.uid()),
             attention,
         }))
     }
