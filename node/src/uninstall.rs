@@ -24,6 +24,8 @@ use crate::present::deal::peer;
 const NODES: &str = "/apis/apps/v1/namespaces/mercato-nodes/daemonsets/mercato-node";
 const NAMESPACES: &str = "/api/v1/namespaces";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+/// What gives the account of the chart's job its rights.
+const JOB: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall";
 const CLASS: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const RESOURCES: &str = "/apis/mercato.dev/v1alpha1";
 /// The plurals of those that wait for the daemon before they vanish.
@@ -120,6 +122,12 @@ impl Leaving {
         if daemon::is_on(&self.site).await? {
             found.push("pods of deployment/mercato in mercato, which is scaled to 0".to_owned());
         }
+        if self.site.get(JOB).await?.is_some() {
+            found.push(
+                "clusterrolebinding/mercato-uninstall, by which helm uninstall does this"
+                    .to_owned(),
+            );
+        }
         if self.site.get(daemon::LEASE).await?.is_some() {
             found.push("lease/daemon in mercato".to_owned());
         }
@@ -166,13 +174,15 @@ impl Leaving {
                 "not every node is clean: run there, as root: mercato gateway clean ({error:#})"
             )),
         }
-        // Last, since it may be somebody else who holds them.
+        // Late, since it may be somebody else who holds them.
         for namespace in self.site.remaining(&namespaces, self.patience.going).await? {
             left.push(format!(
                 "namespace {namespace} is being deleted, but not gone; what it waits for: \
                  kubectl describe namespace {namespace}"
             ));
         }
+        // After which the chart's job may do nothing more.
+        self.site.delete(JOB, None).await?;
         Ok(left)
     }
 

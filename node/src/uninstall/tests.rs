@@ -302,6 +302,63 @@ async fn a_contract_that_cannot_be_ended_is_named_and_the_rest_goes_on() {
     assert!(has(&left, "not every other cluster has agreed yet"), "{left:?}");
 }
 
+#[tokio::test]
+async fn the_rights_of_the_chart_s_job_go_last_and_not_before_all_is_done() {
+    let (site, log) = site(|path, _| match path {
+        JOB => Some(json!({ "metadata": { "name": "mercato-uninstall" } })),
+        NAMESPACES => list(&[json!({ "metadata": { "name": "shop-rome" } })]),
+        _ => None,
+    });
+    let leaving = leaving(site, Vec::new(), silent()).await.unwrap();
+    assert!(has(&leaving.found().await.unwrap(), "clusterrolebinding/mercato-uninstall"));
+    leaving.perform().await.unwrap();
+    assert!(log.has("DELETE /api/v1/namespaces/shop-rome"));
+    let last = log.0.lock().unwrap().last().cloned();
+    assert_eq!(last, Some(format!("DELETE {JOB}")));
+}
+
+/// What the chart's job may do by its ClusterRole: `VERB RESOURCE`, with a name if it is of that alone.
+fn rights_of_the_job() -> Vec<String> {
+    let (_, role) = CHART.split_once("kind: ClusterRole\n").unwrap();
+    let (_, rules) = role.split_once("\nrules:\n").unwrap();
+    let (rules, _) = rules.split_once("\n---\n").unwrap();
+    let rules: Vec<Value> = serde_saphyr::from_str(rules).unwrap();
+    let words = |rule: &Value, key: &str| -> Vec<String> {
+        let all = rule[key].as_array().into_iter().flatten();
+        all.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    };
+    let mut rights = Vec::new();
+    for rule in &rules {
+        let mut names = words(rule, "resourceNames");
+        names.resize(names.len().max(1), String::new());
+        for (verb, resource) in words(rule, "verbs").iter().flat_map(|verb| {
+            words(rule, "resources").into_iter().map(move |resource| (verb, resource))
+        }) {
+            rights.extend(names.iter().map(|name| format!("{verb} {resource} {name}")));
+        }
+    }
+    rights
+}
+
+#[test]
+fn the_job_of_the_chart_may_take_its_own_rights_and_nobody_else_s() {
+    let rights = rights_of_the_job();
+    let own = |right: &&String| right.contains("clusterrolebindings");
+    let own: Vec<_> = rights.iter().filter(own).collect();
+    let name = names::UNINSTALL;
+    assert_eq!(
+        own,
+        ["get", "delete"].map(|verb| format!("{verb} clusterrolebindings {name}")).each_ref()
+    );
+    assert!(JOB.ends_with(&format!("/{name}")));
+    let (_, binding) = CHART.split_once("kind: ClusterRoleBinding\n").unwrap();
+    assert!(binding.starts_with(&format!("metadata:\n  name: {name}\n")));
+    // Without a daemon it looks at its Lease, and takes that away.
+    for right in ["get leases ", "delete leases ", "get namespaces "] {
+        assert!(rights.iter().any(|one| one == right), "{right}: {rights:?}");
+    }
+}
+
 #[test]
 fn the_job_of_the_chart_has_the_time_that_all_waits_take() {
     let number = |before: &str| -> u64 {
