@@ -17,9 +17,10 @@ pub use bound::{Stranded, stranded};
 
 use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::failure::Failure;
-use crate::apiserver::kind::{DAEMON_SET, NAMESPACE, NODE, PRIORITY_CLASS, ROLE_BINDING, WEBHOOK};
+use crate::apiserver::kind::{CLUSTER_ROLE_BINDING, DAEMON_SET, NAMESPACE, NODE, PRIORITY_CLASS};
+use crate::apiserver::kind::{ROLE_BINDING, WEBHOOK};
 use crate::format::clock;
-use crate::names::NAMESPACE_ROLE;
+use crate::names::{NAMESPACE_ROLE, UNINSTALL};
 
 /// Label of every virtual node, and its value.
 const VIRTUAL: (&str, &str) = ("type", "virtual-kubelet");
@@ -94,6 +95,13 @@ pub fn nodes_called_like_ours(cluster: &Cluster) -> Answer<Vec<String>> {
         Ok(others.collect())
     }
     .boxed()
+}
+
+/// Whether the account of an uninstallation still has its rights: while one runs, or where one was
+/// interrupted.
+pub fn uninstalls(cluster: &Cluster) -> Answer<bool> {
+    let found = cluster.get(CLUSTER_ROLE_BINDING, None, UNINSTALL);
+    async move { Ok(found.await?.is_some()) }.boxed()
 }
 
 /// How the `providerID` of a virtual node begins.
@@ -300,6 +308,18 @@ mod tests {
         });
         let found = nodes_called_like_ours(&cluster).await.unwrap();
         assert_eq!(found, ["mercato-a", "mercato-b"]);
+    }
+
+    #[tokio::test]
+    async fn the_rights_of_an_uninstallation_are_seen() {
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall";
+        for (code, is_left) in [(200, Ok(true)), (404, Ok(false)), (403, Err(()))] {
+            let cluster = scripted(move |_, asked, _| {
+                assert_eq!(asked, path);
+                if code == 200 { (200, json!({})) } else { crate::testing::status(code, "no") }
+            });
+            assert_eq!(uninstalls(&cluster).await.map_err(drop), is_left);
+        }
     }
 
     #[tokio::test]

@@ -1,15 +1,25 @@
 //! `mercato doctor`: what stands in the way, and what to do about it.
 
+use std::time::Duration;
+
+use mercato_config::settings;
+use mercato_kubelet::Cluster;
+use mercato_kubelet::diagnose::uninstalls;
 use mercato_protocol::text::shown;
+use tokio::time::timeout;
 
 use super::global::{Global, Way};
 use super::screen::{Screen, print};
 use super::table::{folded, wrapped};
 use crate::admin::{Class, Problem};
 use crate::daemon::{HEALTH_PORT, PORT};
-use crate::doctor::{Finding, Verdict, machine};
+use crate::desk::Place;
+use crate::doctor::{Finding, Verdict, machine, uninstall};
+use crate::kubernetes::real::client;
 use crate::present::style::Style;
 
+/// For a look at a cluster without its daemon.
+const LOOK: Duration = Duration::from_secs(5);
 /// Where a finding's text begins.
 const INDENT: usize = 22;
 
@@ -20,8 +30,13 @@ pub(crate) async fn doctor(global: &Global, screen: &Screen) -> Result<String, P
     let elsewhere = matches!(global.way(), Way::Cluster { instead_of: None, .. });
     let findings = match api.doctor().await {
         Ok(findings) => findings,
-        Err(problem) if problem.class == Class::Unreachable && !elsewhere => {
-            alone(global, problem).await
+        Err(problem) if problem.class == Class::Unreachable => {
+            let left = left_by_uninstall(global).await;
+            if elsewhere && left.is_none() {
+                return Err(problem);
+            }
+            let machine = if elsewhere { Vec::new() } else { alone(global) };
+            [vec![unreachable(problem)], machine, left.into_iter().collect()].concat()
         }
         Err(problem) => return Err(problem),
     };
@@ -37,9 +52,27 @@ pub(crate) async fn doctor(global: &Global, screen: &Screen) -> Result<String, P
     }
 }
 
-async fn alone(global: &Global, problem: Problem) -> Vec<Finding> {
-    let daemon = Finding::fail("daemon", problem.what);
-    let mut findings = vec![problem.todo.into_iter().fold(daemon, Finding::todo)];
+fn unreachable(problem: Problem) -> Finding {
+    problem.todo.into_iter().fold(Finding::fail("daemon", problem.what), Finding::todo)
+}
+
+/// What an uninstallation that took the daemon away has left in the cluster that kubectl would ask, as
+/// far as this person may look, and that is soon to be known.
+async fn left_by_uninstall(global: &Global) -> Option<Finding> {
+    let Way::Cluster { place: Place { kubeconfig, context }, .. } = global.way() else {
+        return None;
+    };
+    let settings = settings::Kubernetes { kubeconfig, context, ..Default::default() };
+    let look = async {
+        let cluster = Cluster::new(client(&settings).await.ok()?);
+        uninstalls(&cluster).await.ok().filter(|is_there| *is_there)
+    };
+    timeout(LOOK, look).await.ok().flatten().map(uninstall)
+}
+
+/// What can be seen of this machine.
+fn alone(global: &Global) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let dir = global.data_dir();
     if dir.exists() {
         findings.push(machine::data(&dir));
@@ -75,10 +108,71 @@ fn advice(todo: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use tempfile::TempDir;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
     use unicode_width::UnicodeWidthStr as _;
 
     use super::*;
+    use crate::cli::args::Cli;
     use crate::cli::table::WIDTH;
+
+    const BINDING: &str =
+        "GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall ";
+
+    /// The kubeconfig of a cluster that answers each look at that binding so, and all else as what it
+    /// has not.
+    async fn answering(status: &'static str) -> (TempDir, Global) {
+        // Another test may have been first.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut asked = [0; 4_096];
+                let length = stream.read(&mut asked).await.unwrap();
+                let is_binding = asked[..length].starts_with(BINDING.as_bytes());
+                let status = if is_binding { status } else { "404 Not Found" };
+                let code: u16 = status[..3].parse().unwrap();
+                let body = format!(
+                    r#"{{ "kind": "Status", "apiVersion": "v1", "code": {code}, "message": "" }}"#
+                );
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\
+                     content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        let config = serde_json::json!({
+            "clusters": [{ "name": "c", "cluster": { "server": format!("http://{server}") } }],
+            "users": [], "contexts": [{ "name": "c", "context": { "cluster": "c" } }],
+            "current-context": "c",
+        });
+        std::fs::write(&file, config.to_string()).unwrap();
+        let line = ["mercato", "doctor", "--kubeconfig", file.to_str().unwrap()];
+        let global = Cli::try_parse_from(line).unwrap().global;
+        (folder, global)
+    }
+
+    #[tokio::test]
+    async fn without_a_daemon_it_is_seen_what_an_uninstallation_has_left() {
+        let (_folder, global) = answering("200 OK").await;
+        let left = left_by_uninstall(&global).await.unwrap();
+        assert!(left.todo.iter().any(|line| line.starts_with("kubectl delete")), "{left:?}");
+        let seen = doctor(&global, &Screen::new(&global)).await.unwrap_err();
+        assert_eq!(seen.what, "1 check failed");
+        for status in ["404 Not Found", "403 Forbidden"] {
+            let (_folder, global) = answering(status).await;
+            assert_eq!(left_by_uninstall(&global).await, None);
+            let unreachable = doctor(&global, &Screen::new(&global)).await.unwrap_err();
+            assert_eq!(unreachable.class, Class::Unreachable, "{unreachable}");
+        }
+    }
 
     #[test]
     fn advice_fits_and_a_command_stays_in_a_line() {

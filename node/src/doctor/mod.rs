@@ -8,6 +8,9 @@
 pub(crate) mod gateway;
 pub(crate) mod machine;
 pub(crate) mod peers;
+mod uninstall;
+
+pub(crate) use uninstall::uninstall;
 
 use serde::{Deserialize, Serialize};
 

@@ -30,6 +30,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    CLUSTER_ROLE_BINDING = "rbac.authorization.k8s.io" "v1" "ClusterRoleBinding" "clusterrolebindings";
     CONFIG_MAP = "" "v1" "ConfigMap" "configmaps";
     CONTRACT = "mercato.dev" "v1alpha1" "Contract" "contracts";
     CSR = "certificates.k8s.io" "v1" "CertificateSigningRequest" "certificatesigningrequests";

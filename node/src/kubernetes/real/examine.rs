@@ -10,7 +10,7 @@ use mercato_kubelet::{Cluster, crd, rights};
 use mercato_protocol::workload::is_reserved;
 
 use super::shared::Shared;
-use crate::doctor::{Finding, clock};
+use crate::doctor::{Finding, clock, uninstall};
 
 const RIGHTS: &str = "rights";
 const NODES: &str = "daemonsets";
@@ -33,6 +33,7 @@ pub(super) fn examine(
         let mut findings = vec![Finding::ok("kubernetes", described)];
         findings.extend(account(&shared.cluster).await);
         findings.push(policies_of_account(&shared.cluster, &shared.account.user).await);
+        findings.push(rights_of_uninstall(&shared.cluster).await);
         findings.push(custom_resources(&shared.cluster).await);
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
@@ -103,6 +104,15 @@ pub(super) fn called_like_ours(name: &str) -> String {
 
 /// What is to be done about it.
 const RENAME: &str = "let it join under another name, without mercato- in front";
+
+/// Whether an uninstallation has left the rights that it had.
+async fn rights_of_uninstall(cluster: &Cluster) -> Finding {
+    match diagnose::uninstalls(cluster).await {
+        Ok(is_there) => uninstall(is_there),
+        Err(failure) => Finding::warn("uninstall", format!("not known: {failure}"))
+            .todo("kubectl apply -f config/deploy/rbac.yaml"),
+    }
+}
 
 async fn custom_resources(cluster: &Cluster) -> Finding {
     const CHECK: &str = "resources";
