@@ -9,7 +9,7 @@ use mercato_kubelet::daemon_lease::DaemonLease;
 use mercato_kubelet::names;
 use mercato_protocol::text::shown;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::admin::{Class, Client, Deal, OperatorApi, Problem, Status};
 use crate::kubernetes::site::{Site, items, selector, within};
@@ -22,6 +22,8 @@ const PODS: &str = "/api/v1/namespaces/mercato/pods";
 /// By what each daemon is seen to live.
 pub(super) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/mercato/leases/daemon";
 
+/// Whoever listens at a socket has so long to say whose daemon it is, which takes no time: a guess.
+const ANSWER: Duration = Duration::from_secs(10);
 /// So many looks for a sign of a daemon are taken, while one is waited for.
 const LOOKS: u32 = 25;
 
@@ -149,7 +151,8 @@ enum Whose {
 }
 
 async fn whose(daemon: &dyn OperatorApi, cluster: &str) -> Whose {
-    let Ok(Status { name, kubernetes, kubernetes_uid, .. }) = daemon.status().await else {
+    let said = timeout(ANSWER, daemon.status()).await;
+    let Ok(Ok(Status { name, kubernetes, kubernetes_uid, .. })) = said else {
         return Whose::Unknown;
     };
     match (kubernetes, kubernetes_uid) {

@@ -178,6 +178,18 @@ async fn with_the_daemon_gone_it_goes_on_within_forty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_daemon_on_this_machine_that_is_hung_does_not_keep_it_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let _server = Server::start(&socket, Arc::new(Forever)).unwrap();
+    let (site, log) = selling(|_| lease("2026-01-01T00:00:00.000000Z"));
+    let (start, hung) = (Instant::now(), vec![Client::new(socket, ANSWER)]);
+    Leaving::from(site, true, hung, silent()).await.unwrap().perform().await.unwrap();
+    assert!(log.has(&format!("DELETE {LEASE}")));
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_server_that_does_not_answer_is_given_up() {
     let service = tower::service_fn(|_: http::Request<Body>| {
         std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
