@@ -13,7 +13,7 @@ pub enum Origin {
     V4(Ipv4Addr),
     /// The first 24 bits of public addresses.
     V4Net24(u32),
-    /// The first 56 bits of public addresses, the least that a site is given.
+    /// The first 56 bits of public addresses, the least that a site is given; see also [`Origin::network`].
     V6Net56(u128),
 }
 
@@ -24,6 +24,16 @@ impl Origin {
             ip if is_private(ip) => Self::Private(ip),
             IpAddr::V4(ip) => Self::V4(ip),
             IpAddr::V6(ip) => Self::V6Net56(net56(ip)),
+        }
+    }
+
+    /// All that one machine may give itself addresses of, where it has this one: of IPv6, also in a
+    /// private network and on the link, a whole /56. Whole sites may be in one: who counts by it
+    /// has to share among the addresses in it, too.
+    pub fn network(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V6(ip) if !ip.is_loopback() => Self::V6Net56(net56(ip)),
+            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => Self::of(ip),
         }
     }
 
@@ -74,6 +84,18 @@ mod tests {
             assert_ne!(origin(one), origin(other));
         }
         assert_eq!(origin("::ffff:203.0.113.1"), origin("203.0.113.1"));
+    }
+
+    #[test]
+    fn of_ipv6_a_machine_has_a_network_wherever_it_is() {
+        let network = |ip: &str| Origin::network(ip.parse().unwrap());
+        for (one, other) in [("fd00::1", "fd00:0:0:ff::2"), ("fe80::1", "fe80::2:1")] {
+            assert_eq!(network(one), network(other));
+        }
+        assert_ne!(network("fd00::1"), network("fd00:0:0:100::1"));
+        for same in ["2001:db8::1", "203.0.113.1", "10.0.0.1", "::1", "::ffff:10.0.0.1"] {
+            assert_eq!(network(same), origin(same));
+        }
     }
 
     #[test]

@@ -1,35 +1,34 @@
 //! The places of those of whom nobody knows yet who they are. There are few, and whoever holds most
-//! of them gives one up for who comes: so one address takes no place from another. Of several that
-//! hold as many it is the one that has been there longest, so that who comes has as long as it takes
-//! all others to come anew. A pod whose packets have its node's address shares that node's places.
+//! of them gives one up for who comes: the network with the most, and in it the address with the
+//! most. So one address takes no place from another, and neither does one machine with a network
+//! of addresses. Of several that hold as many it is the one that has been there longest, so that who
+//! comes has as long as it takes all others to come anew. A pod whose packets have its node's
+//! address shares that node's places.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mercato_discovery::Origin;
 use tokio::sync::Notify;
 
-/// All of them, by the address that they come from.
+/// All of them, the first one first.
 #[derive(Clone)]
 pub(super) struct Strangers {
     /// How many places there are.
     places: usize,
-    all: Arc<Mutex<All>>,
+    all: Arc<Mutex<Vec<Stranger>>>,
 }
 
-#[derive(Default)]
-struct All {
-    /// How many have come so far.
-    count: u64,
-    /// Those of each address, the first one first, each with its number.
-    by_address: BTreeMap<IpAddr, VecDeque<(u64, Arc<Notify>)>>,
+struct Stranger {
+    from: IpAddr,
+    evicted: Arc<Notify>,
 }
 
 /// The place of one, until it is dropped.
 pub(super) struct Place {
     strangers: Strangers,
-    from: IpAddr,
     evicted: Arc<Notify>,
 }
 
@@ -42,21 +41,33 @@ impl Strangers {
     /// Lets one in; who has to go for it hears so.
     pub(super) fn enter(&self, from: IpAddr) -> Place {
         let evicted = Arc::new(Notify::new());
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let All { count, by_address } = &mut *all;
-        if by_address.values().map(VecDeque::len).sum::<usize>() >= self.places {
-            let first = |of: &VecDeque<(u64, _)>| of.front().map(|(number, _)| *number);
-            let most = by_address.values_mut().max_by_key(|of| (of.len(), Reverse(first(of))));
-            if let Some((_, first)) = most.and_then(VecDeque::pop_front) {
-                first.notify_one();
-            }
-            by_address.retain(|_, of| !of.is_empty());
+        let mut all = self.all();
+        if all.len() >= self.places {
+            let goes = who_goes(&all);
+            goes.map(|at| all.remove(at)).inspect(|goes| goes.evicted.notify_one());
         }
-        *count += 1;
-        by_address.entry(from).or_default().push_back((*count, evicted.clone()));
+        all.push(Stranger { from: from.to_canonical(), evicted: evicted.clone() });
         drop(all);
-        Place { strangers: self.clone(), from, evicted }
+        Place { strangers: self.clone(), evicted }
     }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Stranger>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which of these goes where there is no room.
+fn who_goes(all: &[Stranger]) -> Option<usize> {
+    let (mut of_networks, mut of_addresses) = (BTreeMap::new(), BTreeMap::new());
+    for stranger in all {
+        *of_networks.entry(Origin::network(stranger.from)).or_insert(0) += 1;
+        *of_addresses.entry(stranger.from).or_insert(0) += 1;
+    }
+    let most = |(at, stranger): &(usize, &Stranger)| {
+        let of_network = of_networks.get(&Origin::network(stranger.from)).copied();
+        (of_network, of_addresses.get(&stranger.from).copied(), Reverse(*at))
+    };
+    all.iter().enumerate().max_by_key(most).map(|(at, _)| at)
 }
 
 impl Place {
@@ -68,13 +79,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut all = self.strangers.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of) = all.by_address.get_mut(&self.from) {
-            of.retain(|(_, it)| !Arc::ptr_eq(it, &self.evicted));
-            if of.is_empty() {
-                all.by_address.remove(&self.from);
-            }
-        }
+        self.strangers.all().retain(|it| !Arc::ptr_eq(&it.evicted, &self.evicted));
     }
 }
 
@@ -99,7 +104,7 @@ mod tests {
         assert!(!taken(&node) && !taken(&other) && !greedy[1..].iter().any(taken));
         greedy.clear();
         drop((node, other));
-        assert!(strangers.all.lock().unwrap().by_address.is_empty(), "nothing is left of them");
+        assert!(strangers.all().is_empty(), "nothing is left of them");
     }
 
     #[test]
@@ -113,5 +118,30 @@ mod tests {
         assert!(taken(&all[0]) && !all[1..].iter().any(taken));
         let other = strangers.enter(address(201));
         assert!(taken(&all[1]) && !taken(&node) && !taken(&other));
+    }
+
+    #[test]
+    fn a_network_of_many_addresses_takes_no_place_of_another() {
+        for network in [0x2001, 0xfd00, 0xfe80] {
+            let strangers = Strangers::new(limits::NODE_STRANGERS);
+            let taken = |place: &Place| place.is_taken().now_or_never().is_some();
+            let nodes = ["192.0.2.1", "2001:db8:1::1", "fd00:1::1"].map(|ip| ip.parse().unwrap());
+            let nodes = nodes.map(|ip| strangers.enter(ip));
+            let address = |n: u16| IpAddr::from([network, 0, 0, 1, 0, 0, 0, n]);
+            let greedy: Vec<Place> = (0..1_000).map(|n| strangers.enter(address(n))).collect();
+            assert!(!nodes.iter().any(taken), "{network:x}");
+            let stay = greedy.iter().filter(|place| !taken(place)).count();
+            assert_eq!(stay, limits::NODE_STRANGERS - nodes.len());
+        }
+    }
+
+    #[test]
+    fn in_a_network_one_address_takes_no_place_of_another() {
+        let strangers = Strangers::new(limits::NODE_STRANGERS);
+        let taken = |place: &Place| place.is_taken().now_or_never().is_some();
+        let address = |n: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, n]);
+        let node = strangers.enter(address(1));
+        let _greedy: Vec<Place> = (0..1_000).map(|_| strangers.enter(address(2))).collect();
+        assert!(!taken(&node), "it is of the same network");
     }
 }
