@@ -43,6 +43,9 @@ pub struct Namespaces {
     seen: BTreeMap<PathBuf, Seen>,
 }
 
+/// The file of a namespace that was just looked into, and the device of each address there.
+type Entered = (File, BTreeMap<IpAddr, u32>);
+
 /// What a file was when it was looked into. The kernel gives the number of one that is gone to another.
 #[derive(Clone, Debug)]
 struct Seen {
@@ -88,12 +91,7 @@ impl Namespaces {
             if before.is_some_and(|before| !before.may_have(address)) {
                 return Ok(());
             }
-            let Some(file) = open_same(path, id.0, id.1)? else { return Ok(()) };
-            let Some(there) = if_namespace(inside(path, &file, addresses))? else {
-                return Ok(());
-            };
-            let seen = Seen { id, addresses: there.keys().copied().collect() };
-            self.seen.insert(path.to_path_buf(), seen);
+            let Some((file, there)) = self.enter(path, id.0, id.1)? else { return Ok(()) };
             let Some(device) = there.get(&address).copied() else { return Ok(()) };
             let path = path.to_path_buf();
             if let Some((first, _)) = &found {
@@ -104,6 +102,42 @@ impl Namespaces {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// Looks into this one; none: it is no namespace any more, or not yet.
+    fn enter(
+        &mut self,
+        path: &Path,
+        device: u64,
+        inode: u64,
+    ) -> Result<Option<Entered>, HostError> {
+        let Some(file) = open_same(path, device, inode)? else { return Ok(None) };
+        let Some(there) = if_namespace(inside(path, &file, addresses))? else { return Ok(None) };
+        let addresses = there.keys().copied().collect();
+        let seen = Seen { id: (device, inode), addresses };
+        self.seen.insert(path.to_path_buf(), seen);
+        Ok(Some((file, there)))
+    }
+
+    /// All addresses of the pod network that somebody has here.
+    ///
+    /// # Errors
+    /// When a namespace cannot be entered.
+    pub fn addresses(&mut self, folders: &[&Path]) -> Result<BTreeSet<IpAddr>, HostError> {
+        let paths = files(folders)?;
+        self.seen.retain(|path, _| paths.binary_search(path).is_ok());
+        let mut all = BTreeSet::new();
+        each_namespace(&paths, |path, id| {
+            let before = self.seen.get(path).filter(|before| before.id == id);
+            match before.filter(|before| !before.addresses.is_empty()) {
+                Some(before) => all.extend(&before.addresses),
+                None => all.extend(
+                    self.enter(path, id.0, id.1)?.into_iter().flat_map(|(_, it)| it.into_keys()),
+                ),
+            }
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     /// Those that carry rules of ours, whoever has set these, each by an address that it has.

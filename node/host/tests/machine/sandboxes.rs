@@ -98,6 +98,14 @@ pub(crate) fn one_that_was_seen_is_known() -> Result<()> {
     pods.node.ip(&format!("route add {BRIDGED}/32 dev late0"))?;
     let found = find(BRIDGED)?.context("nobody was found")?;
     ensure!(found.peer == Some(index(&pods.node, "late0")?), "{found:?}");
+    let everybody = {
+        let (known, folder) = (known.clone(), pods.folder.clone());
+        move || known.lock().expect("nobody panics").addresses(&[&folder])
+    };
+    let everybody = pods.node.within(everybody)??;
+    let is_there = |address: Ipv4Addr| everybody.contains(&address.into());
+    ensure!([POD, OTHER, BRIDGED].into_iter().all(is_there), "{everybody:?}");
+    ensure!(!is_there(NOBODYS) && everybody.contains(&POD_V6.into()), "{everybody:?}");
     let closed = || {
         let folder = pods.folder.clone();
         let closed = move || Namespaces::default().closed(&[&folder]);

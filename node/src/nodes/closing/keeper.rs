@@ -24,7 +24,7 @@ use crate::limits;
 /// What it is that closes guests, and keeps them so.
 pub(super) struct ClosingKeeper<S> {
     sandboxes: Arc<S>,
-    rules: watch::Receiver<Option<ClosingRules>>,
+    rules: watch::Receiver<Option<Arc<ClosingRules>>>,
     asked: mpsc::Receiver<Asked>,
     tell: watch::Sender<Closings>,
     forwarding: watch::Receiver<Forwarding>,
@@ -74,7 +74,7 @@ struct Held {
 impl<S: Sandboxes> ClosingKeeper<S> {
     pub(super) fn new(
         sandboxes: Arc<S>,
-        rules: watch::Receiver<Option<ClosingRules>>,
+        rules: watch::Receiver<Option<Arc<ClosingRules>>>,
         asked: mpsc::Receiver<Asked>,
         tell: watch::Sender<Closings>,
         forwarding: watch::Receiver<Forwarding>,
@@ -117,8 +117,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
     }
 
-    /// Closes the guest whose gate asks, unless nobody has spoken of it yet. Anybody may say a uid, or be
-    /// made to: who is known to be another pod is left alone.
+    /// Closes the guest whose gate asks, unless nobody speaks of it any more.
     fn on_asked(&mut self, asked: Asked) {
         let Asked { uid, from, answer } = asked;
         if answer.is_closed() {
@@ -126,26 +125,27 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             return;
         }
         let rules = self.rules.borrow().clone().unwrap_or_default();
-        let rule = rules.guests.get(&uid).filter(|_| !rules.others.contains(&from));
-        let said = match rule {
-            None => Answer::Wait,
-            Some(rule) => match self.close_anew(&uid, from, rule, &rules, By::Gate) {
-                Ok(true) => {
-                    self.unclosed.remove(&uid);
-                    Answer::Open
-                }
-                Ok(false) => Answer::Wait,
-                Err(error) => {
-                    warn_once!(self.failing, error; "a guest is not closed, and does not begin");
-                    // Of what was to be in force a part may be.
-                    self.has_leftovers = true;
-                    // There are no more of them than there are rules.
-                    self.unclosed.insert(uid, error.to_string());
-                    Answer::Wait
-                }
-            },
+        let Some(rule) = rules.rule_of(&uid, from) else {
+            // Its gate asks again.
+            return;
         };
-        self.say();
+        let said = match self.close_anew(&uid, from, rule, &rules, By::Gate) {
+            Ok(true) => {
+                self.unclosed.remove(&uid);
+                self.say();
+                Answer::Open
+            }
+            Ok(false) => Answer::Wait,
+            Err(error) => {
+                warn_once!(self.failing, error; "a guest is not closed, and does not begin");
+                // Of what was to be in force a part may be.
+                self.has_leftovers = true;
+                // There are no more of them than there are rules.
+                self.unclosed.insert(uid, error.to_string());
+                self.say();
+                Answer::Wait
+            }
+        };
         // Who has asked may be gone.
         let _ = answer.send(said);
     }

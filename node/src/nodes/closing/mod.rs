@@ -1,7 +1,7 @@
 //! Guests whose contract requires isolation are closed on their node: they reach whom it names, and
 //! nobody else, from their first instruction on.
 //!
-//! `gate` hears the gates of guests that begin, `keeper` closes each guest's network namespace and
+//! `gate` hears the gates of guests that begin, as far as they are `pods` of this machine, `keeper` closes each guest's network namespace and
 //! keeps it closed, also when its lease is over, `forwarding` tries whether what they may send comes
 //! through, and `sandboxes` is the machine. What is in force in a namespace stays until that is gone,
 //! whoever ends.
@@ -9,6 +9,7 @@
 mod forwarding;
 mod gate;
 mod keeper;
+mod pods;
 mod rules;
 mod sandboxes;
 #[cfg(test)]
@@ -27,7 +28,7 @@ use crate::limits;
 
 /// Closes guests until it is dropped; they stay closed.
 pub(crate) struct Closing {
-    rules: watch::Sender<Option<ClosingRules>>,
+    rules: watch::Sender<Option<Arc<ClosingRules>>>,
     closings: watch::Receiver<Closings>,
     _tasks: JoinSet<()>,
 }
@@ -43,7 +44,7 @@ impl Closing {
         let mut tasks = JoinSet::new();
         let (host, (tried, forwarding)) =
             (Arc::new(Host::default()), watch::channel(forwarding::untried()));
-        tasks.spawn(gate::answer(ruled.clone(), ask));
+        tasks.spawn(gate::answer(host.clone(), ruled.clone(), ask));
         tasks.spawn(forwarding::try_again(host.clone(), tried));
         tasks.spawn(ClosingKeeper::new(host, ruled, asked, tell, forwarding).keep());
         Self { rules, closings, _tasks: tasks }
@@ -58,8 +59,8 @@ impl Closing {
     /// These are to be closed from now on.
     pub(crate) fn rule(&self, rules: ClosingRules) {
         self.rules.send_if_modified(|before| {
-            let is_new = before.as_ref() != Some(&rules);
-            *before = Some(rules);
+            let is_new = before.as_deref() != Some(&rules);
+            *before = Some(Arc::new(rules));
             is_new
         });
     }

@@ -30,6 +30,15 @@ pub(crate) struct GuestRule {
     pub(crate) services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
 }
 
+impl ClosingRules {
+    /// What is to be in force for this guest, whose gate is said to ask from there; none: nobody has
+    /// spoken of it yet. Anybody may say a uid, or be made to: who is known to be another pod is
+    /// left alone.
+    pub(super) fn rule_of(&self, uid: &GuestUid, from: IpAddr) -> Option<&GuestRule> {
+        self.guests.get(uid).filter(|_| !self.others.contains(&from))
+    }
+}
+
 /// By what addresses guests call these Services, and what they have here. Of two to which home has given
 /// one address it is either's, until the end of the one that home has deleted is known.
 pub(crate) fn called<'a>(

@@ -18,6 +18,8 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn generation(&self) -> Result<u32, HostError>;
     /// The addresses of this machine itself.
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError>;
+    /// All addresses that pods have here.
+    fn pods(&self) -> Result<BTreeSet<IpAddr>, HostError>;
     /// The sandbox of whoever has this address here, and all addresses that it has.
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Brings it about that this is in force in the sandbox.
@@ -63,6 +65,11 @@ impl Sandboxes for Host {
 
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {
         Ok(mercato_host::read(&Marks::default())?.own.into_keys().collect())
+    }
+
+    fn pods(&self) -> Result<BTreeSet<IpAddr>, HostError> {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        namespaces.addresses(&FOLDERS.map(Path::new))
     }
 
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError> {

@@ -1,5 +1,6 @@
 //! Guests of a machine that is none, whose gates ask by TCP of this one.
 
+mod asked;
 mod opened;
 
 use std::io::{Read as _, Write as _};
@@ -32,6 +33,9 @@ struct Now {
     releases: u32,
     /// How often somebody else was looked for.
     sought: u32,
+    /// How often all pods were looked for, and whether they cannot be seen.
+    looks: u32,
+    unseen: bool,
     /// Why its sandbox cannot be closed.
     unclosed: bool,
     /// How often what is left over has gone.
@@ -65,6 +69,15 @@ impl Sandboxes for Fake {
 
     fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {
         Ok(["192.0.2.1".parse().unwrap()].into())
+    }
+
+    fn pods(&self) -> Result<BTreeSet<IpAddr>, HostError> {
+        let mut now = self.now();
+        now.looks += 1;
+        if now.unseen {
+            return Err(HostError::NotClosed);
+        }
+        Ok(now.is_there.then_some(POD).into_iter().collect())
     }
 
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError> {
@@ -123,7 +136,7 @@ fn start(fake: &Arc<Fake>) -> Closing {
         watch::channel(Closings { addresses: BTreeSet::new(), trouble: Some(String::new()) });
     let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
     let mut tasks = JoinSet::new();
-    tasks.spawn(gate::answer(ruled.clone(), ask));
+    tasks.spawn(gate::answer(fake.clone(), ruled.clone(), ask));
     let (tried, forwarding) = watch::channel(forwarding::untried());
     tasks.spawn(forwarding::try_again(fake.clone(), tried));
     tasks.spawn(ClosingKeeper::new(fake.clone(), ruled, asked, tell, forwarding).keep());
@@ -191,11 +204,11 @@ async fn a_gate_opens_once_its_pod_is_closed() {
     let mut closings = closing.closings();
     until(&mut closings, |now| now.trouble.is_none()).await;
     closing.rule(rules(port, None, "10.201.3.0/25"));
-    assert_eq!(ask(port, "another\n").await, "wait\n");
-    assert_eq!(ask(port, "One-Guest\n").await, "", "no question");
-    assert_eq!(ask(port, "one-guest\n").await, "wait\n", "no such pod is here");
+    assert_eq!(ask(port, "one-guest\n").await, "", "no such pod is here");
     assert!(closings.borrow().addresses.is_empty());
     fake.now().is_there = true;
+    assert_eq!(ask(port, "another\n").await, "wait\n");
+    assert_eq!(ask(port, "One-Guest\n").await, "", "no question");
     assert_eq!(ask(port, "one-guest\n").await, "open\n");
     let first = fake.now().closed.clone().unwrap();
     assert_eq!((first.own, first.gate), ([POD].into(), port), "it may ask again");
