@@ -98,7 +98,7 @@ async fn node_names(cluster: &Cluster) -> Vec<Finding> {
 pub(super) fn called_like_ours(name: &str) -> String {
     format!(
         "node {name} is no virtual node and called like one: \
-        whoever takes the daemon can end its pods"
+        whoever takes the daemon can end those of its pods that may leave home"
     )
 }
 
