@@ -24,6 +24,7 @@ mod paced;
 mod present;
 mod resources;
 mod store;
+mod strangers;
 mod telemetry;
 mod tunnel;
 mod uninstall;

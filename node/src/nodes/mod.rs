@@ -11,7 +11,6 @@ pub(crate) mod control;
 mod follower;
 pub(crate) mod mending;
 pub(crate) mod pin;
-mod strangers;
 mod wire;
 
 pub(crate) use follower::{Places, follow};

@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::super::strangers::Strangers;
 use super::pods::{Asking, Pods, Queued};
 use super::rules::ClosingRules;
 use super::sandboxes::Sandboxes;
 use crate::limits;
+use crate::strangers::Strangers;
 
 /// What somebody asks for a pod.
 pub(super) struct Asked {

@@ -23,10 +23,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use self::words::{Told, Word, refused};
-use super::strangers::{Place, Strangers};
 use super::wire;
 use crate::driver::clock::wall_ms;
 use crate::limits;
+use crate::strangers::{Place, Strangers};
 
 pub(crate) use certificate::Certificate;
 pub(crate) use names::SaidNames;

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// All of them, the first one first.
 #[derive(Clone)]
-pub(super) struct Strangers {
+pub(crate) struct Strangers {
     /// How many places there are.
     places: usize,
     all: Arc<Mutex<Vec<Stranger>>>,
@@ -27,19 +27,19 @@ struct Stranger {
 }
 
 /// The place of one, until it is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     strangers: Strangers,
     evicted: Arc<Notify>,
 }
 
 impl Strangers {
     /// Nobody yet, and so many places.
-    pub(super) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         Self { places, all: Arc::default() }
     }
 
     /// Lets one in; who has to go for it hears so.
-    pub(super) fn enter(&self, from: IpAddr) -> Place {
+    pub(crate) fn enter(&self, from: IpAddr) -> Place {
         let evicted = Arc::new(Notify::new());
         let mut all = self.all();
         if all.len() >= self.places {
@@ -72,7 +72,7 @@ fn who_goes(all: &[Stranger]) -> Option<usize> {
 
 impl Place {
     /// Waits until somebody else needs the place.
-    pub(super) async fn is_taken(&self) {
+    pub(crate) async fn is_taken(&self) {
         self.evicted.notified().await;
     }
 }
