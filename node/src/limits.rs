@@ -268,6 +268,13 @@ pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
 pub(crate) const ADMIN_REQUESTS: usize = 32;
 /// Those of one user from a desk: one for each of a few windows.
 pub(crate) const ADMIN_OF_USER: usize = 8;
+/// Those from a desk besides, of users who were allowed nothing lately: until it is known what they
+/// may.
+pub(crate) const ADMIN_STRANGERS: usize = 8;
+/// For so long it counts that a user from a desk was allowed something,
+pub(crate) const ADMIN_ALLOWED: Duration = Duration::from_secs(3_600);
+/// and for so many users: the one who was allowed something longest ago is forgotten first.
+pub(crate) const ADMIN_USERS: usize = 1_024;
 /// How long a request from a desk may take to arrive, and an answer to be taken.
 pub(crate) const ADMIN_ARRIVES: Duration = Duration::from_secs(5);
 pub(crate) const ADMIN_TAKEN: Duration = Duration::from_secs(30);

@@ -111,6 +111,9 @@ pub const UNKNOWN_TOKENS: usize = 256;
 pub const REVIEW_TTL: Duration = Duration::from_secs(10);
 /// The same of whoever asks the admin API: a person whose right is taken asks in vain soon.
 pub const ADMIN_REVIEW_TTL: Duration = Duration::from_secs(3);
+/// For so long it is remembered that a token's holder was allowed something: its next review waits
+/// for none of those of tokens that nobody has seen.
+pub const ALLOWED_TOKEN: Duration = Duration::from_secs(3_600);
 /// Bytes that are read of a certificate of the admin API: one of an elliptic curve has few hundred.
 pub const ADMIN_CERTIFICATE: usize = 16 << 10;
 

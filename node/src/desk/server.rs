@@ -165,16 +165,42 @@ impl Served {
         asked: Asked,
     ) -> Result<(Answer, Entered), (StatusCode, Problem)> {
         let token = bearer(asked.headers()).map(str::to_owned);
-        let holder = self.reviews.holder(certified, token.as_deref(), caller).await;
+        let holder = self.reviews.holder_in_turn(certified, token.as_deref(), caller).await;
         let user = match self.judged(holder)? {
-            // Leave was for what it costs to know that.
             Holder::Known(user, _) => user,
             Holder::Unknown => return Err((StatusCode::UNAUTHORIZED, unknown())),
             Holder::Busy => return Err((StatusCode::TOO_MANY_REQUESTS, busy())),
         };
-        let Some(place) = self.places.enter(&user.name) else {
-            return Err((StatusCode::TOO_MANY_REQUESTS, busy()));
+        let too_many = || (StatusCode::TOO_MANY_REQUESTS, busy());
+        let waiting = self.places.wait(&user.name).ok_or_else(too_many)?;
+        let (request, right) = tokio::select! {
+            judged = self.judge(&user, asked) => judged?,
+            () = waiting.is_taken() => return Err(too_many()),
         };
+        let place = self.places.is_allowed(&user.name, waiting).ok_or_else(too_many)?;
+        if let Some(token) = &token {
+            self.reviews.was_allowed(token);
+        }
+        if !caller.is_allowed(&user.name) {
+            return Err(too_many());
+        }
+        let looks = matches!(request, Request::Doctor);
+        let _turn = if looks { self.doctor.acquire().await.ok() } else { None };
+        if !right.only_looks() {
+            let Right { verb, resource, .. } = right;
+            tracing::info!(user = user.name, verb, resource, "asked from a desk");
+        }
+        let answer = self.api.ask(request).await;
+        let answer = answer.map_err(|problem| (status(problem.class), problem))?;
+        Ok((answer, place))
+    }
+
+    /// What is asked, as soon as it has come, and the right to it, which the user has.
+    async fn judge(
+        &self,
+        user: &User,
+        asked: Asked,
+    ) -> Result<(Request, Right), (StatusCode, Problem)> {
         let body = Limited::new(asked.into_body(), limits::ADMIN_REQUEST_BYTES).collect();
         let body = timeout(limits::ADMIN_ARRIVES, body).await;
         let unread = |what: &str| {
@@ -191,22 +217,11 @@ impl Served {
             let problem = Problem::new(Class::Usage, "that is no name of a namespace");
             return Err((StatusCode::BAD_REQUEST, problem));
         }
-        let allowed = self.reviews.may(&user, &right.action()).await;
+        let allowed = self.reviews.may(user, &right.action()).await;
         if !self.judged(allowed)? {
             return Err((StatusCode::FORBIDDEN, denied(&user.name, &right)));
         }
-        if !caller.is_allowed(&user.name) {
-            return Err((StatusCode::TOO_MANY_REQUESTS, busy()));
-        }
-        let looks = matches!(request, Request::Doctor);
-        let _turn = if looks { self.doctor.acquire().await.ok() } else { None };
-        if !right.only_looks() {
-            let Right { verb, resource, .. } = right;
-            tracing::info!(user = user.name, verb, resource, "asked from a desk");
-        }
-        let answer = self.api.ask(request).await;
-        let answer = answer.map_err(|problem| (status(problem.class), problem))?;
-        Ok((answer, place))
+        Ok((request, right))
     }
 
     /// What the API server has said. A failure is its own: nobody is let in.

@@ -38,7 +38,8 @@ struct Connected {
 struct Stranger {
     id: u64,
     from: Origin,
-    /// It showed a certificate of the cluster's: it leaves after those that show nothing.
+    /// It showed a certificate of the cluster's, or a token that the cluster knows: it leaves after
+    /// those that show nothing.
     certified: bool,
     evicted: CancellationToken,
 }
@@ -55,6 +56,8 @@ struct Place {
     known: watch::Sender<bool>,
     /// Of its network: reviews that wait, bodies that come.
     busy: Arc<Semaphore>,
+    /// Of itself: a review that waits for those of its network.
+    alone: Arc<Semaphore>,
     /// Requests that are being answered.
     active: watch::Sender<usize>,
 }
@@ -81,7 +84,8 @@ impl Callers {
         connected.busy.insert(from, Arc::downgrade(&busy));
         drop(connected);
         let (known, active) = (watch::Sender::new(false), watch::Sender::new(0));
-        Caller(Arc::new(Place { callers: self.clone(), id, from, evicted, known, busy, active }))
+        let (callers, alone) = (self.clone(), Arc::new(Semaphore::new(1)));
+        Caller(Arc::new(Place { callers, id, from, evicted, known, busy, alone, active }))
     }
 
     fn connected(&self) -> MutexGuard<'_, Connected> {
@@ -121,7 +125,7 @@ impl Connected {
 }
 
 impl Caller {
-    /// It showed a certificate of the cluster's, and has yet to ask for something.
+    /// It showed who it is, and has yet to ask for something that it may.
     pub(crate) fn is_certified(&self) {
         let mut connected = self.0.callers.connected();
         let mut strangers = connected.strangers.iter_mut();
@@ -159,6 +163,11 @@ impl Caller {
     ) -> impl Future<Output = Option<OwnedSemaphorePermit>> + Send + use<> {
         let busy = self.0.busy.clone();
         async move { busy.acquire_owned().await.ok() }
+    }
+
+    /// Leave to wait for that; none if something of this connection waits already.
+    pub(crate) fn alone(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.alone.clone().try_acquire_owned().ok()
     }
 
     /// A request has come; it is under way while the answer lives.

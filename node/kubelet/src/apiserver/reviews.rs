@@ -28,6 +28,8 @@ pub struct Reviews {
     /// How long an answer is believed.
     believed: Duration,
     tokens: Mutex<Remembered<[u8; 32], User>>,
+    /// Digests of tokens whose holders were allowed something.
+    allowed: Mutex<Remembered<[u8; 32], ()>>,
     /// Digests of tokens that the API server knows nobody for.
     unknown: Mutex<Remembered<[u8; 32], ()>>,
     decisions: Mutex<Remembered<(User, Action), bool>>,
@@ -72,6 +74,7 @@ impl Reviews {
             for_rights: cluster.apart(limits::REVIEWS_IN_FLIGHT),
             believed,
             tokens: Mutex::default(),
+            allowed: Mutex::default(),
             unknown: Mutex::default(),
             decisions: Mutex::default(),
         }
@@ -102,18 +105,65 @@ impl Reviews {
         .boxed()
     }
 
+    /// The same for a listener whose callers all come from one network, where nobody may keep the
+    /// others out by tokens of nobody: who shows a token waits until it is its turn, and of one
+    /// connection one at a time. Nobody waits whose token was known a moment ago, or whose holder
+    /// was [allowed](Reviews::was_allowed) something: about that the API server is asked apart.
+    ///
+    /// # Errors
+    /// When the API server does not say. Nobody is known then.
+    pub fn holder_in_turn<'a>(
+        &'a self,
+        certified: Option<User>,
+        token: Option<&'a str>,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Holder, Failure>> {
+        async move {
+            let (None, Some(token)) = (&certified, token) else {
+                return self.holder(certified, token, caller).await;
+            };
+            let key = digest(token);
+            let user = if let Some(user) = recall(&self.tokens, &key) {
+                Some(user)
+            } else if recall(&self.allowed, &key).is_some() {
+                self.whose(&self.for_rights, token).await?
+            } else {
+                let Some(_alone) = caller.alone() else { return Ok(Holder::Busy) };
+                let _leave = caller.waits().await;
+                self.of_token(token).await?
+            };
+            if user.is_some() {
+                caller.is_certified();
+            }
+            Ok(user.map_or(Holder::Unknown, |user| Holder::Known(user, None)))
+        }
+        .boxed()
+    }
+
+    /// The holder of this token was allowed something, which is remembered for a while.
+    pub fn was_allowed(&self, token: &str) {
+        let until = Instant::now() + limits::ALLOWED_TOKEN;
+        remember(&self.allowed, limits::REVIEWS, digest(token), until, ());
+    }
+
     async fn of_token(&self, token: &str) -> Result<Option<User>, Failure> {
-        let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let key = digest(token);
         if let Some(known) = recall(&self.tokens, &key) {
             return Ok(Some(known));
         }
         if recall(&self.unknown, &key).is_some() {
             return Ok(None);
         }
-        let user = User::from_token(&self.for_tokens, token).await?;
+        self.whose(&self.for_tokens, token).await
+    }
+
+    /// Asks the API server whose it is, by way of this client.
+    async fn whose(&self, by: &Cluster, token: &str) -> Result<Option<User>, Failure> {
+        let user = User::from_token(by, token).await?;
+        let (key, until) = (digest(token), Instant::now() + self.believed);
         match &user {
-            Some(user) => self.remember(&self.tokens, limits::REVIEWS, key, user.clone()),
-            None => self.remember(&self.unknown, limits::UNKNOWN_TOKENS, key, ()),
+            Some(user) => remember(&self.tokens, limits::REVIEWS, key, until, user.clone()),
+            None => remember(&self.unknown, limits::UNKNOWN_TOKENS, key, until, ()),
         }
         Ok(user)
     }
@@ -135,23 +185,16 @@ impl Reviews {
             let review = review(user, action);
             let answer = self.for_rights.create(SUBJECT_ACCESS_REVIEW, None, review).await?;
             let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
-            self.remember(&self.decisions, limits::REVIEWS, key, allowed);
+            let until = Instant::now() + self.believed;
+            remember(&self.decisions, limits::REVIEWS, key, until, allowed);
             Ok(allowed)
         }
         .boxed()
     }
+}
 
-    fn remember<K: Ord, V>(&self, of: &Mutex<Remembered<K, V>>, most: usize, key: K, value: V) {
-        let now = Instant::now();
-        let mut answers = of.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= most {
-            answers.retain(|_, (until, _)| now < *until);
-        }
-        // Full of fresh answers: this one is simply asked for again.
-        if answers.len() < most {
-            answers.insert(key, (now + self.believed, value));
-        }
-    }
+fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
 }
 
 fn review(user: &User, action: &Action) -> Value {
@@ -172,6 +215,24 @@ fn review(user: &User, action: &Action) -> Value {
 
 /// Answers with the time until which they are believed.
 type Remembered<K, V> = BTreeMap<K, (Instant, V)>;
+
+fn remember<K: Ord, V>(
+    answers: &Mutex<Remembered<K, V>>,
+    most: usize,
+    key: K,
+    until: Instant,
+    value: V,
+) {
+    let now = Instant::now();
+    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    if answers.len() >= most {
+        answers.retain(|_, (until, _)| now < *until);
+    }
+    // Full of fresh answers: this one is simply asked for again.
+    if answers.len() < most {
+        answers.insert(key, (until, value));
+    }
+}
 
 fn recall<K: Ord, V: Clone>(answers: &Mutex<Remembered<K, V>>, key: &K) -> Option<V> {
     let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,5 +330,33 @@ mod tests {
         let all: Vec<_> = (0..limits::UNKNOWN_REQUESTS).filter_map(|_| caller.busy()).collect();
         let busy = reviews.holder(None, Some("good"), &caller).await.unwrap();
         assert!(matches!(busy, Holder::Busy), "{} are under way", all.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_of_nobody_keep_nobody_out() {
+        let cluster = scripted(|_, _, body| {
+            let known =
+                ["seen", "allowed", "new"].contains(&body["spec"]["token"].as_str().unwrap());
+            (201, json!({ "status": { "authenticated": known, "user": { "username": "anna" } } }))
+        });
+        let reviews = Reviews::new(&cluster, Duration::from_secs(3));
+        let caller = Caller::of_test();
+        let holder = |token| reviews.holder_in_turn(None, Some(token), &caller);
+        assert!(matches!(holder("allowed").await.unwrap(), Holder::Known(..)));
+        reviews.was_allowed("allowed");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(matches!(holder("seen").await.unwrap(), Holder::Known(..)));
+        // Tokens of nobody are looked at, as many at a time as there may be.
+        let mut others: Vec<_> =
+            (0..limits::UNKNOWN_REQUESTS).filter_map(|_| caller.busy()).collect();
+        for token in ["seen", "allowed"] {
+            assert!(matches!(holder(token).await.unwrap(), Holder::Known(..)), "{token}");
+        }
+        let mut new = holder("new");
+        assert!((&mut new).now_or_never().is_none(), "it waits until it is its turn");
+        let second = holder("nobody").await.unwrap();
+        assert!(matches!(second, Holder::Busy), "one of a connection waits");
+        others.pop();
+        assert!(matches!(new.await.unwrap(), Holder::Known(..)));
     }
 }

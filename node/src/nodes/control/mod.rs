@@ -85,7 +85,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
         match listener.accept().await {
             Ok((stream, address)) => {
                 let (acceptor, shared) = (acceptor.clone(), shared.clone());
-                let place = strangers.enter(address.ip());
+                let place = strangers.enter(address.ip().to_canonical());
                 connections.spawn(async move {
                     if let Err(error) = serve(stream, &acceptor, &shared, place).await {
                         tracing::debug!(%address, %error, "the connection of a node has ended");
@@ -106,7 +106,7 @@ async fn serve(
     stream: TcpStream,
     acceptor: &TlsAcceptor,
     shared: &Shared,
-    place: Place,
+    place: Place<IpAddr>,
 ) -> io::Result<()> {
     let meets = meet(stream, acceptor, shared);
     let met = tokio::select! {
