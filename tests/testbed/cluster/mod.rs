@@ -42,7 +42,7 @@ use crate::wait;
 use spec::Layout;
 
 /// How long any part may take to come up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A cluster, up or coming up.
 #[derive(Clone, Debug)]
