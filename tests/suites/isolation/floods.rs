@@ -1,5 +1,6 @@
 //! What a neighbour loses while a guest floods, and while an ordinary pod does the same: no more.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -59,6 +60,8 @@ enum Flood {
 struct Loss {
     asked: u64,
     failed: u64,
+    /// From how many ports it has asked: each is one connection to conntrack, however often it is used.
+    ports: u64,
 }
 
 /// Who is there while something floods.
@@ -120,7 +123,7 @@ impl Ground<'_> {
         let asks = self.neighbour.does(move |_| Loss::of(answers, &is_over));
         let ((), loss) = tokio::try_join!(floods, asks)?;
         let more = known(self.provider, pod.node).await?.saturating_sub(before);
-        Ok((loss, more.saturating_sub(loss.asked)))
+        Ok((loss, more.saturating_sub(loss.ports)))
     }
 }
 
@@ -171,12 +174,13 @@ fn begin(own: Option<SocketAddr>, at: SocketAddr) -> Result<()> {
 }
 
 impl Loss {
-    /// Asks again and again, each time as somebody new to conntrack, until it is over.
+    /// Asks again and again, each time from a port that the kernel chooses, until it is over.
     fn of(whom: SocketAddr, over: &AtomicBool) -> Result<Self> {
-        let mut loss = Self { asked: 0, failed: 0 };
+        let (mut loss, mut ports) = (Self { asked: 0, failed: 0, ports: 0 }, BTreeSet::new());
         while !over.load(Ordering::Acquire) || loss.asked == 0 {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.set_read_timeout(Some(LOST))?;
+            ports.insert(socket.local_addr()?.port());
             let asked = socket.send_to(b"?", whom).and_then(|_| socket.recv_from(&mut [0; 8]));
             loss.asked += 1;
             match asked {
@@ -186,7 +190,7 @@ impl Loss {
                 Err(error) => return Err(error).context("a neighbour asks"),
             }
         }
-        Ok(loss)
+        Ok(Self { ports: u64::try_from(ports.len())?, ..loss })
     }
 
     /// What was lost, in hundredths, rounded up.
