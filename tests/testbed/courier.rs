@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cluster::Cluster;
 use crate::user::User;
+use crate::wait;
 
 /// Of the program; it decides with others whether the images are made anew.
 pub const SOURCE: &str = include_str!("../courier/main.rs");
@@ -22,6 +23,8 @@ pub const IMAGE: &str = "mercato.test/courier:1";
 /// Where they serve TCP, HTTP and UDP.
 pub const PORT: u16 = 7_000;
 
+/// How long a connection may take to begin.
+const BEGINS: Duration = Duration::from_secs(30);
 /// Its name among the programs of the toolchain.
 const PROGRAM: &str = "courier";
 
@@ -103,6 +106,21 @@ impl Sender<'_> {
         };
         Ok(output.stdout + &output.stderr)
     }
+}
+
+/// Waits until a connection to the courier at this address goes through a machine of a cluster. What makes
+/// it begins late where the machine has much to do.
+///
+/// # Errors
+/// When there is none within half a minute.
+pub async fn is_under_way(cluster: &Cluster, machine: u8, to: IpAddr) -> Result<()> {
+    let (to, port) = (to.to_string(), PORT.to_string());
+    let of = ["-L", "-p", "tcp", "-d", &to, "--dport", &port, "--state", "ESTABLISHED"];
+    wait::until(&format!("a connection to {to} is under way"), BEGINS, || async {
+        let known = cluster.machine(machine).command("conntrack")?.args(of).output().await?;
+        Ok(!known.stdout.is_empty())
+    })
+    .await
 }
 
 /// Asks a pod of the courier's image for so many bytes, through its cluster's API server.

@@ -81,6 +81,7 @@ pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<
         let ((sent, ended), back) = futures::join!(
             async { (near.tcp(far, MANY_BYTES, MARKER).await, Instant::now()) },
             async {
+                courier::is_under_way(home.cluster, 1, far).await?;
                 tokio::time::sleep(WELL_UNDER_WAY).await;
                 daemon.kill().await?;
                 Ok::<_, anyhow::Error>(Instant::now())

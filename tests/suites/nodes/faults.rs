@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::courier::Sender;
+use mercato_tests::courier::{self, Sender};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::nodes::Nodes;
 use mercato_tests::tunnel::loses_the_tunnel;
@@ -107,6 +107,7 @@ async fn goes_on(
     let ((sent, ended), began) = futures::join!(
         async { (from.tcp(guest, MANY_BYTES, MARKER).await, Instant::now()) },
         async {
+            courier::is_under_way(calls.home, 2, guest).await?;
             tokio::time::sleep(WELL_UNDER_WAY).await;
             let began = Instant::now();
             done.await.map(|()| began)
