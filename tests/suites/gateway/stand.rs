@@ -139,9 +139,14 @@ impl<'a> Stand<'a> {
         })
         .await?;
         for daemon in [&[&self.home], &self.at(row.at)[..]].concat() {
-            let status = daemon.mercato(&["status"]).await?.ok()?;
-            let words: Vec<&str> = status.split_whitespace().collect();
-            names(&words.join(" ")).with_context(|| daemon.cluster.name().to_owned())?;
+            // Each end finds out by itself.
+            let what = format!("the status of {} says so", daemon.cluster.name());
+            wait::until(&what, PATIENCE, || async {
+                let status = daemon.mercato(&["status"]).await?.ok()?;
+                let words: Vec<&str> = status.split_whitespace().collect();
+                names(&words.join(" ")).map(|()| true)
+            })
+            .await?;
         }
         Ok(())
     }
