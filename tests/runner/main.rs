@@ -1,8 +1,8 @@
 //! `runner`: runs the test programs of the workspace as `cargo test` would, several side by side, and ends
 //! with a table of what passed and what it cost. `tests/run` starts it.
 //!
-//! What waits for clusters runs beside what computes, and what only computes beside those, in the time that
-//! they leave; programs that need the machine to themselves, as [`costs`] has it, come last, one at a time. The output of each is written to a file of its own, and
+//! What waits for clusters runs beside what computes; programs that need the machine to themselves, as
+//! [`costs`] has it, come last, one at a time. The output of each is written to a file of its own, and
 //! printed whole once it has ended.
 #![allow(clippy::disallowed_methods, reason = "it tells how long programs took")]
 
@@ -11,14 +11,13 @@ mod play;
 mod programs;
 mod table;
 
-use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use futures::stream::{self, StreamExt as _};
-use mercato_tests::costs::{self, Place};
+use mercato_tests::costs;
 use mercato_tests::suite::{self, Level};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -32,15 +31,15 @@ use table::Played;
 #[derive(Parser)]
 #[command(name = "runner")]
 struct Cli {
-    /// How many run side by side, besides what only computes; one at level full
+    /// How many run side by side; one at level full
     #[arg(long, env = "MERCATO_TESTS_AT_ONCE", value_name = "NUMBER")]
     at_once: Option<u8>,
     /// Run those alone whose name contains this
     filter: Option<String>,
 }
 
-/// As many as keep two processors busy: a suite on the bed has work for one of them, and what only computes
-/// has the rest. With three suites, what they wait for was late now and then.
+/// As many as keep two processors busy: a suite on the bed has work for one of them. With three, what suites
+/// wait for was late now and then.
 const AT_ONCE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -93,30 +92,25 @@ async fn run(cli: &Cli) -> Result<bool> {
     Ok(played.iter().all(Played::passed) && (may_skip || !skipped))
 }
 
-/// Those that may have company, the longest first, with one of those that only compute beside them; then the
-/// others. In the end, as they are named.
+/// Those that may have company, the longest first, and then the others; in the end, as they are named.
 async fn all(stage: &Stage, mut programs: Vec<Program>, at_once: usize) -> Vec<Played> {
     programs.sort_by_key(|program| std::cmp::Reverse(costs::of(&program.name).seconds));
-    let count = programs.len();
     let (alone, beside): (Vec<_>, Vec<_>) =
-        programs.into_iter().partition(|program| costs::of(&program.name).place.is_alone());
-    // One by one is one by one.
-    let is_spare =
-        |program: &Program| at_once > 1 && costs::of(&program.name).place == Place::Spare;
-    let (spare, beside): (Vec<_>, Vec<_>) = beside.into_iter().partition(is_spare);
-    let lane = |programs: Vec<Program>, at_once| {
-        let play = move |program| async move {
-            let outcome = play::play(stage, &program).await;
-            Played { outcome, program }
-        };
-        stream::iter(programs).map(play).buffer_unordered(at_once)
-    };
-    let shared = stream::select(lane(beside, at_once), lane(spare, 1));
-    let mut running = pin!(shared.chain(lane(alone, 1)));
+        programs.into_iter().partition(|program| costs::of(&program.name).alone.is_some());
+    let count = alone.len() + beside.len();
     let mut played = Vec::new();
-    while let Some(one) = running.next().await {
-        stage.print(&one, played.len() + 1, count);
-        played.push(one);
+    for (group, at_once) in [(beside, at_once), (alone, 1)] {
+        let mut running = stream::iter(group)
+            .map(|program| async move {
+                let outcome = play::play(stage, &program).await;
+                (program, outcome)
+            })
+            .buffer_unordered(at_once);
+        while let Some((program, outcome)) = running.next().await {
+            let one = Played { outcome, program };
+            stage.print(&one, played.len() + 1, count);
+            played.push(one);
+        }
     }
     played.sort_by(|a, b| a.program.order().cmp(&b.program.order()));
     played

@@ -6,10 +6,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use mercato_tests::costs::{self, Place};
 use mercato_tests::suite::{self, Level};
 use mercato_tests::work::Group;
-use mercato_tests::{requirements, turn};
+use mercato_tests::{costs, requirements, turn};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
@@ -23,21 +22,6 @@ use super::table::Played;
 const LIMIT: Duration = Duration::from_mins(15);
 /// A suite on the bed watches each of its tests (`tests/testbed/suite.rs`), and has so many times as long.
 const OF_SUITES: u32 = 8;
-/// What only computes gives way to others, and not so far that it stands still beside a build. It is a session,
-/// since each has its share of processors whatever the priorities in it are (`sched(7)`, autogroups), and ends
-/// with the runner.
-const SPARE: [&str; 8] = [
-    "setpriv",
-    "--pdeathsig",
-    "KILL",
-    "setsid",
-    "sh",
-    "-c",
-    "echo 5 2>/dev/null >/proc/self/autogroup; exec nice -n 5 \"$@\"",
-    "sh",
-];
-/// It has so many times as long.
-const OF_SPARE: u32 = 2;
 /// What a program has to end once it is told to.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -92,7 +76,7 @@ pub(crate) async fn play(stage: &Stage, program: &Program) -> Outcome {
 
 async fn run(stage: &Stage, program: &Program) -> Result<Outcome> {
     // That no suite of another run is beside it, either. Without root there is none.
-    let is_alone = program.kind != Kind::Bed && costs::of(&program.name).place.is_alone();
+    let is_alone = program.kind != Kind::Bed && costs::of(&program.name).alone.is_some();
     let _turn = match is_alone && requirements::met().is_ok() {
         true => Some(tokio::task::spawn_blocking(|| turn::take(true)).await??),
         false => None,
@@ -122,17 +106,17 @@ async fn run(stage: &Stage, program: &Program) -> Result<Outcome> {
 fn start(stage: &Stage, program: &Program, group: Option<&Group>) -> Result<Child> {
     let path = stage.output_of(program);
     let output = File::create(&path).with_context(|| format!("write {}", path.display()))?;
-    let mut shell = Command::new("sh");
-    match group {
+    let mut command = match group {
         // It goes into the group before it starts anything.
-        Some(group) => shell.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.processes()),
-        None => shell.args(["-c", "exec \"$@\"", "sh"]),
+        Some(group) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.processes());
+            shell.arg(&program.command);
+            shell
+        }
+        None => Command::new(&program.command),
     };
-    if is_spare(program) {
-        shell.args(SPARE);
-    }
-    shell
-        .arg(&program.command)
+    command
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .stdin(Stdio::null())
@@ -166,13 +150,8 @@ fn limit(program: &Program) -> Option<Duration> {
     match (suite::level(), program.kind) {
         (Level::Full, _) => None,
         (Level::Ci, Kind::Bed) => Some(limit * OF_SUITES),
-        (Level::Ci, _) if is_spare(program) => Some(limit * OF_SPARE),
         (Level::Ci, _) => Some(limit),
     }
-}
-
-fn is_spare(program: &Program) -> bool {
-    costs::of(&program.name).place == Place::Spare
 }
 
 fn read(path: &Path) -> Result<String> {

@@ -2,8 +2,6 @@
 //! by it, and says who costs more than is written here; a suite on the bed takes its turn by it, so that
 //! this holds of one that is run by hand, too.
 
-use Place::{Alone, Company, Spare};
-
 /// A test program that costs more than [`CHEAP`] at level `ci`, or has to be alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
@@ -11,27 +9,8 @@ pub struct Cost {
     pub program: &'static str,
     /// What processors work for it at level `ci`, in seconds, as `tests/run` shows it (`WORK`).
     pub seconds: u16,
-    /// With whom it shares the machine.
-    pub place: Place,
-}
-
-/// With whom a test program shares the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// With others, each in its turn.
-    Company,
-    /// In processor time that others leave: it only computes, and nothing in it is late.
-    Spare,
-    /// With nobody else, and why that is.
-    Alone(&'static str),
-}
-
-impl Place {
-    /// Whether nothing may run beside it.
-    #[must_use]
-    pub fn is_alone(self) -> bool {
-        matches!(self, Self::Alone(_))
-    }
+    /// Why nothing may run beside it; none, where others may.
+    pub alone: Option<&'static str>,
 }
 
 /// Seconds of those that have no row.
@@ -49,44 +28,44 @@ const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
 pub const COSTS: [Cost; 31] = [
-    Cost { program: "api", seconds: 65, place: Company },
-    Cost { program: "between", seconds: 70, place: Company },
-    Cost { program: "broker/deal", seconds: 28, place: Spare },
-    Cost { program: "churn", seconds: 280, place: Alone(MEASURES) },
-    Cost { program: "clusters", seconds: 115, place: Company },
-    Cost { program: "conformance", seconds: 50, place: Company },
-    Cost { program: "faults", seconds: 430, place: Company },
-    Cost { program: "floors", seconds: 18, place: Spare },
-    Cost { program: "gateway", seconds: 83, place: Company },
-    Cost { program: "hostile", seconds: 200, place: Alone(MEASURES) },
-    Cost { program: "host/machine", seconds: 63, place: Alone(RATES) },
-    Cost { program: "idle", seconds: 21, place: Alone(COUNTS) },
-    Cost { program: "install", seconds: 151, place: Company },
-    Cost { program: "isolation", seconds: 240, place: Company },
-    Cost { program: "journey", seconds: 166, place: Company },
-    Cost { program: "kubectl", seconds: 73, place: Company },
-    Cost { program: "kubelet", seconds: 70, place: Company },
-    Cost { program: "leftovers", seconds: 44, place: Alone(LOOKS) },
-    Cost { program: "load", seconds: CHEAP, place: Alone(RATES) },
-    Cost { program: "mercato (src/main.rs)", seconds: 30, place: Company },
-    Cost { program: "network", seconds: CHEAP, place: Company },
-    Cost { program: "node/program", seconds: 95, place: Company },
-    Cost { program: "nodes", seconds: 103, place: Company },
-    Cost { program: "quickstart", seconds: 20, place: Company },
-    Cost { program: "refusals", seconds: 36, place: Company },
-    Cost { program: "rights", seconds: CHEAP, place: Company },
-    Cost { program: "scopes", seconds: 69, place: Company },
-    Cost { program: "services", seconds: 125, place: Company },
-    Cost { program: "session/link", seconds: 39, place: Spare },
-    Cost { program: "simnet/runs", seconds: 287, place: Spare },
-    Cost { program: "tunnel", seconds: 46, place: Alone(RATES) },
+    Cost { program: "api", seconds: 65, alone: None },
+    Cost { program: "between", seconds: 70, alone: None },
+    Cost { program: "broker/deal", seconds: 28, alone: None },
+    Cost { program: "churn", seconds: 280, alone: Some(MEASURES) },
+    Cost { program: "clusters", seconds: 115, alone: None },
+    Cost { program: "conformance", seconds: 50, alone: None },
+    Cost { program: "faults", seconds: 430, alone: None },
+    Cost { program: "floors", seconds: 18, alone: None },
+    Cost { program: "gateway", seconds: 83, alone: None },
+    Cost { program: "hostile", seconds: 200, alone: Some(MEASURES) },
+    Cost { program: "host/machine", seconds: 63, alone: Some(RATES) },
+    Cost { program: "idle", seconds: 21, alone: Some(COUNTS) },
+    Cost { program: "install", seconds: 151, alone: None },
+    Cost { program: "isolation", seconds: 240, alone: None },
+    Cost { program: "journey", seconds: 166, alone: None },
+    Cost { program: "kubectl", seconds: 73, alone: None },
+    Cost { program: "kubelet", seconds: 70, alone: None },
+    Cost { program: "leftovers", seconds: 44, alone: Some(LOOKS) },
+    Cost { program: "load", seconds: CHEAP, alone: Some(RATES) },
+    Cost { program: "mercato (src/main.rs)", seconds: 30, alone: None },
+    Cost { program: "network", seconds: CHEAP, alone: None },
+    Cost { program: "node/program", seconds: 95, alone: None },
+    Cost { program: "nodes", seconds: 103, alone: None },
+    Cost { program: "quickstart", seconds: 20, alone: None },
+    Cost { program: "refusals", seconds: 36, alone: None },
+    Cost { program: "rights", seconds: CHEAP, alone: None },
+    Cost { program: "scopes", seconds: 69, alone: None },
+    Cost { program: "services", seconds: 125, alone: None },
+    Cost { program: "session/link", seconds: 39, alone: None },
+    Cost { program: "simnet/runs", seconds: 287, alone: None },
+    Cost { program: "tunnel", seconds: 46, alone: Some(RATES) },
 ];
 
 /// What a test program costs: its row, or that of all that have none.
 #[must_use]
 pub fn of(program: &str) -> Cost {
     let row = COSTS.iter().find(|cost| cost.program == program);
-    row.copied().unwrap_or(Cost { program: "", seconds: CHEAP, place: Company })
+    row.copied().unwrap_or(Cost { program: "", seconds: CHEAP, alone: None })
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ fn take_turn(name: &str, arguments: &Arguments, runs: bool) -> Result<Option<Fil
     if arguments.list || !runs {
         return Ok(None);
     }
-    turn::take(costs::of(name).place.is_alone()).map(Some)
+    turn::take(costs::of(name).alone.is_some()).map(Some)
 }
 
 /// A test that cannot run here: named, and under `CI=true` failed.
