@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use ipnet::IpNet;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, GatewayKey, PublicKey};
 use mercato_protocol::tunnel::{Answer, Ask, Gateway, Gateways, PairSecret, RefusedReason};
@@ -47,13 +48,18 @@ impl Lists {
 
     /// Says that the gateways of these keys are its own, from now on.
     fn name(&self, keys: &[GatewayKey]) -> Result<()> {
+        self.say(keys, Vec::new())
+    }
+
+    /// The same of gateways that have these ranges behind them.
+    pub(crate) fn say(&self, keys: &[GatewayKey], ranges: Vec<IpNet>) -> Result<()> {
         let addresses = vec![NOWHERE.parse()?];
         let gateways = keys.iter().map(|key| Gateway { key: *key, addresses: addresses.clone() });
         let list = Gateways {
             cluster: self.own,
             issued_ms: now()?.wall_ms,
             gateways: gateways.collect(),
-            ranges: Vec::new(),
+            ranges,
             reason: keys.is_empty().then(|| "its owner is away".to_owned()),
         };
         let list = self.key.sign(FederationId::NONE, &list)?;
@@ -111,6 +117,17 @@ impl Lists {
             self.said.lock().expect(UNHARMED).secrets.insert(peer, hash);
         }
         Ok((theirs, agrees))
+    }
+
+    /// Says its list to a daemon that it has met; whether that is heard.
+    pub(crate) async fn tell(&self, impostor: &Impostor, peer: PublicKey) -> Result<bool> {
+        let ask = {
+            let said = self.said.lock().expect(UNHARMED);
+            let gateways = said.list.clone().context("a list")?;
+            Ask::Introduce { gateways, secret_hash: said.secrets.get(&peer).copied() }
+        };
+        let answer = impostor.net.tunnel(peer, ask).await?;
+        Ok(matches!(answer, Answer::Introduced { .. }))
     }
 
     /// Tells a daemon that the gateways of these keys are its own, and has a secret with it.

@@ -8,6 +8,7 @@ mod flood;
 mod gateway;
 mod impostor;
 mod line;
+mod lists;
 mod provider;
 
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ async fn lies(stage: &Stage) -> Result<()> {
     unharmed(&lab, &other.uid).await.context("the honest pod")?;
     gateway::is_not_had_by_naming_it(&scene, &impostor).await.context("another's gateway")?;
     timer.step("naming another's gateway gains nothing");
+    lists::keep_nobody_busy(&scene, &impostor).await.context("lists without end")?;
+    timer.step("lists of gateways keep nobody busy");
     for daemon in [&scene.milan, &scene.siena] {
         daemon.kept_to_its_rights()?;
         impostor::nothing_is_broken(daemon)?;
