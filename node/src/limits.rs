@@ -6,6 +6,8 @@ use mercato_protocol::bounded::Room;
 
 /// A file of a state, all of it: far above what is kept.
 pub(crate) const STATE_BYTES: u64 = 1 << 30;
+/// A file that a person names and that is read whole: a configuration, the root key of a federation.
+pub(crate) const CONFIG_BYTES: u64 = 1 << 20;
 /// One part of a record; sled is slow and fragile with larger values.
 pub(crate) const PART_BYTES: usize = 32 << 10;
 /// What sled keeps in memory.

@@ -162,6 +162,8 @@ impl Federation {
             What::Create { name, root_key } => {
                 let file = root_key.unwrap_or_else(|| format!("{name}.root").into());
                 let key = RootKey::found(name)?;
+                // Where nobody is to become the registrar no key is left.
+                api.status().await?;
                 key.write(&file)?;
                 let said = format!(
                     "the root key is in {}: whoever has it controls the federation. Keep it \
@@ -169,7 +171,7 @@ impl Federation {
                     file.display()
                 );
                 eprintln!("{}", screen.fold(&said, 2));
-                become_registrar(api, screen, &key, None).await
+                become_registrar(api, screen, &key, None).await.map_err(|why| goes_on(why, &file))
             }
             What::Registrar { root_key, org } => {
                 become_registrar(api, screen, &RootKey::read(&root_key)?, org).await
@@ -319,7 +321,12 @@ async fn rotate(
          mercato federation registrar {0}",
         new_file.display()
     );
-    become_registrar(api, screen, &new, None).await
+    become_registrar(api, screen, &new, None).await.map_err(|why| goes_on(why, &new_file))
+}
+
+/// The key was written before this: it need not be made once more, and cannot be under its name.
+fn goes_on(why: Problem, file: &Path) -> Problem {
+    why.todo(format!("to go on with this key: mercato federation registrar {}", file.display()))
 }
 
 /// Says what this cluster is in a federation now.

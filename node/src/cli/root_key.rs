@@ -1,7 +1,6 @@
 //! A federation's root key as a file, and what it signs. The daemon never sees it: who has the
 //! file signs by `mercato federation create` and `registrar`, and takes it away again.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -19,7 +18,8 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::global::now_ms;
 use crate::admin::{Class, Problem};
-use crate::store::file::create;
+use crate::limits;
+use crate::store::file::{create, read_text};
 
 /// What speaks for a federation.
 pub(crate) struct RootKey {
@@ -112,7 +112,7 @@ impl RootKey {
             Problem::new(Class::Usage, format!("{shown} is no root key of a federation: {why}"))
                 .todo("name the file that mercato federation create has written")
         };
-        let mut text = fs::read_to_string(file).map_err(|error| {
+        let mut text = read_text(file, limits::CONFIG_BYTES).map_err(|error| {
             Problem::failed(format!("{shown} cannot be read: {error}")).because(&error)
         })?;
         let read: Result<File, _> = serde_json::from_str(&text);
@@ -213,6 +213,7 @@ fn now() -> Now {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::MetadataExt as _;
 
     use super::*;

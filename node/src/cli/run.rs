@@ -18,7 +18,8 @@ use super::global::{Format, Global};
 use super::screen::Screen;
 use crate::admin::{Class, Invitation, Problem};
 use crate::present::style::Style;
-use crate::{daemon, demo};
+use crate::store::file::read_text;
+use crate::{daemon, demo, limits};
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = "Examples:
@@ -116,7 +117,7 @@ impl Run {
                         .todo("give the configuration's file, or none: mercato run needs none")
                         .because(&error)
                 };
-                let text = std::fs::read_to_string(file).map_err(unreadable)?;
+                let text = read_text(file, limits::CONFIG_BYTES).map_err(unreadable)?;
                 Settings::parse(&name, &text)
                     .map_err(|error| Problem::new(Class::Usage, error.to_string()))?
             }

@@ -1,8 +1,9 @@
 //! Files that must be there whole or not at all, and that nobody else may read: one way to
-//! write them, and one to keep the folder that they are in to its user.
+//! write them, and one to keep the folder that they are in to its user; and one to read what may
+//! be any file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,17 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })();
     written.and(absent(fs::remove_file(&made)))?;
     sync(folder_of(path))
+}
+
+/// The text of a file that has so many bytes at most: of one that is longer, or has no end, no more
+/// is read.
+pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > most {
+        true => Err(io::Error::other(format!("it is longer than {most} bytes"))),
+        false => Ok(text),
+    }
 }
 
 /// What a removal came to: that there was nothing to remove is no error.
@@ -104,6 +116,18 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn of_a_file_without_an_end_no_more_is_read_than_may_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "abcd").unwrap();
+        assert_eq!(read_text(&file, 4).unwrap(), "abcd");
+        for (path, most) in [(file.as_path(), 3), (Path::new("/dev/zero"), 1_000)] {
+            let error = read_text(path, most).unwrap_err().to_string();
+            assert_eq!(error, format!("it is longer than {most} bytes"));
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use mercato_agent::{Joined, Listed};
 use mercato_protocol::certificate::Role;
 use mercato_protocol::envelope::{KeyPair, Signed};
@@ -10,7 +12,7 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::time::Now;
 
 use super::{Script, TURIN, fits, mercato, told};
-use crate::admin::{Class, Request};
+use crate::admin::{Answer, Class, OperatorApi, Problem, Request};
 
 fn root(name: &str) -> Signed<Root> {
     let key = KeyPair::from_seed(&[4; 32]);
@@ -52,6 +54,40 @@ pub(super) fn script(names: &[&str]) -> Arc<Script> {
     let federations = names.iter().map(|name| joined(name)).collect();
     let members = vec![member(TURIN, false), member(ClusterId([0x5f; 32]), true)];
     Arc::new(Script { federations, members, ..Script::default() })
+}
+
+/// Answers as a script does, but for one sort of request, which fails.
+struct Failing {
+    script: Script,
+    fails: fn(&Request) -> bool,
+}
+
+impl OperatorApi for Failing {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        if (self.fails)(&request) {
+            let problem = Problem::failed("no room is left on the disk");
+            return async move { Err(problem) }.boxed();
+        }
+        self.script.ask(request)
+    }
+}
+
+#[test]
+fn a_federation_that_is_not_created_leaves_no_key_or_says_how_to_go_on_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("alps.root");
+    let create = format!("federation create alps --root-key {}", file.display());
+    let fails = |request: &Request| matches!(request, Request::Status);
+    let silent = Arc::new(Failing { script: Script::default(), fails });
+    for _ in 0..2 {
+        let problem = mercato(&silent, &create).unwrap_err().to_string();
+        assert!(problem.contains("no room is left") && !file.exists(), "{problem}");
+    }
+    let fails = |request: &Request| matches!(request, Request::Enter(_));
+    let full = Arc::new(Failing { script: Script::default(), fails });
+    let problem = mercato(&full, &create).unwrap_err().to_string();
+    let next = format!("mercato federation registrar {}", file.display());
+    assert!(problem.contains(&next) && file.exists(), "{problem}");
 }
 
 #[test]
