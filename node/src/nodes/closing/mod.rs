@@ -1,10 +1,10 @@
 //! Guests whose contract requires isolation are closed on their node: they reach whom it names, and
 //! nobody else, from their first instruction on.
 //!
-//! `gate` hears the gates of guests that begin, as far as they are `pods` of this machine, `keeper` closes each guest's network namespace and
-//! keeps it closed, also when its lease is over, `forwarding` tries whether what they may send comes
-//! through, and `sandboxes` is the machine. What is in force in a namespace stays until that is gone,
-//! whoever ends.
+//! `gate` hears the gates of guests that begin, as far as they are `pods` of this machine, `keeper`
+//! closes each guest's network namespace and keeps it closed, also when its lease is over,
+//! `forwarding` tries whether what they may send comes through, and `sandboxes` is the machine. What
+//! is in force in a namespace stays until that is gone, whoever ends.
 
 mod forwarding;
 mod gate;
