@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::apiserver::cluster::{Answer, Cluster};
-use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::failure::Failure;
 use crate::apiserver::kind::{CONFIG_MAP, POD};
 use crate::guest::stream::Duplex;
 use crate::limits;
@@ -76,17 +76,7 @@ pub fn tell(cluster: &Cluster, notice: &Notice) -> Answer<()> {
         "data": { "port": notice.port.to_string(), "certificate": notice.certificate },
     });
     let said = cluster.apply(CONFIG_MAP, Some(DAEMON_NAMESPACE), ADMIN, object);
-    async move {
-        match said.await {
-            Ok(_) => Ok(()),
-            Err(failure) if matches!(failure.class, Class::Missing | Class::Refused) => {
-                let message = format!("{failure}; apply config/deploy/ of this release");
-                Err(Failure { message, ..failure })
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-    .boxed()
+    async move { said.await.map(drop).map_err(Failure::of_install) }.boxed()
 }
 
 /// What the daemon has said, by the rights of whoever asks.

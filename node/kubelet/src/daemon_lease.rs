@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::apiserver::cluster::{Answer, Cluster};
-use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::failure::Failure;
 use crate::apiserver::kind::LEASE;
 use crate::format::clock;
 use crate::names::{CLUSTER_UID, DAEMON_LEASE, DAEMON_NAME, DAEMON_NAMESPACE};
@@ -86,17 +86,7 @@ fn renew(cluster: &Cluster, holder: &Holder) -> Answer<()> {
         },
     });
     let renewed = cluster.apply(LEASE, Some(DAEMON_NAMESPACE), DAEMON_LEASE, object);
-    async move {
-        match renewed.await {
-            Ok(_) => Ok(()),
-            Err(failure) if matches!(failure.class, Class::Missing | Class::Refused) => {
-                let message = format!("{failure}; apply config/deploy/ of this release");
-                Err(Failure { message, ..failure })
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-    .boxed()
+    async move { renewed.await.map(drop).map_err(Failure::of_install) }.boxed()
 }
 
 #[cfg(test)]

@@ -54,6 +54,17 @@ impl Failure {
         Self { class: Class::Conflict, code: 0, message: message.into() }
     }
 
+    /// The same with what helps where the account, or what it writes to, is of an earlier release:
+    /// that is what a right or an object that is missing comes from.
+    pub(crate) fn of_install(self) -> Self {
+        match self.class {
+            Class::Missing | Class::Refused => {
+                Self { message: format!("{self}; apply config/deploy/ of this release"), ..self }
+            }
+            Class::Transient | Class::Conflict => self,
+        }
+    }
+
     /// The same with the namespace that it is about.
     pub(crate) fn of(self, namespace: &str) -> Self {
         Self { message: format!("namespace {namespace}: {}", self.message), ..self }
