@@ -29,7 +29,7 @@ use crate::admin::{
 };
 use crate::driver;
 use crate::kubernetes::Kubernetes;
-use crate::kubernetes::real::{Real, cluster_domain, name_servers};
+use crate::kubernetes::real::{Certificates, Real, cluster_domain, name_servers};
 use crate::kubernetes::simulated::Simulated;
 use crate::resources::Defaults;
 use crate::store;
@@ -74,7 +74,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let mut off = Vec::new();
     let metrics = Metrics::new();
     let gateway = gateway(&settings, simulated.is_some());
-    let kubernetes = cluster(&settings, simulated, &name, &metrics, &mut off).await;
+    let kubernetes = cluster(&settings, simulated, &data_dir, &name, &metrics, &mut off).await;
     if settings.lan == Switch::Off {
         let text = "the local network is not searched: turned off";
         off.push(Attention::of(AttentionKind::LanOff, text));
@@ -209,6 +209,7 @@ async fn enter(
 async fn cluster(
     settings: &Settings,
     simulated: Option<Resources>,
+    data_dir: &Path,
     name: &str,
     metrics: &Metrics,
     off: &mut Vec<Attention>,
@@ -223,7 +224,8 @@ async fn cluster(
     }
     let nodes = &settings.gateway.nodes;
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port };
-    match Real::start(&settings.kubernetes, gate, metrics.clone(), false).await {
+    let certificates = Certificates::kept_in(data_dir);
+    match Real::start(&settings.kubernetes, gate, metrics.clone(), certificates).await {
         Ok(real) => Some(Arc::new(real)),
         Err(error) => {
             let text = format!("no cluster to share from or to buy for: {error:#}");

@@ -18,7 +18,7 @@ use super::clusters::{Asked, Clusters, Place, pod};
 use super::stage::POD;
 use crate::admin::{Class, Problem};
 use crate::kubernetes::Kubernetes;
-use crate::kubernetes::real::Real;
+use crate::kubernetes::real::{Certificates, Real};
 use crate::kubernetes::site::{Site, until};
 use crate::telemetry::Metrics;
 
@@ -78,7 +78,9 @@ impl Side {
             let problem = ours.iter().fold(Problem::failed(what), |all, one| all.todo(one.clone()));
             return Err(problem.todo("if a demo was killed: kubectl delete them").into());
         }
-        let kubernetes = Real::start(&settings, Gate::default(), Metrics::new(), true).await?;
+        let certificates = Certificates::approved_here();
+        let kubernetes =
+            Real::start(&settings, Gate::default(), Metrics::new(), certificates).await?;
         let others = site.requests().await?;
         Ok(Self { site, kubernetes: Arc::new(kubernetes), others })
     }

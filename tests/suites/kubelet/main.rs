@@ -1,6 +1,7 @@
 //! What people and tools expect of a node's kubelet beside running pods, of a node that
 //! stands for another cluster: `kubectl top`, an autoscaler, `kubectl debug`, a resize in
-//! place, and the paths that monitoring reads. Last, what strangers do to its ports.
+//! place, and the paths that monitoring reads; also after restarts of either daemon. Last, what
+//! strangers do to its ports.
 //!
 //! Rome buys of Turin; both have a metrics-server.
 
@@ -8,6 +9,7 @@ mod attacks;
 mod change;
 mod figures;
 mod lease;
+mod restarts;
 
 use std::process::ExitCode;
 
@@ -18,7 +20,9 @@ use mercato_tests::suite::{self, Stage, Test};
 
 fn main() -> ExitCode {
     let with_metrics = |name| ClusterSpec { metrics: true, ..ClusterSpec::named(name) };
-    let clusters = vec![with_metrics("rome"), with_metrics("turin")];
+    // As most clusters do, Rome checks the certificates of its nodes.
+    let rome = ClusterSpec { verify_kubelets: true, ..with_metrics("rome") };
+    let clusters = vec![rome, with_metrics("turin")];
     let tests = vec![Test::ci("a_virtual_node_has_a_whole_kubelet", |s| Box::pin(kubelet(s)))];
     suite::run("kubelet", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
@@ -33,6 +37,7 @@ async fn kubelet(stage: &Stage) -> Result<()> {
     let home = Daemon::start(rome, &program, "").await?;
     let provider = Daemon::start(turin, &program, "").await?;
     lease::start(&home, &provider).await.context("a lease")?;
+    restarts::approve(rome).await.context("a certificate")?;
 
     figures::start_burning(rome).await.context("a deployment that burns")?;
     change::debugged(rome).await.context("kubectl debug")?;
@@ -42,6 +47,7 @@ async fn kubelet(stage: &Stage) -> Result<()> {
     figures::top(rome).await.context("kubectl top")?;
     figures::read_raw(rome).await.context("the kubelet's paths")?;
     figures::scaled(rome).await.context("an autoscaler")?;
+    restarts::ask_for_nothing(&home, &provider).await.context("restarts")?;
     attacks::attacked(&home).await.context("attacks on the listeners")?;
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")

@@ -30,8 +30,8 @@ pub struct HomeLeaseConfig {
     pub node: NodeSpec,
     /// Where the kubelet API listens; port 0 for any free one.
     pub listen: SocketAddr,
-    /// Whether the daemon approves its own certificate requests.
-    pub approve_serving: bool,
+    /// How the kubelet API has its certificate.
+    pub certificate: certificate::Source,
     /// Whom tokens may be for that leave home with pods, where the namespace gives none for home's
     /// API server.
     pub audiences: BTreeSet<String>,
@@ -76,7 +76,7 @@ impl HomeLease {
         peer: Arc<dyn PeerStreams>,
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
-            let HomeLeaseConfig { mut node, listen, approve_serving, audiences, domain, api } =
+            let HomeLeaseConfig { mut node, listen, certificate: source, audiences, domain, api } =
                 config;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
@@ -99,13 +99,7 @@ impl HomeLease {
             let (tell, serving) = watch::channel(Serving::Waiting { request: String::new() });
             let mut background = JoinSet::new();
             background.spawn(follow_client_ca(&cluster, tls.clone()));
-            background.spawn(certificate::maintain(
-                cluster.clone(),
-                subject,
-                approve_serving,
-                tls,
-                tell,
-            ));
+            background.spawn(certificate::maintain(cluster.clone(), subject, source, tls, tell));
             let node = VirtualNode::start(cluster, node);
             Ok((Self { side, node, serving, listener, _background: background }, inputs))
         }

@@ -60,6 +60,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
             // They go on together, so that neither can keep the other waiting.
             tokio::select! { () = telling => {} () = this.serve(lease) => {} }
         }
+        this.shared.certificates.forget(&this.task.contract);
         this.task.news(LeaseNews::Removed).await;
     }
     .boxed()
@@ -88,7 +89,7 @@ impl AtHome {
             let shown = HomeLeaseConfig {
                 node: node.clone(),
                 listen: SocketAddr::new(*address, port),
-                approve_serving: self.shared.approve_serving,
+                certificate: self.shared.certificates.of(&self.task.contract),
                 audiences: self.shared.audiences.clone(),
                 domain: self.task.has_tunnels.then(|| self.shared.domain.clone()),
                 api: self.task.home_api,

@@ -22,6 +22,7 @@ use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::certificates::Certificates;
 use super::examine::called_like_ours;
 use super::retry::Backoff;
 use super::shared::Shared;
@@ -56,14 +57,14 @@ pub(super) async fn keep(
     settings: settings::Kubernetes,
     gate: Gate,
     metrics: Metrics,
-    approve_serving: bool,
+    certificates: Certificates,
     link: &watch::Sender<Link>,
 ) {
     let mut backoff = Backoff::default();
     let mut config = first;
     let shared = loop {
         let connected = match config {
-            Ok(config) => connect(config, &settings, &gate, &metrics, approve_serving).await,
+            Ok(config) => connect(config, &settings, &gate, &metrics, &certificates).await,
             Err(error) => Err(error),
         };
         match connected {
@@ -162,7 +163,7 @@ async fn connect(
     settings: &settings::Kubernetes,
     gate: &Gate,
     metrics: &Metrics,
-    approve_serving: bool,
+    certificates: &Certificates,
 ) -> anyhow::Result<Shared> {
     let server = config.cluster_url.to_string();
     let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
@@ -197,7 +198,7 @@ async fn connect(
         version,
         uid,
         address,
-        approve_serving,
+        certificates: certificates.clone(),
         audiences: settings.token_audiences.clone(),
         name_servers: name_servers::of_guests(&settings.guests),
         domain: cluster_domain::of_cluster(settings),
@@ -303,7 +304,10 @@ mod tests {
         let file = dir.path().join("later");
         let settings =
             settings::Kubernetes { kubeconfig: Some(file.clone()), ..Default::default() };
-        let real = Real::start(&settings, Gate::default(), Metrics::new(), false).await.unwrap();
+        let real =
+            Real::start(&settings, Gate::default(), Metrics::new(), Certificates::approved_here())
+                .await
+                .unwrap();
         let says = async |words: &str| {
             let mut link = real.link.clone();
             let says = |link: &Link| link.trouble.as_ref().is_some_and(|why| why.contains(words));

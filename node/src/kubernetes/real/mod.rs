@@ -6,6 +6,7 @@
 
 mod at_home;
 mod at_provider;
+mod certificates;
 mod cluster_domain;
 mod examine;
 mod link;
@@ -36,6 +37,7 @@ use mercato_protocol::kubelet_stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
+pub(crate) use certificates::Certificates;
 pub(crate) use cluster_domain::of_cluster as cluster_domain;
 pub(crate) use name_servers::of_guests as name_servers;
 
@@ -70,9 +72,7 @@ pub(crate) struct Real {
 impl Real {
     /// Begins to look for the cluster that the settings, the environment or the pod name,
     /// and for as long as it takes, also where its kubeconfig is still to come. By `gate` guests
-    /// are held back whose contracts require isolation. With
-    /// `approve_serving` the account, which must be an administrator's, approves the
-    /// certificate requests that are made here.
+    /// are held back whose contracts require isolation.
     ///
     /// # Errors
     /// When none is named, and none is found.
@@ -80,7 +80,7 @@ impl Real {
         settings: &settings::Kubernetes,
         gate: Gate,
         metrics: Metrics,
-        approve_serving: bool,
+        certificates: Certificates,
     ) -> anyhow::Result<Self> {
         let (first, server) = match (link::read(settings).await, link::named(settings)) {
             (Ok(config), _) => {
@@ -96,7 +96,7 @@ impl Real {
         tokio::spawn(async move {
             tokio::select! {
                 () = tell.closed() => {}
-                () = link::keep(first, settings, gate, metrics, approve_serving, &tell) => {}
+                () = link::keep(first, settings, gate, metrics, certificates, &tell) => {}
             }
         });
         Ok(Self { server, scope, link })

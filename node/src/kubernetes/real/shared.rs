@@ -15,6 +15,7 @@ use mercato_offload::placement::export::{Leave, OptIn, Scope};
 use mercato_protocol::id::ContractId;
 use tokio::sync::watch;
 
+use super::certificates::Certificates;
 use crate::admin::{Attention, AttentionKind};
 use crate::limits;
 
@@ -32,9 +33,8 @@ pub(super) struct Shared {
     /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
     /// pods' hostIP.
     pub(super) address: IpAddr,
-    /// Whether the certificate requests of virtual nodes are approved here: by a demo, whose
-    /// user is the cluster's own administrator.
-    pub(super) approve_serving: bool,
+    /// How virtual nodes have their certificates.
+    pub(super) certificates: Certificates,
     /// Whom tokens may be for that leave home with pods.
     pub(super) audiences: BTreeSet<String>,
     /// What this cluster calls itself.
