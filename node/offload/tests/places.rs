@@ -68,6 +68,31 @@ fn what_was_refused_is_tried_at_once_in_another_place() {
 }
 
 #[test]
+fn slices_are_made_again_when_pods_are_known_by_other_ranges() {
+    let mut asked = Asked::of_provider();
+    let [slice, service] = [ObjectKind::EndpointSlice, ObjectKind::Service]
+        .map(|kind| Item::Object(key(kind, "shop", "web")));
+    let applied = |effects: Vec<guest::Effect>| -> Vec<Item> {
+        let applied = effects.into_iter().filter_map(|effect| {
+            if let guest::Effect::Apply(item, ..) = effect { Some(item) } else { None }
+        });
+        applied.collect()
+    };
+    for item in [&slice, &service] {
+        asked.is_told(put(item.clone()));
+    }
+    // It is being written by the ranges before.
+    assert_eq!(applied(asked.does(guest::Input::Reached)), []);
+    let of_slice = std::slice::from_ref(&slice);
+    assert_eq!(applied(asked.does(guest::Input::Written(slice.clone()))), of_slice);
+    asked.does(guest::Input::Written(service));
+    assert_eq!(applied(asked.does(guest::Input::Written(slice.clone()))), []);
+    // It is as it was said, and made by ranges that hold no more.
+    assert_eq!(applied(asked.does(guest::Input::Reached)), of_slice);
+    assert_eq!(applied(asked.does(guest::Input::Written(slice.clone()))), []);
+}
+
+#[test]
 fn what_may_be_there_is_held() {
     let mut asked = Asked::of_provider();
     let web = Item::Pod(pod("u1", "web"));

@@ -137,7 +137,9 @@ pub(super) fn forge_service(
     finished(service, marks)
 }
 
-/// The guest's slice of a slice at home: its addresses as the provider's pods see them.
+/// The guest's slice of a slice at home: its addresses as the provider's pods see them. One in no
+/// range of the lease is left out: a range may be known here later than the address, and the slice
+/// is forged again then.
 pub(super) fn forge_slice(
     item: &Item,
     home: &Value,
@@ -150,15 +152,21 @@ pub(super) fn forge_slice(
         refusal(&format!("metadata.labels[{SERVICE_NAME}]"), "is no name of a Service")
     })?;
     let mut slice = filtered(&ENDPOINT_SLICE, home, ctx)?;
-    let endpoints = slice["endpoints"].as_array_mut().map_or(&mut [][..], Vec::as_mut_slice);
+    let mut none = Vec::new();
+    let endpoints = slice["endpoints"].as_array_mut().unwrap_or(&mut none);
     if endpoints.get(limits::SLICE_ENDPOINTS).is_some() {
         let reason = format!("has more than {} endpoints", limits::SLICE_ENDPOINTS);
         return Err(refusal("endpoints", reason));
     }
-    for (n, endpoint) in endpoints.iter_mut().enumerate() {
-        let path = format!("endpoints[{n}].addresses");
-        endpoint["addresses"] = json!([local(&endpoint["addresses"], &path, ctx)?]);
+    let mut reached = Vec::with_capacity(endpoints.len());
+    for (n, mut endpoint) in std::mem::take(endpoints).into_iter().enumerate() {
+        let inner = address(&endpoint["addresses"], &format!("endpoints[{n}].addresses"))?;
+        if let Some(local) = ctx.ranges.iter().find_map(|range| range.local_of(inner)) {
+            endpoint["addresses"] = json!([local]);
+            reached.push(endpoint);
+        }
     }
+    slice["endpoints"] = json!(reached);
     let mut marks = metadata::metadata(item, &Value::Null, digest, route, Map::new(), ctx)?;
     if let Some(labels) = marks.get_mut("labels").and_then(Value::as_object_mut) {
         labels.insert(SERVICE_NAME.into(), json!(service));
@@ -167,15 +175,13 @@ pub(super) fn forge_slice(
     finished(slice, marks)
 }
 
-/// The one address of an endpoint, as pods over there see it: of a range of the lease, and no other.
-fn local(addresses: &Value, path: &str, ctx: &GuestContext) -> Result<IpAddr, Refusal> {
+/// The one address of an endpoint, as home sees it.
+fn address(addresses: &Value, path: &str) -> Result<IpAddr, Refusal> {
     let one = match addresses.as_array().map(Vec::as_slice) {
         Some([one]) => one.as_str().and_then(|text| text.parse().ok()),
         Some(_) | None => None,
     };
-    let inner: IpAddr = one.ok_or_else(|| refusal(path, "is not one address"))?;
-    let local = ctx.ranges.iter().find_map(|range| range.local_of(inner));
-    local.ok_or_else(|| refusal(path, format!("{inner} is in no range of this lease")))
+    one.ok_or_else(|| refusal(path, "is not one address"))
 }
 
 fn filtered(fields: &Fields, home: &Value, ctx: &GuestContext) -> Result<Value, Refusal> {

@@ -103,6 +103,8 @@ pub enum Input {
     SecondMapped(GuestAddress, bool),
     /// This home namespace has another guest namespace: what was refused is tried again.
     Moved(String),
+    /// Pods are known here by other ranges of addresses: slices are forged again by them.
+    Reached,
     /// The lease is over: nothing more is admitted, and what is there is removed.
     Close,
     /// The deadline of `wakeup` has come.

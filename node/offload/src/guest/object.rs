@@ -15,6 +15,8 @@ pub(super) struct Object {
     dropped: bool,
     /// The digest that was applied.
     seen: Option<Digest>,
+    /// It was applied by what holds no more, and is to be applied again.
+    stale: bool,
     /// The API server said that it is not there, since we last tried to make it.
     absent: bool,
     /// It has turned up though home has not asked for it on this link: a write that was
@@ -66,6 +68,11 @@ impl Object {
         }
     }
 
+    /// What it is made by has changed.
+    pub(super) fn set_stale(&mut self) {
+        self.stale = true;
+    }
+
     pub(super) fn is_dropped(&self) -> bool {
         self.dropped
     }
@@ -97,13 +104,16 @@ impl Object {
         if self.dropped || closing {
             return (!self.absent).then_some(Step::Delete(None));
         }
-        let wanted = self.desired.content().filter(|(digest, _)| self.seen != Some(*digest));
+        let is_to_be = |digest: &Digest| self.stale || self.seen != Some(*digest);
+        let wanted = self.desired.content().filter(|(digest, _)| is_to_be(digest));
         wanted.map(|(digest, route)| Step::Apply(*digest, route.clone()))
     }
 
     /// The step is about to be taken.
     pub(super) fn begin(&mut self, step: &Step) {
-        self.absent &= !matches!(step, Step::Apply(..));
+        let applies = matches!(step, Step::Apply(..));
+        self.absent &= !applies;
+        self.stale &= !applies;
     }
 
     /// What is listed of it as a link begins.

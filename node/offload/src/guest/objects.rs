@@ -49,6 +49,16 @@ impl Objects {
         self.all.entry(key.clone()).or_default()
     }
 
+    /// Slices are made by ranges that hold no more; which they are.
+    pub(super) fn set_slices_stale(&mut self) -> Vec<ObjectKey> {
+        let slices = self.all.iter_mut().filter(|(key, _)| key.kind == ObjectKind::EndpointSlice);
+        let stale = slices.map(|(key, object)| {
+            object.set_stale();
+            key.clone()
+        });
+        stale.collect()
+    }
+
     pub(super) fn on_new_link(&mut self) {
         self.all.values_mut().for_each(Object::on_new_link);
     }

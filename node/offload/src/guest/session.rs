@@ -96,9 +96,14 @@ impl GuestSession {
             }
             Input::Written(item) => self.guests.on_written(now, &item, None, &mut out),
             Input::NotWritten(item, why) => self.guests.on_failure(now, &item, why, &mut out),
-            Input::Mapped(of, done) => self.guests.on_mapped(&of, done, &mut out),
-            Input::SecondMapped(of, done) => self.guests.on_second_mapped(&of, done, &mut out),
+            Input::Mapped(of, done) => {
+                self.guests.on_mapped(&of, |called| called.on_mapped(&of, done), &mut out);
+            }
+            Input::SecondMapped(of, done) => {
+                self.guests.on_mapped(&of, |called| called.on_second_mapped(&of, done), &mut out);
+            }
             Input::Moved(namespace) => self.guests.on_moved(now, &namespace, &mut out),
+            Input::Reached => self.guests.on_reached(now, &mut out),
             Input::Close => self.guests.close(now, &mut out),
             Input::Wake => {
                 self.outbox.wake(now, &mut out);

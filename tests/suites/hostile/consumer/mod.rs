@@ -40,6 +40,7 @@ pub(crate) async fn attack<'a>(
     timer.take("fields that are refused", fields::are_refused(it)).await?;
     timer.take("fields that are dropped", fields::are_dropped(scene, it)).await?;
     timer.take("services that are refused", services::are_refused(scene, it)).await?;
+    timer.take("endpoints of nobody", services::lead_nowhere(scene, it)).await?;
     timer.take("too many services", services::too_many(scene, it)).await?;
     timer.take("frames that are none", frames::are_no_messages(scene, it)).await?;
     timer.take("streams into others", streams::into_others(scene, it, other)).await?;

@@ -21,10 +21,6 @@ const MANY: u64 = 1_000;
 pub(super) async fn are_refused(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
     let mut refused = of_services();
     refused.extend(of_slices());
-    for address in nobodys(scene).await? {
-        let endpoint = json!({ "addresses": [address], "conditions": { "ready": true } });
-        refused.push((slice("web", json!([endpoint])), "endpoints[0].addresses"));
-    }
     let named = |(n, ((kind, body), path))| {
         let (item, body) = object(kind, &format!("s{n}"), body);
         ((item, body), path)
@@ -40,6 +36,40 @@ pub(super) async fn are_refused(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
     let there = scene.siena.cluster.kubectl(&there).await?.ok()?;
     ensure!(there.is_empty(), "there is {there}");
     Ok(())
+}
+
+/// A slice of addresses that guests of the lease do not know has none of them.
+pub(super) async fn lead_nowhere(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
+    let endpoints = nobodys(scene)
+        .await?
+        .into_iter()
+        .map(|address| json!([{ "addresses": [address], "conditions": { "ready": true } }]));
+    let named = |(n, endpoints)| {
+        let (kind, body) = slice("web", endpoints);
+        object(kind, &format!("nowhere-{n}"), body)
+    };
+    let all: Vec<(Item, Value)> = endpoints.enumerate().map(named).collect();
+    consumer.put(&all).await?;
+    let there = ["get", "endpointslices", "-n", GUEST, "-o", "json"];
+    let there = async || -> Result<Vec<Value>> {
+        let there = scene.siena.cluster.kubectl(&there).await?.ok()?;
+        let there: Value = serde_json::from_str(&there)?;
+        Ok(there["items"].as_array().cloned().unwrap_or_default())
+    };
+    wait::until("the slices are there", PATIENCE, || async {
+        Ok(there().await?.len() == all.len())
+    })
+    .await?;
+    for slice in there().await? {
+        let endpoints = &slice["endpoints"];
+        ensure!(endpoints.as_array().is_none_or(Vec::is_empty), "{endpoints} is reached");
+    }
+    let keys = all.into_iter().filter_map(|(item, _)| match item {
+        Item::Object(key) => Some(ToGuest::Drop(key)),
+        Item::Pod(_) => None,
+    });
+    consumer.line.say(keys.collect(), &[]).await?;
+    wait::until("the slices are gone", PATIENCE, || async { Ok(there().await?.is_empty()) }).await
 }
 
 /// Addresses that are no guest's of the lease, nor any pod's of home's.

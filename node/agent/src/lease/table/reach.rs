@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use mercato_broker::{Desired, Side};
 use mercato_offload::address::{MappedRange, Tunnel};
-use mercato_offload::home;
+use mercato_offload::{guest, home};
 use mercato_protocol::id::{ClusterId, ContractId};
 
 use super::Leases;
@@ -87,9 +87,14 @@ impl Leases {
             let others = others.map(|range| MappedRange { inner: range, local: range });
             lease.reach.own = own.into_iter().chain(others).collect();
         }
+        let are_others = lease.reach.ranges != ranges;
         lease.reach.ranges = ranges;
         lease.hear_of_tunnel(lease.reach.news, turn);
         lease.reconcile(turn);
+        // After the desire, by which they are made.
+        if are_others {
+            lease.handle_guest(turn.now, guest::Input::Reached, &mut turn.out);
+        }
     }
 
     /// Provider: guests call each other, too, by the addresses that their home has for them. In

@@ -11,7 +11,7 @@ use mercato_protocol::time::Now;
 
 use super::object::Object;
 use super::objects::Objects;
-use super::pod::GuestPod;
+use super::pod::{Called, GuestPod};
 use super::pods::Pods;
 use super::{Config, Effect, Life, Observed};
 use crate::address::GuestAddress;
@@ -150,23 +150,16 @@ impl Guests {
         self.step_namesakes(now, item, out);
     }
 
-    /// The gateway brings packets to this guest, or cannot.
-    pub(super) fn on_mapped(&mut self, of: &GuestAddress, done: bool, out: &mut Output<Effect>) {
-        let pod = self.pods.get_mut(&of.pod.uid);
-        if pod.is_some_and(|pod| pod.called().on_mapped(of, done)) {
-            out.changed(Item::Pod(of.pod.clone()));
-        }
-    }
-
-    /// The same for packets of the second family.
-    pub(super) fn on_second_mapped(
+    /// The gateway brings packets of a family to this guest, or cannot: `note` takes that down, and
+    /// says whether it is new.
+    pub(super) fn on_mapped(
         &mut self,
         of: &GuestAddress,
-        done: bool,
+        note: impl FnOnce(&mut Called) -> bool,
         out: &mut Output<Effect>,
     ) {
         let pod = self.pods.get_mut(&of.pod.uid);
-        if pod.is_some_and(|pod| pod.called().on_second_mapped(of, done)) {
+        if pod.is_some_and(|pod| note(pod.called())) {
             out.changed(Item::Pod(of.pod.clone()));
         }
     }
@@ -174,6 +167,15 @@ impl Guests {
     /// A home namespace has another guest namespace: what was refused is tried again.
     pub(super) fn on_moved(&mut self, now: Now, namespace: &str, out: &mut Output<Effect>) {
         for item in self.items().into_iter().filter(|item| item.namespace() == namespace) {
+            self.retries.clear(&item);
+            self.step(now, &item, out);
+        }
+    }
+
+    /// Pods are known here by other ranges: slices that were made by those before are made again.
+    pub(super) fn on_reached(&mut self, now: Now, out: &mut Output<Effect>) {
+        for key in self.objects.set_slices_stale() {
+            let item = Item::Object(key);
             self.retries.clear(&item);
             self.step(now, &item, out);
         }

@@ -16,7 +16,7 @@ use crate::key::{Item, PodId};
 use crate::limits;
 use crate::message::{Outcome, Refusal, Report, Route, Stage, ToHome};
 use crate::output::Output;
-use called::Called;
+pub(super) use called::Called;
 pub(super) use step::Surroundings;
 
 /// A pod as this side knows it.
