@@ -5,6 +5,7 @@
 //! the crates that they are for.
 
 pub mod admin_port;
+mod explained;
 pub mod gateway;
 mod policy;
 pub mod settings;

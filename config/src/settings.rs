@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::admin_port::AdminPort;
+use crate::explained::explained;
 use crate::gateway::Gateway;
 use crate::policy::Buy;
 use crate::share::Share;
@@ -188,7 +189,8 @@ impl Settings {
         if yaml.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#')) {
             return Ok(Self::default());
         }
-        serde_saphyr::from_str(yaml).map_err(|error| SettingsError(format!("{name}: {error}")))
+        serde_saphyr::from_str(yaml)
+            .map_err(|error| SettingsError(format!("{name}: {}", explained(&error))))
     }
 }
 

@@ -45,7 +45,11 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// is read.
 pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    let read = File::open(path)?.take(most + 1).read_to_string(&mut text);
+    read.map_err(|error| match error.kind() == io::ErrorKind::InvalidData {
+        true => io::Error::other("it is no text in UTF-8"),
+        false => error,
+    })?;
     match text.len() as u64 > most {
         true => Err(io::Error::other(format!("it is longer than {most} bytes"))),
         false => Ok(text),
@@ -124,6 +128,9 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "abcd").unwrap();
         assert_eq!(read_text(&file, 4).unwrap(), "abcd");
+        fs::write(&file, [0xff, 0xfe]).unwrap();
+        assert_eq!(read_text(&file, 4).unwrap_err().to_string(), "it is no text in UTF-8");
+        fs::write(&file, "abcd").unwrap();
         for (path, most) in [(file.as_path(), 3), (Path::new("/dev/zero"), 1_000)] {
             let error = read_text(path, most).unwrap_err().to_string();
             assert_eq!(error, format!("it is longer than {most} bytes"));
