@@ -125,6 +125,38 @@ pub enum Effect {
     Notice(Notice),
 }
 
+impl Effect {
+    /// Whether the part of the agent that has the leases has gone on with it.
+    pub fn is_of_leases(&self) -> bool {
+        match self {
+            Self::Persist(change) => change.is_of_leases(),
+            Self::Workload { .. }
+            | Self::Lease(_)
+            | Self::Forget(_)
+            | Self::CloseStreams(_)
+            | Self::Work(..)
+            | Self::Carry(..)
+            | Self::CarrySecond(..)
+            | Self::Map(..)
+            | Self::Unmap(..)
+            | Self::OwnRanges(_) => true,
+            Self::Dial { .. }
+            | Self::HangUp(_)
+            | Self::Block(..)
+            | Self::Refuse(..)
+            | Self::Ranks(_)
+            | Self::Rank(..)
+            | Self::Gossip { .. }
+            | Self::Negotiation { .. }
+            | Self::Reply(..)
+            | Self::Federation(..)
+            | Self::Join { .. }
+            | Self::Introduce
+            | Self::Notice(_) => false,
+        }
+    }
+}
+
 /// A frame on the workload stream of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {

@@ -3,9 +3,13 @@
 //! Writing is the driver's:
 //!
 //! ```text
-//! if let Err(why) = gate.pass(agent.handle(now, input)) {
-//!     refuse(input, why);                          // and once all that waits is written:
-//!     agent = Agent::restore(config, seed, interner, gate.records(), None);
+//! if let Err(ahead) = gate.pass(agent.handle(now, input)) {
+//!     refuse(input, ahead.why);                    // and once all that waits is written:
+//!     if ahead.of_leases {
+//!         agent = Agent::restore(config, seed, interner, gate.records(), None);
+//!     } else {
+//!         agent.step_back(seed, interner, gate.records());
+//!     }
 //! }
 //! if let Some(changes) = gate.write() {          // one transaction, one fsync
 //!     match store.write(changes) {
@@ -18,8 +22,21 @@
 
 use std::collections::VecDeque;
 
+use thiserror::Error;
+
 use crate::effect::Effect;
-use crate::record::{Change, Records, TooLarge};
+use crate::record::{Change, Record, Records, TooLarge};
+
+/// An answer was not taken: the agent is ahead of its records.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("{why}")]
+pub struct Ahead {
+    /// Why the answer was not taken.
+    pub why: TooLarge,
+    /// Whether its leases are ahead, too. Otherwise they are as the records say, and may stay as
+    /// they are.
+    pub of_leases: bool,
+}
 
 /// Effects on their way out, in the order in which they were wanted.
 #[derive(Debug, Default)]
@@ -52,11 +69,12 @@ impl Gate {
     /// # Errors
     /// When a record of it is above its bound. Then nothing of it is taken, and the agent is
     /// ahead of its records: it has to be restored from them, once all that waits is written.
-    pub fn pass(&mut self, answer: Vec<Effect>) -> Result<(), TooLarge> {
-        for effect in &answer {
-            if let Effect::Persist(Change::Put(record)) = effect {
-                record.fits()?;
-            }
+    pub fn pass(&mut self, answer: Vec<Effect>) -> Result<(), Ahead> {
+        let put = answer.iter().filter_map(|effect| {
+            if let Effect::Persist(Change::Put(record)) = effect { Some(record) } else { None }
+        });
+        if let Err(why) = put.map(Record::fits).try_for_each(|fits| fits) {
+            return Err(Ahead { why, of_leases: answer.iter().any(Effect::is_of_leases) });
         }
         for effect in answer {
             if let Effect::Persist(change) = effect {
@@ -115,10 +133,10 @@ impl Gate {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mercato_protocol::id::ContractId;
+    use mercato_protocol::id::{ClusterId, ContractId, Digest, PublicKey};
+    use mercato_protocol::identity::Replaced;
 
     use super::*;
-    use crate::record::Record;
 
     fn persist(n: u8) -> Effect {
         Effect::Persist(Change::Put(Record::Namespaces(ContractId([n; 16]), BTreeMap::new())))
@@ -176,13 +194,24 @@ mod tests {
     fn what_is_too_large_is_not_taken_and_harms_nothing_else() {
         let mut gate = Gate::default();
         gate.pass(vec![persist(1), effect(1)]).unwrap();
-        let TooLarge { bytes } = gate.pass(vec![effect(2), persist(2), large(3)]).unwrap_err();
-        assert!(bytes > crate::limits::RECORD_BYTES);
+        let ahead = gate.pass(vec![effect(2), persist(2), large(3)]).unwrap_err();
+        assert!(ahead.why.bytes > crate::limits::RECORD_BYTES && ahead.of_leases);
         assert_eq!(gate.write().map(<[Change]>::len), Some(1));
         gate.written();
         assert_eq!(released(&mut gate), [effect(1)]);
         assert_eq!(gate.write(), None);
         gate.pass(vec![persist(4)]).unwrap();
         assert_eq!(gate.write().map(<[Change]>::len), Some(1));
+    }
+
+    #[test]
+    fn leases_are_ahead_only_where_the_answer_was_about_them() {
+        let replaced = Replaced { key: PublicKey([1; 32]), by: Digest([2; 32]) };
+        let keys = Record::Key(ClusterId([3; 32]), PublicKey([4; 32]), vec![replaced; 16_384]);
+        let large = || Effect::Persist(Change::Put(keys.clone()));
+        let mut gate = Gate::default();
+        assert!(!gate.pass(vec![large()]).unwrap_err().of_leases);
+        assert!(gate.pass(vec![large(), effect(1)]).unwrap_err().of_leases);
+        assert!(gate.pass(vec![persist(1), large()]).unwrap_err().of_leases);
     }
 }

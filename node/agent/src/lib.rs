@@ -30,7 +30,7 @@ pub use federation::ask::{Answer, Ask, FederationRefusal};
 pub use federation::issued::{Grant, Issued, RegistrarRecord};
 pub use federation::membership::view::{Joined, Listed};
 pub use federation::papers::Papers;
-pub use gate::Gate;
+pub use gate::{Ahead, Gate};
 pub use input::{
     BrokerInput, FederationInput, Input, LeaseInput, LeaseNews, TunnelInput, TunnelNews,
 };

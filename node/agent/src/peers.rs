@@ -195,6 +195,11 @@ impl Peers {
         }
     }
 
+    /// Who was connected still is.
+    pub(crate) fn reach_those_of(&mut self, before: Self) {
+        self.connected = before.connected;
+    }
+
     pub(crate) fn connect(&mut self, peer: ClusterIdentity) {
         self.connected.insert(peer.key, peer);
     }

@@ -209,6 +209,23 @@ pub enum Change {
     Erase(RecordKey),
 }
 
+impl Change {
+    /// Whether it is of what leases keep.
+    pub fn is_of_leases(&self) -> bool {
+        let key = match self {
+            Self::Put(record) => &record.key(),
+            Self::Erase(key) => key,
+        };
+        match key {
+            RecordKey::Home(..)
+            | RecordKey::Guest(..)
+            | RecordKey::Namespaces(_)
+            | RecordKey::Range(_) => true,
+            RecordKey::Broker(_) | RecordKey::Federation(_) | RecordKey::Key(_) => false,
+        }
+    }
+}
+
 /// All records that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records(BTreeMap<RecordKey, Record>);

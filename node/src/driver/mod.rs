@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mercato_agent::{
-    Agent, Answer, Ask, BrokerInput, Config, FederationInput, Gate, Input, Records,
+    Agent, Ahead, Answer, Ask, BrokerInput, Config, FederationInput, Gate, Input, Records,
 };
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::Address;
@@ -129,7 +129,7 @@ pub(crate) struct Driver {
     unwritable: Repeated,
     refused: Repeated,
     /// The agent is ahead of its records: it goes on from them, once they are written.
-    ahead: bool,
+    ahead: Option<Ahead>,
 }
 
 /// Starts the driver over the records of the store. Must run within a tokio runtime of
@@ -180,7 +180,7 @@ impl Driver {
             told: Told::default(),
             unwritable: Repeated::default(),
             refused: Repeated::default(),
-            ahead: false,
+            ahead: None,
         })
     }
 
@@ -198,7 +198,7 @@ impl Driver {
                     Some(message) => self.take(message),
                     None => return,
                 }
-                if self.ahead {
+                if self.ahead.is_some() {
                     break;
                 }
                 match messages.try_recv() {
@@ -268,8 +268,8 @@ impl Driver {
         self.handle.metrics().handled(began.elapsed());
         match self.gate.pass(answer) {
             Ok(()) => true,
-            Err(error) => {
-                self.refuse(asked, error);
+            Err(ahead) => {
+                self.refuse(asked, ahead);
                 false
             }
         }
@@ -283,8 +283,8 @@ impl Driver {
                 self.perform(effect);
             }
             let Some(batch) = self.gate.write().map(records::batch) else {
-                if std::mem::take(&mut self.ahead) {
-                    self.step_back();
+                if let Some(ahead) = self.ahead.take() {
+                    self.step_back(ahead);
                     continue;
                 }
                 for taken in self.taken.drain(..) {

@@ -1,8 +1,9 @@
 //! An agent that gives way to one of the records: when they cannot be written, can be again, or
 //! when something is asked for that cannot be kept.
 
-use mercato_agent::{Answer, FederationRefusal, TooLarge};
+use mercato_agent::{Ahead, Answer, FederationRefusal, TooLarge};
 use mercato_broker::Refusal;
+use mercato_gossip::Interner;
 use mercato_kubelet::warn_once;
 
 use super::{Driver, restore};
@@ -23,7 +24,7 @@ impl Driver {
         }
         self.interrupt_askers();
         self.taken.clear();
-        self.ahead = false;
+        self.ahead = None;
         // Those of a daemon that is degraded already rest as they are.
         if before.is_none() || degraded.is_none() {
             self.leases.clear();
@@ -34,10 +35,10 @@ impl Driver {
     }
 
     /// An input that led to a record above its bound fails, and nothing else: what others asked
-    /// for before it is written, and then the agent goes on from its records. No limit lets such
-    /// a record come to be; so what that costs, leases that are looked at anew, is no peer's to
-    /// cause.
-    pub(super) fn refuse(&mut self, asked: Option<u64>, error: TooLarge) {
+    /// for before it is written, and then the agent goes on from its records. Leases go on as they
+    /// are unless the input was about them. No limit lets such a record come to be.
+    pub(super) fn refuse(&mut self, asked: Option<u64>, ahead: Ahead) {
+        let error = ahead.why;
         warn_once!(self.refused, error; "an input is refused: it cannot be kept");
         let text = format!("something is refused that cannot be kept: {error}");
         self.handle.say(Event::of(EventKind::TooLarge, text));
@@ -49,16 +50,22 @@ impl Driver {
         if let Some(reply) = asked.and_then(|number| self.askers.remove(&number)) {
             let _ = reply.send(Answer::Refused(FederationRefusal::TooLarge(bytes)));
         }
-        self.ahead = true;
+        let of_leases = ahead.of_leases || self.ahead.is_some_and(|before| before.of_leases);
+        self.ahead = Some(Ahead { of_leases, ..ahead });
     }
 
     /// Goes on from the records, all of which are on disk.
-    pub(super) fn step_back(&mut self) {
+    pub(super) fn step_back(&mut self, ahead: Ahead) {
         self.interrupt_askers();
-        self.leases.clear();
-        self.outbound.clear();
         let degraded = self.agent.degraded().map(str::to_owned);
-        self.begin_again(degraded);
+        if ahead.of_leases {
+            self.leases.clear();
+            self.outbound.clear();
+            return self.begin_again(degraded);
+        }
+        let interner = Interner::new(rand::random());
+        self.agent.step_back(rand::random(), interner, self.gate.records());
+        self.tell_again(degraded.is_some());
     }
 
     /// What waits for a peer's word is not waited for any more: the agent that waited is gone.
@@ -73,10 +80,15 @@ impl Driver {
     fn begin_again(&mut self, degraded: Option<String>) {
         let named = degraded.is_some();
         self.agent = restore(&self.config, self.gate.records(), degraded);
+        self.tell_again(named);
+    }
+
+    /// Tells the agent of the world; with `named`, who is where, too.
+    fn tell_again(&mut self, named: bool) {
         for input in self.world.again(named) {
             let answer = self.agent.handle(self.clock.now(), input);
-            if let Err(error) = self.gate.pass(answer) {
-                tracing::error!(%error, "what the records imply cannot be kept");
+            if let Err(Ahead { why, .. }) = self.gate.pass(answer) {
+                tracing::error!(%why, "what the records imply cannot be kept");
             }
         }
     }

@@ -10,8 +10,8 @@ mod view;
 use std::collections::VecDeque;
 
 use mercato_broker::{Broker, Input as ForBroker, Standing};
-use mercato_discovery::Directory;
-use mercato_gossip::{Gossip, Interner};
+use mercato_discovery::{Directory, Input as ForDirectory};
+use mercato_gossip::{Gossip, Input as ForGossip, Interner};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::ClusterIdentity;
@@ -99,6 +99,16 @@ impl Agent {
         }
     }
 
+    /// Becomes the agent that these records tell of, which are all on disk. Its leases go on as they
+    /// are: nothing of them may be ahead of the records ([`crate::Ahead`]).
+    pub fn step_back(&mut self, seed: [u8; 32], interner: Interner, records: &Records) {
+        let degraded = self.disk.failure().map(str::to_owned);
+        let restored = Self::restore(self.config.clone(), seed, interner, records, degraded);
+        let Self { leases, peers, .. } = std::mem::replace(self, restored);
+        self.leases = leases;
+        self.peers.reach_those_of(peers);
+    }
+
     /// Takes in what happened; says what is to be done, in order.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         self.last = now;
@@ -109,18 +119,15 @@ impl Agent {
         match input {
             Input::Tick => self.tick(now, &mut out),
             Input::Sighted(report) => {
-                let input = mercato_discovery::Input::Report(report);
-                self.connections.handle(now, input, &mut out);
+                self.connections.handle(now, ForDirectory::Report(report), &mut out);
             }
             Input::Dialled { attempt, result } => {
-                let input = mercato_discovery::Input::Dialled { attempt, result };
-                self.connections.handle(now, input, &mut out);
+                self.connections.handle(now, ForDirectory::Dialled { attempt, result }, &mut out);
             }
             Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
             Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
             Input::Gossip { peer, message } => {
-                let input = mercato_gossip::Input::Received { peer, message };
-                self.run_gossip(now, input, &mut out);
+                self.run_gossip(now, ForGossip::Received { peer, message }, &mut out);
             }
             Input::Unsaid { peer, message } => self.on_unsaid(peer, message, &mut out),
             Input::Broker(input) => self.for_broker.push_back(input.into()),
@@ -170,9 +177,11 @@ impl Agent {
         }
         self.with_federations(now, out, Federations::start);
         self.for_broker.push_back(ForBroker::Tick);
+        let going_on = self.leases.clusters();
         self.run_broker(now, out);
         let Self { connections, broker, peers, .. } = self;
-        for cluster in connections.reconnect_recent(now, broker, peers, out) {
+        let recent = connections.reconnect_recent(now, broker, peers, out);
+        for cluster in recent.into_iter().chain(going_on) {
             self.keep_connected(now, cluster, out);
         }
         self.with_leases(now, out, Leases::drop_shelved);
@@ -181,10 +190,10 @@ impl Agent {
     fn tick(&mut self, now: Now, out: &mut Vec<Effect>) {
         let due = |deadline: Option<Deadline>| deadline.is_some_and(|at| at.is_due(now));
         if due(self.connections.directory().wakeup()) {
-            self.connections.handle(now, mercato_discovery::Input::Tick, out);
+            self.connections.handle(now, ForDirectory::Tick, out);
         }
         if due(self.gossip.wakeup()) {
-            self.run_gossip(now, mercato_gossip::Input::Tick, out);
+            self.run_gossip(now, ForGossip::Tick, out);
         }
         if due(self.broker.wakeup()) {
             self.for_broker.push_back(ForBroker::Tick);
@@ -264,14 +273,13 @@ impl Agent {
                 out.push(Effect::Notice(Notice::Outdated(cluster)));
             }
             out.push(Effect::HangUp(key));
-            return self.connections.handle(now, mercato_discovery::Input::Replaced(key), out);
+            return self.connections.handle(now, ForDirectory::Replaced(key), out);
         }
         if self.gossip.is_banned(now, &key) {
             out.extend(self.leases.refusal(key, Some(cluster), self.context()));
         }
         self.peers.connect(peer);
-        let connected = mercato_discovery::Input::Connected { peer: key, dialled };
-        self.connections.handle(now, connected, out);
+        self.connections.handle(now, ForDirectory::Connected { peer: key, dialled }, out);
         if self.peers.standing(&cluster) == Standing::Blocked {
             return;
         }
@@ -286,7 +294,7 @@ impl Agent {
 
     fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
         let Some(owner) = self.peers.disconnect(&peer) else { return };
-        self.connections.handle(now, mercato_discovery::Input::Disconnected(peer), out);
+        self.connections.handle(now, ForDirectory::Disconnected(peer), out);
         self.leave_gossip(now, peer, out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
         self.with_leases(now, out, |leases, turn| leases.link(owner.cluster_id(), false, turn));

@@ -111,6 +111,9 @@ impl Leases {
     /// The broker says how a lease is to be.
     pub(crate) fn set_spec(&mut self, spec: LeaseSpec, turn: &mut Turn<'_>) {
         let (id, gone) = (spec.contract.id, spec.desired == Desired::Gone);
+        if self.get(&id).is_some_and(|lease| lease.spec == spec) {
+            return self.settle(id, turn);
+        }
         if self.is_new(&spec) {
             let records = self.shelved.remove(&id).unwrap_or_default();
             let mut lease = Lease::restore(spec, records, self.rests);
@@ -192,6 +195,11 @@ impl Leases {
     /// The leases with a cluster.
     pub(crate) fn with(&self, cluster: &ClusterId) -> impl Iterator<Item = &Lease> {
         self.all.values().filter(move |lease| lease.peer().cluster == *cluster)
+    }
+
+    /// The clusters with which there are leases.
+    pub(crate) fn clusters(&self) -> BTreeSet<ClusterId> {
+        self.all.values().map(|lease| lease.peer().cluster).collect()
     }
 
     /// Whether anything is left of a lease with a cluster.

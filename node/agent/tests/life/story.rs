@@ -272,6 +272,22 @@ fn the_seller_may_crash_after_any_effect() {
     crash_everywhere(SELLER);
 }
 
+/// Whatever was done until then, the leases go on: no pod is made or ended again.
+#[test]
+fn an_input_that_cannot_be_kept_is_refused_beside_all_leases() {
+    for node in [BUYER, SELLER] {
+        let mut calm = World::new();
+        tell(&mut calm);
+        for refuse_at in 1..calm.nodes[node].steps {
+            println!("{node} refuses an input after {refuse_at}");
+            let mut world = World::new();
+            world.nodes[node].refuse_at = Some(refuse_at);
+            tell(&mut world);
+            assert_eq!(world.nodes[node].refuse_at, None);
+        }
+    }
+}
+
 /// The seller's disk is full for a while, from any write on.
 #[test]
 fn without_a_disk_nothing_new_is_promised() {

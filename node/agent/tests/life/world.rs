@@ -1,5 +1,4 @@
-//! Two daemons in virtual time: what a driver does around the agent, with a crash at any
-//! step.
+//! Two daemons in virtual time: what a driver does around the agent, crashes included.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -38,6 +37,8 @@ pub(crate) struct Node {
     pub(crate) crash_at: Option<usize>,
     /// From this step on so many writes fail.
     pub(crate) fail_at: Option<usize>,
+    /// After so many an input is refused that no lease had a part in.
+    pub(crate) refuse_at: Option<usize>,
     life: u64,
 }
 
@@ -97,6 +98,7 @@ impl World {
                 steps: 0,
                 crash_at: None,
                 fail_at: None,
+                refuse_at: None,
                 life: 0,
             }
         };
@@ -117,6 +119,9 @@ impl World {
     fn begin(&mut self, node: usize) {
         self.list(node);
         greeting().into_iter().for_each(|input| self.tell(node, input));
+        if self.link.is_some() {
+            self.connected(node, true);
+        }
     }
 
     /// The owner lists the other.
@@ -243,6 +248,8 @@ impl World {
                     return self.restart(node, Some("the disk is full".into()));
                 }
                 this.gate.written();
+            } else if this.refuse_at.is_some_and(|step| this.steps >= step) {
+                return self.step_back(node);
             } else {
                 return;
             }
@@ -274,9 +281,17 @@ impl World {
         this.agent = restore(config, seed, this.gate.records(), degraded);
         this.cluster.unfollow();
         self.begin(node);
-        if self.link.is_some() {
-            self.connected(node, true);
-        }
+    }
+
+    /// The agent gives way to one of the records, beside its leases.
+    fn step_back(&mut self, node: usize) {
+        let this = &mut self.nodes[node];
+        this.refuse_at = None;
+        this.agent.step_back([201; 32], Interner::new(1), this.gate.records());
+        let answer = this.agent.handle(at(self.now_ms), Input::Tick);
+        assert!(!answer.iter().any(Effect::is_of_leases), "leases begin anew: {answer:?}");
+        this.gate.pass(answer).unwrap();
+        self.begin(node);
     }
 
     fn connected(&mut self, node: usize, dialled: bool) {
