@@ -10,9 +10,7 @@ use mercato_session::{
     Carrier, Change, Claim, Config, Control, DataPath, Entry, Ignored, KeyPair, Link, Order,
     Outbox, PeerConfig, PeerIndex, Role, Say, Shards, SharedSecret, Suite, Suites, Via,
 };
-use mercato_tunnel::{
-    Command, DatagramSocket, Device, Gateway, GatewayConfig, OffloadState, Offloads,
-};
+use mercato_tunnel::{Command, Device, Gateway, GatewayConfig, OffloadState, Offloads, Sockets};
 
 use super::cable;
 use super::mercato::begun_now;
@@ -56,8 +54,8 @@ pub(super) fn idle_peer(shards: u8) -> Result<u64> {
     };
     let make = move || -> Result<_> {
         let offloads = OffloadState::new(Offloads::ALL);
-        let sockets = DatagramSocket::bind(GATEWAY, shards, &offloads)?;
-        let devices = Device::create(DEVICE, sockets.len(), &offloads)?;
+        let sockets = Sockets::bind(GATEWAY, shards, &offloads)?;
+        let devices = Device::create(DEVICE, sockets.shards.len(), &offloads)?;
         Ok(Gateway::new(config, devices, sockets)?)
     };
     let (gateway, handle) = namespace.within(make)??;
@@ -134,7 +132,7 @@ impl Remote {
             self.carrier.carry(now, &mut self.only);
             self.send()?;
             if let Ok((bytes, from)) = self.socket.recv_from(&mut received) {
-                self.carrier.take_datagram(from.into(), received[..bytes].to_vec());
+                self.carrier.take_datagram(from.into(), &received[..bytes]);
                 self.carrier.handle_datagrams(now, &mut self.only);
             }
             self.send()?;

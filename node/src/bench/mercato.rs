@@ -10,8 +10,8 @@ use mercato_session::{
     Change, Claim, Entry, KeyPair, PeerConfig, PublicKey, Role, SharedSecret, Start, Suite, Suites,
 };
 use mercato_tunnel::{
-    Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
-    OffloadState, Offloads, Traffic,
+    Command, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle, OffloadState, Offloads,
+    Sockets, Traffic,
 };
 use zeroize::Zeroizing;
 
@@ -200,8 +200,8 @@ fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)
         true => Ipv6Addr::UNSPECIFIED.into(),
     };
     let address = SocketAddr::from((any, PORT));
-    let sockets = DatagramSocket::bind(address, settings.shards, &offloads)?;
-    let devices = Device::create(DEVICE, sockets.len(), &offloads)?;
+    let sockets = Sockets::bind(address, settings.shards, &offloads)?;
+    let devices = Device::create(DEVICE, sockets.shards.len(), &offloads)?;
     let suites = Suites::new(Suite::ALL);
     let seed = rand::random();
     let inner_mtu = settings.mtu - OVERHEAD;

@@ -15,8 +15,8 @@ use mercato_net::Net;
 use mercato_protocol::tunnel::home_api;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
-    Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
-    LinkEvent, OffloadState, Offloads, Traffic, default_shards,
+    Command, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle, LinkEvent, OffloadState,
+    Offloads, Sockets, Traffic, default_shards,
 };
 
 use super::secrets;
@@ -189,16 +189,16 @@ pub(super) fn has_second(marks: &Marks) -> anyhow::Result<bool> {
     Ok(ours.any(|route| Family::of_net(route.net) == Family::V6))
 }
 
-fn open(port: u16, shards: u8) -> anyhow::Result<(Vec<Device>, Vec<DatagramSocket>)> {
+fn open(port: u16, shards: u8) -> anyhow::Result<(Vec<Device>, Sockets)> {
     let offloads = OffloadState::new(Offloads::ALL);
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let sockets = DatagramSocket::bind(address, shards, &offloads).map_err(|error| {
+    let sockets = Sockets::bind(address, shards, &offloads).map_err(|error| {
         anyhow!(
             "UDP port {port} cannot be had for the tunnel: {error}; end who has it (ss -ulpn sport \
              = :{port}), or set another one (gateway.port) and start the daemon again"
         )
     })?;
-    let devices = Device::create(&Marks::default().device, sockets.len(), &offloads);
+    let devices = Device::create(&Marks::default().device, sockets.shards.len(), &offloads);
     Ok((devices.map_err(whole)?, sockets))
 }
 

@@ -1,5 +1,5 @@
 //! A gateway: its lanes carry packets, each on a thread of its own, and its endpoint agrees on
-//! their keys. The endpoint is on the thread of the first lane, to which handshakes come.
+//! their keys. The endpoint is on the thread of the first lane, which reads the handshakes.
 
 #[cfg(test)]
 mod tests;
@@ -23,12 +23,13 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::GatewayError;
 use crate::handle::{Command, GatewayHandle, LeaseRates};
+use crate::handshakes::Handshakes;
 use crate::lane::{Lane, LaneParts, LeaseLimits};
 use crate::limits;
 use crate::links::{LinkEvent, Links};
 use crate::order::{self, Inbox, LaneMail, Notice, Order};
 use crate::outer::OuterReason;
-use crate::socket::DatagramSocket;
+use crate::sockets::Sockets;
 use crate::traffic::Traffic;
 use crate::worker::Worker;
 
@@ -112,6 +113,8 @@ pub struct Gateway {
     carrier: Carrier,
     /// The first.
     lane: Lane,
+    /// The socket of handshakes; none where a lane gets them.
+    handshakes: Option<Handshakes>,
     /// The others, before they run.
     workers: Vec<Worker>,
     /// Their orders.
@@ -127,7 +130,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Puts a gateway together of as many queues of a device as there are sockets; it does
+    /// Puts a gateway together of as many queues of a device as there are sockets of shards; it does
     /// nothing until it [runs](Gateway::run).
     ///
     /// # Errors
@@ -135,8 +138,9 @@ impl Gateway {
     pub fn new(
         config: GatewayConfig,
         devices: Vec<Device>,
-        sockets: Vec<DatagramSocket>,
+        sockets: Sockets,
     ) -> Result<(Self, GatewayHandle), GatewayError> {
+        let Sockets { shards: sockets, handshakes } = sockets;
         assert!(devices.len() == sockets.len(), "a shard has a queue and a socket");
         let GatewayConfig { keys, suites, inner_mtu, start, seed } = config;
         let shards = devices.len() as u8;
@@ -161,6 +165,7 @@ impl Gateway {
             clock,
             carrier: Carrier::new(Config { keys, suites, shards, link_mtu, start }, seed),
             lane,
+            handshakes: handshakes.map(Handshakes::new),
             workers,
             others: mail[1..].to_vec(),
             notices,
@@ -205,7 +210,14 @@ impl Gateway {
                 let due_ms = [self.carrier.wakeup_ms(), self.report_ms, tell_ms];
                 let due_ms = due_ms.into_iter().flatten().min();
                 let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(now_ms));
-                self.lane.wait(now_ms, due_ms.map(until))?;
+                let handshakes = self.handshakes.as_ref();
+                let (besides, pause) = match handshakes.map(|all| all.waits(now_ms)) {
+                    Some(Ok(socket)) => (Some(socket), None),
+                    Some(Err(pause)) => (None, Some(pause)),
+                    None => (None, None),
+                };
+                let most = due_ms.map(until).into_iter().chain(pause).min();
+                self.lane.wait(now_ms, most, besides)?;
                 now_ms = self.clock.mono_ms();
             }
             is_busy = self.lane.turn(now_ms)?;
@@ -213,6 +225,7 @@ impl Gateway {
             for notice in self.lane.take_notices() {
                 is_urgent |= self.take(notice)?;
             }
+            self.read_handshakes(now_ms)?;
             while let Some(notice) = self.notices.try_take() {
                 is_urgent |= self.take(notice)?;
             }
@@ -228,11 +241,23 @@ impl Gateway {
         Ok(())
     }
 
+    /// Takes what has come by the socket of handshakes.
+    fn read_handshakes(&mut self, now_ms: u64) -> Result<(), GatewayError> {
+        let Self { handshakes, carrier, lane, .. } = self;
+        let Some(handshakes) = handshakes else { return Ok(()) };
+        let read = handshakes.read(now_ms, |via, datagram| {
+            if !carrier.take_datagram(via, datagram) {
+                lane.drop_datagram(OuterReason::Crowd);
+            }
+        });
+        read.map_err(GatewayError::of("socket"))
+    }
+
     /// Takes what a lane tells. Says whether the endpoint has something to do at once.
     fn take(&mut self, notice: Notice) -> Result<bool, GatewayError> {
         match notice {
             Notice::Handshake(via, datagram) => {
-                if !self.carrier.take_datagram(via, datagram) {
+                if !self.carrier.take_datagram(via, &datagram) {
                     self.lane.drop_datagram(OuterReason::Crowd);
                 }
             }

@@ -13,6 +13,7 @@ mod device;
 mod error;
 mod gateway;
 mod handle;
+mod handshakes;
 mod lane;
 mod limits;
 mod links;
@@ -21,6 +22,7 @@ mod order;
 mod outer;
 mod segments;
 mod socket;
+mod sockets;
 mod source;
 mod steering;
 mod traffic;
@@ -36,6 +38,7 @@ pub use mercato_session::PeerState;
 pub use offloads::{Offload, OffloadState, Offloads, UnknownOffload};
 pub use outer::{OuterCounters, OuterReason};
 pub use socket::{DatagramSocket, Received};
+pub use sockets::Sockets;
 pub use traffic::Traffic;
 
 /// How many shards a gateway of this machine has, unless somebody wants another number: one for

@@ -18,6 +18,14 @@ pub(crate) const BATCH: usize = 32;
 pub(crate) const HANDSHAKES_AT_ONCE: usize = 4;
 /// What a socket keeps until it is read. With less, bursts of super-segments are lost.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+/// What the socket of handshakes keeps until it is read: some 800 of them, with the kernel's own
+/// bookkeeping.
+pub(crate) const HANDSHAKE_BUFFER_BYTES: usize = 1 << 20;
+/// Datagrams of handshakes that are read in a millisecond. A guess: a hundred thousand in a second
+/// are read, of which the endpoint looks at few; what is more the kernel drops.
+pub(crate) const HANDSHAKES_A_MS: usize = 128;
+/// The largest datagram of a handshake: what is longer is none.
+pub(crate) const HANDSHAKE_BYTES: usize = 2_048;
 /// What a socket keeps at most until it is on its way. What is more waits in the queues of leases,
 /// where they share evenly.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;

@@ -78,34 +78,12 @@ pub struct Received {
 }
 
 impl DatagramSocket {
-    /// Binds one socket for each shard to one address, in the network namespace of this thread.
-    /// There are fewer, but one at least, where the kernel cannot be told which datagram is for
-    /// which.
-    ///
-    /// # Errors
-    /// When the address is taken or not there.
-    pub fn bind(address: SocketAddr, shards: u8, offloads: &OffloadState) -> io::Result<Vec<Self>> {
-        let first = Self::bind_one(address, shards > 1, offloads)?;
-        if shards <= 1 {
-            return Ok(vec![first]);
-        }
-        let program = steering::program(shards);
-        if let Err(error) = first.steer(program) {
-            tracing::info!(%error, "one shard: the kernel cannot tell whose a datagram is");
-            return Ok(vec![first]);
-        }
-        // The port of the first, if any was asked for.
-        let address = first.local_address()?;
-        let mut all = vec![first];
-        for _ in 1..shards {
-            all.push(Self::bind_one(address, true, offloads)?);
-        }
-        Ok(all)
-    }
-
-    fn bind_one(
+    /// Binds one that keeps so many bytes until they are read; with `is_one_of_many`, beside others
+    /// of the same address.
+    pub(crate) fn bind(
         address: SocketAddr,
         is_one_of_many: bool,
+        receive_bytes: usize,
         offloads: &OffloadState,
     ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -127,8 +105,8 @@ impl DatagramSocket {
         }
         setsockopt(&socket, ReusePort, &is_one_of_many)?;
         // Without the right to have more than the machine's limit, that is enough to go on.
-        let _ = setsockopt(&socket, RcvBufForce, &limits::RECEIVE_BUFFER_BYTES)
-            .or_else(|_| setsockopt(&socket, RcvBuf, &limits::RECEIVE_BUFFER_BYTES));
+        let _ = setsockopt(&socket, RcvBufForce, &receive_bytes)
+            .or_else(|_| setsockopt(&socket, RcvBuf, &receive_bytes));
         set_send_buffer(&socket, limits::SEND_BUFFER_FIRST_BYTES);
         socket.bind(&address.into())?;
         if offloads.contains(Offload::UdpGro)
@@ -147,7 +125,10 @@ impl DatagramSocket {
     }
 
     /// Gives the kernel the program by which it chooses among the sockets of this address.
-    fn steer(&self, mut program: [libc::sock_filter; steering::STEPS]) -> nix::Result<()> {
+    pub(crate) fn steer(
+        &self,
+        mut program: [libc::sock_filter; steering::STEPS],
+    ) -> nix::Result<()> {
         let filter = program.as_mut_ptr();
         let program = libc::sock_fprog { len: steering::STEPS as u16, filter };
         setsockopt(&self.socket, AttachReusePortCbpf, &program)
@@ -277,6 +258,7 @@ mod tests {
 
     use super::*;
     use crate::offloads::Offloads;
+    use crate::sockets::Sockets;
 
     fn receive(socket: &mut DatagramSocket, expected: usize) -> Vec<Vec<u8>> {
         let (mut all, mut room) = (Vec::new(), vec![0; limits::RECEIVE_BYTES]);
@@ -296,8 +278,8 @@ mod tests {
     }
 
     fn bind(offloads: &OffloadState) -> DatagramSocket {
-        let mut all = DatagramSocket::bind("127.0.0.1:0".parse().unwrap(), 1, offloads).unwrap();
-        all.remove(0)
+        let all = Sockets::bind("127.0.0.1:0".parse().unwrap(), 1, offloads).unwrap();
+        all.shards.into_iter().next().unwrap()
     }
 
     fn lengths_of_three(here: &DatagramSocket, there: &mut DatagramSocket) -> Vec<usize> {
@@ -331,39 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_gives_each_shard_its_datagrams() {
-        const SHARDS: u8 = 3;
-        let offloads = OffloadState::new(Offloads::ALL.without(Offload::UdpGro));
-        let any = "127.0.0.1:0".parse().unwrap();
-        let mut shards = DatagramSocket::bind(any, SHARDS, &offloads).unwrap();
-        assert_eq!(shards.len(), usize::from(SHARDS));
-        let (here, to) = (bind(&offloads), shards[0].local_address().unwrap());
-        for index in 0..16 {
-            here.send(to, &[4, 0, 0, 0, index, 9, 9, 9], 8).unwrap();
-        }
-        for kind in 1..4 {
-            here.send(to, &[kind, 0, 0, 0, 7, 7, 7, 7], 8).unwrap();
-        }
-        let mut room = vec![0; limits::RECEIVE_BYTES];
-        for (number, shard) in shards.iter_mut().enumerate() {
-            let mut all = Vec::new();
-            while let Ok(received) = shard.receive(&mut room) {
-                all.push(room[..received.bytes].to_vec());
-            }
-            let handshakes = all.iter().filter(|datagram| datagram[0] != 4).count();
-            assert_eq!(handshakes, if number == 0 { 3 } else { 0 });
-            let of_shard =
-                |datagram: &&Vec<u8>| steering::shard_of(datagram, SHARDS) == Some(number as u8);
-            assert_eq!(all.iter().filter(of_shard).count(), if number == 0 { 6 } else { 5 });
-            assert_eq!(all.len(), all.iter().filter(of_shard).count() + handshakes);
-        }
-    }
-
-    #[test]
     fn what_is_answered_comes_from_where_it_was_asked() {
         for any in ["0.0.0.0:0", "[::]:0"] {
             let offloads = OffloadState::new(Offloads::ALL);
-            let bound = || DatagramSocket::bind(any.parse().unwrap(), 1, &offloads).unwrap();
+            let bound = || Sockets::bind(any.parse().unwrap(), 1, &offloads).unwrap().shards;
             let (mut here, mut there) = (bound().remove(0), bound().remove(0));
             let port = there.local_address().unwrap().port();
             for last in [2, 3] {

@@ -1,7 +1,8 @@
 //! Which shard opens a sealed packet: the low bits of the receiver's index say which shard of the
 //! peer has sealed it, and each of those has one shard here. The kernel looks at them by a
 //! program of the socket; what it has put together from datagrams of several shards, and whatever
-//! else goes astray, is sorted by hand. Handshakes go to the first shard.
+//! else goes astray, is sorted by hand. Handshakes have a socket of their own, after those of the
+//! shards.
 
 use libc::sock_filter;
 use mercato_session::limits::SHARDS;
@@ -19,7 +20,7 @@ pub(crate) fn shard_of(datagram: &[u8], shards: u8) -> Option<u8> {
     Some((index & SHARD_BITS) % shards)
 }
 
-/// The same, for the kernel, which sees a datagram from its first byte on.
+/// The same, for the kernel, which sees a datagram from its first byte on: the number of a socket.
 pub(crate) fn program(shards: u8) -> [sock_filter; STEPS] {
     let load = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
     [
@@ -29,7 +30,7 @@ pub(crate) fn program(shards: u8) -> [sock_filter; STEPS] {
         step((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, 0, 0, SHARD_BITS.into()),
         step((libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16, 0, 0, shards.into()),
         step((libc::BPF_RET | libc::BPF_A) as u16, 0, 0, 0),
-        step((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0),
+        step((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, shards.into()),
     ]
 }
 

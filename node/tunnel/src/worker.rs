@@ -56,7 +56,7 @@ impl Worker {
             let mut now_ms = self.clock.mono_ms();
             if !is_busy {
                 let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(now_ms));
-                self.lane.wait(now_ms, report_ms.map(until))?;
+                self.lane.wait(now_ms, report_ms.map(until), None)?;
                 now_ms = self.clock.mono_ms();
             }
             is_busy = self.lane.turn(now_ms)?;

@@ -162,7 +162,7 @@ impl Gateway {
             self.open(now, from, &mut datagram)
         } else {
             self.only.mono_ms = now.mono_ms;
-            self.carrier.take_datagram(from.into(), datagram);
+            self.carrier.take_datagram(from.into(), &datagram);
             self.carrier.handle_datagrams(now, &mut self.only);
             false
         };

@@ -31,7 +31,8 @@ pub(crate) const TARGETS: [Target; 5] = [
 ];
 
 /// Functions of the session that read bytes of somebody else, each with its target.
-pub(crate) const READERS: [(&str, &str); 15] = [
+pub(crate) const READERS: [(&str, &str); 16] = [
+    ("take_datagram", "handshake"),
     ("handle_datagram", "handshake"),
     ("open", "sealed"),
     ("seal", "sealed"),

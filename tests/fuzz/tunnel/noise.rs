@@ -82,7 +82,7 @@ impl Gateway {
         from: SocketAddr,
         datagram: &[u8],
     ) -> Result<(), Ignored> {
-        self.carrier.take_datagram(from.into(), datagram.to_vec());
+        self.carrier.take_datagram(from.into(), datagram);
         self.carrier.handle_datagrams(now, &mut self.wants);
         self.wants.ignored.take().map_or(Ok(()), Err)
     }

@@ -103,7 +103,7 @@ impl End {
         if datagram[0] == DATA {
             self.only.path.open(NOW.mono_ms, from.into(), &mut datagram).unwrap();
         } else {
-            self.carrier.take_datagram(from.into(), datagram);
+            self.carrier.take_datagram(from.into(), &datagram);
             self.carrier.handle_datagrams(NOW, &mut self.only);
         }
     }

@@ -48,8 +48,8 @@ impl Running {
     fn begin(number: u8) -> Self {
         let offloads = OffloadState::new(Offloads::NONE);
         let any = "127.0.0.1:0".parse().unwrap();
-        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
-        let address = socket.local_address().unwrap();
+        let sockets = Sockets::bind(any, 1, &offloads).unwrap();
+        let address = sockets.shards[0].local_address().unwrap();
         let (device, other) = UnixDatagram::pair().unwrap();
         device.set_nonblocking(true).unwrap();
         let device = Device::of_file(File::from(OwnedFd::from(device)));
@@ -60,7 +60,7 @@ impl Running {
             start: Start::from_ms(0),
             seed: [number; 32],
         };
-        let (mut gateway, handle) = Gateway::new(config, vec![device], vec![socket]).unwrap();
+        let (mut gateway, handle) = Gateway::new(config, vec![device], sockets).unwrap();
         let (tell, links) = sync_channel(1);
         gateway.tell_links(tell);
         let thread = std::thread::spawn(|| gateway.run());

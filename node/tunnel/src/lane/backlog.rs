@@ -85,12 +85,13 @@ impl Backlog {
 mod tests {
     use super::*;
     use crate::offloads::{OffloadState, Offloads};
+    use crate::sockets::Sockets;
 
     #[test]
     fn a_slow_way_out_gets_a_small_buffer_and_a_fast_one_a_large_one() {
         let offloads = OffloadState::new(Offloads::ALL);
         let any = "127.0.0.1:0".parse().unwrap();
-        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
+        let socket = Sockets::bind(any, 1, &offloads).unwrap().shards.remove(0);
         assert_eq!(socket.unsent_bytes(), Some(0));
         let mut backlog = Backlog::default();
         // 5 MB/s.

@@ -183,6 +183,7 @@ mod tests {
 
     use super::*;
     use crate::offloads::{OffloadState, Offloads};
+    use crate::sockets::Sockets;
 
     /// The sends that datagrams of these lengths for these peers become.
     fn sends(datagrams: &[(u16, usize)]) -> Vec<(u16, usize, usize)> {
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn what_may_still_grow_waits_for_the_rest() {
         let bound = |offloads: &OffloadState| {
-            DatagramSocket::bind("127.0.0.1:0".parse().unwrap(), 1, offloads).unwrap().remove(0)
+            Sockets::bind("127.0.0.1:0".parse().unwrap(), 1, offloads).unwrap().shards.remove(0)
         };
         let offloads = OffloadState::new(Offloads::ALL);
         let (here, there) = (bound(&offloads), bound(&offloads));

@@ -12,7 +12,7 @@ mod outgoing;
 mod tests;
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use mercato_session::{Activity, DataPath, PeerIndex, Say, ShardError, Via};
@@ -91,11 +91,16 @@ impl Lane {
         self.number
     }
 
-    /// Waits until there is something to do, at most so long.
+    /// Waits until there is something to do, or to be read there besides, at most so long.
     ///
     /// # Errors
     /// When the kernel cannot wait.
-    pub(crate) fn wait(&self, mono_ms: u64, most: Option<Duration>) -> Result<(), GatewayError> {
+    pub(crate) fn wait(
+        &self,
+        mono_ms: u64,
+        most: Option<Duration>,
+        besides: Option<BorrowedFd<'_>>,
+    ) -> Result<(), GatewayError> {
         let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(mono_ms));
         let timeout = [most, self.outgoing.next_ms().map(until)].into_iter().flatten().min();
         let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
@@ -109,8 +114,10 @@ impl Lane {
             PollFd::new(all.0, PollFlags::POLLIN),
             PollFd::new(all.1, PollFlags::POLLIN | writable),
             PollFd::new(all.2, PollFlags::POLLIN),
+            PollFd::new(besides.unwrap_or(all.2), PollFlags::POLLIN),
         ];
-        match poll(&mut files, timeout) {
+        let count = if besides.is_some() { 4 } else { 3 };
+        match poll(&mut files[..count], timeout) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(GatewayError::of("poll")(error.into())),
         }

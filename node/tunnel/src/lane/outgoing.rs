@@ -280,6 +280,7 @@ mod tests {
 
     use super::*;
     use crate::offloads::{OffloadState, Offloads};
+    use crate::sockets::Sockets;
 
     fn peer() -> PeerIndex {
         let (keys, suites, start) =
@@ -302,7 +303,7 @@ mod tests {
         let route = Route { lease: ContractId([1; 16]), peer: peer() };
         let offloads = OffloadState::new(Offloads::ALL);
         let any = "127.0.0.1:0".parse().unwrap();
-        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
+        let socket = Sockets::bind(any, 1, &offloads).unwrap().shards.remove(0);
         let (mut path, mut leases, mut outgoing) =
             (DataPath::new(0), Leases::default(), Outgoing::new());
         let mut through =

@@ -14,12 +14,13 @@ use mercato_session::{
 use super::*;
 use crate::offloads::{OffloadState, Offloads};
 use crate::order;
+use crate::sockets::Sockets;
 
 /// One of three lanes, and the mail of all.
 fn lane() -> (Lane, Vec<LaneMail>) {
     let offloads = OffloadState::new(Offloads::NONE);
     let any = "127.0.0.1:0".parse().unwrap();
-    let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
+    let socket = Sockets::bind(any, 1, &offloads).unwrap().shards.remove(0);
     let (device, _) = UnixDatagram::pair().unwrap();
     device.set_nonblocking(true).unwrap();
     let device = Device::of_file(File::from(OwnedFd::from(device)));

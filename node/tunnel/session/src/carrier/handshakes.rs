@@ -20,11 +20,11 @@ pub(super) struct Handshakes {
 
 impl Handshakes {
     /// Lets one wait. It is lost if too many do already: says whether it is not.
-    pub(super) fn push(&mut self, via: Via, datagram: Vec<u8>, is_known: bool) -> bool {
+    pub(super) fn push(&mut self, via: Via, datagram: &[u8], is_known: bool) -> bool {
         let waiting = if is_known { &mut self.of_known } else { &mut self.of_others };
         let has_room = waiting.len() < limits::HANDSHAKES;
         if has_room {
-            waiting.push_back((via, datagram));
+            waiting.push_back((via, datagram.to_vec()));
         }
         has_room
     }
@@ -55,11 +55,11 @@ mod tests {
         let mut handshakes = Handshakes::default();
         let via = |port| Via::from(SocketAddr::from(([192, 0, 2, 1], port)));
         for port in 0..10_000 {
-            let waits = handshakes.push(via(port), vec![0], false);
+            let waits = handshakes.push(via(port), &[0], false);
             assert_eq!(waits, usize::from(port) < limits::HANDSHAKES);
         }
         for port in 1..4 {
-            assert!(handshakes.push(via(port), vec![1], true));
+            assert!(handshakes.push(via(port), &[1], true));
         }
         let first: Vec<_> = (0..6).filter_map(|_| Some(handshakes.pop()?.1[0])).collect();
         assert_eq!(first, [1, 0, 1, 0, 1, 0]);

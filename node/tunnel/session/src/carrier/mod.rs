@@ -163,7 +163,7 @@ impl Carrier {
 
     /// Takes a datagram that is no sealed packet, to be looked at in its turn. Of more than are
     /// looked at soon, some are lost: says whether this one is not.
-    pub fn take_datagram(&mut self, via: Via, datagram: Vec<u8>) -> bool {
+    pub fn take_datagram(&mut self, via: Via, datagram: &[u8]) -> bool {
         let is_known = self.endpoint.knows(via.to.ip());
         self.handshakes.push(via, datagram, is_known)
     }

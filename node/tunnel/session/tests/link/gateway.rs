@@ -180,7 +180,7 @@ impl Gateway {
         if datagram.first() == Some(&DATA) {
             self.open(now, from, &mut datagram);
         } else {
-            self.carrier.take_datagram(from.into(), datagram);
+            self.carrier.take_datagram(from.into(), &datagram);
             self.shards.mono_ms = now.mono_ms;
             self.carrier.handle_datagrams(now, &mut self.shards);
         }
