@@ -20,6 +20,9 @@ pub const ANSWER_ROOT_MS: u64 = 5_000;
 /// One publication of a publisher is taken in such a time: a provider refreshes its header
 /// no more often.
 pub const LEASE_DISTANCE_MS: u64 = 10_000;
+/// So many at once after a quiet time: an owner sets a price, sells, and takes back. One more than
+/// a provider says in a row, since what it says comes through lines of which some are slower.
+pub const LEASE_BURST: u64 = 5;
 /// Bodies of a publisher that change are taken once in such a time.
 pub const BODY_DISTANCE_MS: u64 = 60_000;
 /// So many at the distance of headers after a quiet time: a cluster that starts, and one whose

@@ -16,8 +16,10 @@ pub(crate) struct Entry {
     pub(crate) news: News,
     /// When it came, monotonic, in tenths of a second.
     since_ds: u32,
+    /// Seconds until what the publisher said is forgotten, from then on.
+    said_s: u8,
     /// Seconds until the publisher's changes of its body are forgotten, from then on.
-    changes_s: u16,
+    changes_s: u8,
     pub(super) state: State,
     /// Whether the publisher is unknown, and shares a lane with others.
     pub(super) is_stranger: bool,
@@ -52,7 +54,7 @@ pub(crate) enum Relation {
 impl Entry {
     /// The first publication of a publisher.
     pub(super) fn new(now: Now, news: News, state: State, is_stranger: bool) -> Self {
-        Self { news, since_ds: tenths(now), changes_s: 0, state, is_stranger }
+        Self { news, since_ds: tenths(now), said_s: SAID_S, changes_s: 0, state, is_stranger }
     }
 
     pub(crate) fn is_new(&self) -> bool {
@@ -68,7 +70,14 @@ impl Entry {
     pub(crate) fn rested_ms(&self) -> u64 {
         const ROOM_MS: u64 = (limits::BODY_BURST - 1) * limits::BODY_DISTANCE_MS;
         let full_ms = (u64::from(self.changes_s) * 1_000).saturating_sub(ROOM_MS);
-        self.since_ms() + full_ms.max(limits::LEASE_DISTANCE_MS)
+        self.renewed_ms().max(self.since_ms() + full_ms)
+    }
+
+    /// When the publisher's next header is taken that names the body that is here.
+    fn renewed_ms(&self) -> u64 {
+        const ROOM_MS: u64 = (limits::LEASE_BURST - 1) * limits::LEASE_DISTANCE_MS;
+        let full_ms = (u64::from(self.said_s) * 1_000).saturating_sub(ROOM_MS);
+        self.since_ms() + full_ms
     }
 
     /// Whether it has had time to come everywhere. By what its publisher says and in whole steps,
@@ -98,14 +107,14 @@ impl Entry {
     /// what is here at the rate of all headers.
     pub(super) fn allows_unasked(&self, now: Now, claim: &Claim) -> bool {
         let body = self.news.0.body();
-        let is_rested = self.rested_ms() <= now.mono_ms;
         match &claim.kind {
             Kind::Header(named) => {
                 let renews = body.is_some_and(|body| body.digest() == named);
+                let is_rested = self.renewed_ms() <= now.mono_ms;
                 renews && is_rested && claim.mark.supersedes(self.news.mark())
             }
             Kind::Proof => true,
-            Kind::End => is_rested || body.is_some(),
+            Kind::End => self.rested_ms() <= now.mono_ms || body.is_some(),
         }
     }
 
@@ -124,10 +133,11 @@ impl Entry {
 
     /// Takes a later publication; says whether its body is the same.
     pub(super) fn replace(&mut self, now: Now, news: News, state: State) -> bool {
-        const CHANGE_S: u16 = (limits::BODY_DISTANCE_MS / 1_000) as u16;
         let since_ds = tenths(now);
         let rested_s = since_ds.saturating_sub(self.since_ds) / 10;
-        self.changes_s = self.changes_s.saturating_sub(rested_s.try_into().unwrap_or(u16::MAX));
+        let rested_s = rested_s.try_into().unwrap_or(u8::MAX);
+        self.said_s = self.said_s.saturating_sub(rested_s).saturating_add(SAID_S);
+        self.changes_s = self.changes_s.saturating_sub(rested_s);
         let bodies = (self.news.0.body(), news.0.body());
         let renews = matches!(bodies, (Some(old), Some(new)) if old.digest() == new.digest());
         if !renews && bodies.0.is_some() && bodies.1.is_some() {
@@ -156,3 +166,10 @@ impl Entry {
 fn tenths(now: Now) -> u32 {
     u32::try_from(now.mono_ms / 100).unwrap_or(u32::MAX)
 }
+
+const SAID_S: u8 = (limits::LEASE_DISTANCE_MS / 1_000) as u8;
+const CHANGE_S: u8 = (limits::BODY_DISTANCE_MS / 1_000) as u8;
+
+// A publisher that is taken at its pace owes no more than its bursts, which fits.
+const _: () = assert!(limits::LEASE_BURST * limits::LEASE_DISTANCE_MS / 1_000 <= u8::MAX as u64);
+const _: () = assert!(limits::BODY_BURST * limits::BODY_DISTANCE_MS / 1_000 <= u8::MAX as u64);

@@ -47,18 +47,22 @@ fn no_signature_is_checked_of_what_is_here_or_older_or_not_asked_for() {
     let second = ad(0, 2, b"body", network.at_ms);
     assert_eq!(send(&mut network, &[&second]), 1, "it renews what is here");
     assert_eq!(send(&mut network, &[&first, &second, &first]), 0, "older, or here");
-    let hasty = ad(0, 3, b"body", network.at_ms);
+    for seq in 3..limits::LEASE_BURST + 2 {
+        let next = ad(0, seq, b"body", network.at_ms);
+        assert_eq!(send(&mut network, &[&next]), 1, "a few in a row");
+    }
+    let hasty = ad(0, limits::LEASE_BURST + 2, b"body", network.at_ms);
     assert_eq!(send(&mut network, &[&hasty]), 0, "sooner than headers are renewed");
     let strangers: Vec<News> = (10..30).map(|n| ad(n, 1, b"of others", network.at_ms)).collect();
     let strangers: Vec<&News> = strangers.iter().collect();
     assert_eq!(send(&mut network, &strangers), 0, "nobody asked for any");
     // The end of what is here may always come; twice it is worth nothing.
-    let over = end(0, 4, network.at_ms);
+    let over = end(0, 20, network.at_ms);
     assert_eq!(send(&mut network, &[&over]), 1);
     assert_eq!(send(&mut network, &[&over]), 0);
     // Of one that is no neighbour nothing is taken at all.
     network.cut(0, 1);
-    let late = ad(0, 5, b"body", network.at_ms);
+    let late = ad(0, 21, b"body", network.at_ms);
     assert_eq!(send(&mut network, &[&late]), 0);
 }
 

@@ -95,10 +95,15 @@ fn what_was_not_asked_for_is_only_announced() {
     network.run(2_000);
     // Sooner than headers are renewed, and then another body.
     let learned = |effects: Vec<Effect>| matches!(effects[..], [Effect::Learned(_)]);
-    assert_eq!(feed(&mut network, whole(&ad(0, 2, b"body", 2_000))), []);
+    for seq in 2..=limits::LEASE_BURST {
+        assert!(learned(feed(&mut network, whole(&ad(0, seq, b"body", 2_000)))), "{seq} in a row");
+    }
+    let hasty = ad(0, limits::LEASE_BURST + 1, b"body", 2_000);
+    assert_eq!(feed(&mut network, whole(&hasty)), []);
     network.run(20_000);
-    assert_eq!(pulls(&mut network, whole(&ad(0, 3, b"another", 22_000))), 1);
-    assert!(learned(feed(&mut network, whole(&ad(0, 3, b"another", 22_000)))));
+    let another = ad(0, limits::LEASE_BURST + 2, b"another", 22_000);
+    assert_eq!(pulls(&mut network, whole(&another)), 1);
+    assert!(learned(feed(&mut network, whole(&another))));
 }
 
 #[test]

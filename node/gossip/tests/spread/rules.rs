@@ -126,7 +126,37 @@ fn a_publisher_that_hurries_is_slowed_down() {
     }
     let learned =
         network.trace.iter().filter(|effect| matches!(effect, Effect::Learned(_))).count();
-    assert!((2..=3).contains(&learned), "{learned}");
+    let burst = usize::try_from(limits::LEASE_BURST).unwrap();
+    assert!((burst + 1..=burst + 2).contains(&learned), "{learned}");
+}
+
+/// A neighbour that has just come has heard an old advertisement a moment ago.
+#[test]
+fn what_follows_soon_is_heard_at_once() {
+    let mut network = Network::new(2, 1);
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(60_000);
+    network.link(0, 1);
+    network.run(1_000);
+    for seq in 2..=limits::LEASE_BURST {
+        let at_ms = network.at_ms;
+        network.feed(0, Input::Publish(ad(0, seq, b"body", at_ms)));
+        network.run(500);
+        assert_eq!(network.learned[1][&keys(0).public()].mark().seq, seq);
+    }
+}
+
+/// A price is in the header: it is heard though the body may not change again yet.
+#[test]
+fn a_header_does_not_wait_for_a_bodys_turn() {
+    let mut network = line(2);
+    let mut seq = 0;
+    change(&mut network, &mut seq, limits::BODY_BURST * limits::LEASE_DISTANCE_MS);
+    network.run(limits::LEASE_DISTANCE_MS);
+    let (body, at_ms) = (seq.to_be_bytes(), network.at_ms);
+    network.feed(0, Input::Publish(ad(0, seq + 1, &body, at_ms)));
+    network.run(500);
+    assert_eq!(network.learned[1][&keys(0).public()].mark().seq, seq + 1);
 }
 
 /// Publishes another body every ten seconds, for so long; says how many were learned.
