@@ -90,8 +90,14 @@ pub const DEADLINES_AT_ONCE: usize = 4;
 /// Numbers of advertisements that are reserved at once.
 pub const SERIES_BLOCK: u64 = 256;
 
-/// Between two changes of an advertisement.
+/// Between two changes of an advertisement, and from each of several in a row until it counts no
+/// more.
 pub const PUBLISH_MS: u64 = 10_000;
+/// So many changes that the owner or a deal makes are said in a row: a price, a sale, and its end,
+/// besides one that was said a moment before.
+pub const PUBLISH_BURST: u64 = 4;
+/// Between two changes of an advertisement's body that say only how much there is.
+pub const PUBLISH_BODY_MS: u64 = 60_000;
 /// A buyer waits so long for the first answer.
 pub const REQUEST_MS: u64 = 10_000;
 /// Who has not answered at all, and may have heard the request, is told so long that it is over. A

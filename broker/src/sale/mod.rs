@@ -4,6 +4,7 @@ mod gpu_sharing;
 mod inventory;
 mod ledger;
 mod offer;
+mod pace;
 mod policy;
 mod publisher;
 pub mod size;

@@ -242,7 +242,7 @@ fn sold_count(sold: &Resources, model: &GpuModel) -> u64 {
     sold.gpus.get(model).copied().unwrap_or(0)
 }
 
-fn at_most(a: &Resources, most: &Resources) -> Resources {
+pub(super) fn at_most(a: &Resources, most: &Resources) -> Resources {
     a.saturating_sub(&a.saturating_sub(most))
 }
 

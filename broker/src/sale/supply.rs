@@ -18,7 +18,7 @@ use super::inventory::Inventory;
 use super::ledger::Ledger;
 use super::offer::{Offer, Purchase, bucket, terms_of};
 use super::policy::{Approve, Buyer, SharePolicy};
-use super::publisher::{Announcement, Publisher, Series};
+use super::publisher::{Announcement, Cause, Publisher, Series};
 use super::size;
 use crate::config::Config;
 use crate::deal::{Asked, Deal, Side, Verdict};
@@ -39,8 +39,8 @@ pub(crate) struct Supply {
     certificates: Vec<Signed<Certificate>>,
     offer: Option<Offer>,
     publisher: Publisher,
-    /// What is for sale may not be what was last compared with what is advertised.
-    offer_dirty: bool,
+    /// What is for sale may not be what was last compared with what is advertised, for this reason.
+    changed: Option<Cause>,
     stopped: bool,
 }
 
@@ -75,7 +75,7 @@ impl Supply {
             isolation_enforced: false,
             certificates: Vec::new(),
             offer: None,
-            offer_dirty: true,
+            changed: Some(Cause::Cluster),
             stopped: false,
         }
     }
@@ -89,33 +89,33 @@ impl Supply {
     pub(crate) fn set_policy(&mut self, policy: Option<SharePolicy>) -> Result<(), String> {
         policy.as_ref().map_or(Ok(()), SharePolicy::check)?;
         self.policy = policy;
-        self.rebuild_offer();
+        self.rebuild_offer(Cause::Owner);
         Ok(())
     }
 
     pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
         self.inventory = Some(inventory);
-        self.rebuild_offer();
+        self.rebuild_offer(Cause::Cluster);
     }
 
     pub(crate) fn set_addresses(&mut self, addresses: Vec<String>) {
         self.addresses = addresses;
-        self.rebuild_offer();
+        self.rebuild_offer(Cause::Cluster);
     }
 
     pub(crate) fn set_isolation(&mut self, enforced: bool) {
         self.isolation_enforced = enforced;
-        self.rebuild_offer();
+        self.rebuild_offer(Cause::Cluster);
     }
 
     pub(crate) fn set_certificates(&mut self, certificates: Vec<Signed<Certificate>>) {
         self.certificates = certificates;
-        self.rebuild_offer();
+        self.rebuild_offer(Cause::Cluster);
     }
 
     /// What is on sale has to be worked out again.
-    fn rebuild_offer(&mut self) {
-        self.offer_dirty = true;
+    fn rebuild_offer(&mut self, cause: Cause) {
+        self.changed = self.changed.max(Some(cause));
         let isolation = self.isolation_enforced;
         let (policy, inventory) = (self.policy.as_ref(), self.inventory.as_ref());
         self.offer = policy.zip(inventory).and_then(|(policy, inventory)| {
@@ -279,7 +279,7 @@ impl Supply {
 
     /// What was promised has changed: what is advertised has to be compared with it.
     pub(crate) fn on_promised(&mut self) {
-        self.offer_dirty = true;
+        self.changed = self.changed.max(Some(Cause::Promises));
     }
 
     /// When something is to be published, monotonic; none: nothing is.
@@ -301,8 +301,7 @@ impl Supply {
         deals: impl IntoIterator<Item = &'d Deal>,
         said: &mut Vec<Announcement>,
     ) -> Result<(), CodecError> {
-        if !grown.is_empty() || self.offer_dirty && !self.stopped {
-            self.offer_dirty = self.stopped;
+        if !grown.is_empty() || self.changed.is_some() && !self.stopped {
             let ledger = self.offer.as_ref().map(|offer| Ledger::new(&offer.sellable, deals));
             for Growth { pool, more } in grown {
                 let offered = self.offer.as_ref().and_then(|offer| offer.pool(pool));
@@ -310,7 +309,8 @@ impl Supply {
                 let short = sold.map(|(pool, ledger)| ledger.overdrawn(pool, more));
                 assert!(short == Some(None), "more {short:?} of {pool} is promised than sold");
             }
-            self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
+            let cause = self.changed.take().unwrap_or(Cause::Promises);
+            self.publisher.refresh(cause, self.offer.as_ref(), ledger.as_ref());
         }
         if self.stopped {
             return Ok(());

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use mercato_broker::{
-    Approve, Command, Desired, EndReason, Input, Refusal, Reply, Side, Standing, limits,
+    Approve, Command, Desired, EndReason, Input, Refusal, Reply, SharePolicy, Side, Standing,
+    limits,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
 
@@ -73,10 +75,8 @@ fn nothing_is_bought_from_a_stranger() {
 fn nothing_is_sold_without_isolation() {
     let mut world = World::new(Approve::Auto, 0);
     assert_eq!(world.ad().body.network_isolation, NetworkIsolation::None, "the ad says so");
-    let required = mercato_broker::SharePolicy {
-        network_isolation: NetworkIsolation::Required,
-        ..policy(Approve::Auto)
-    };
+    let required =
+        SharePolicy { network_isolation: NetworkIsolation::Required, ..policy(Approve::Auto) };
     world.command(SELLER, Command::Share(Some(required))).unwrap();
     assert!(world.nodes[SELLER].broker.offer().is_none());
     assert!(world.nodes[SELLER].published.is_empty(), "withdrawn");
@@ -84,7 +84,7 @@ fn nothing_is_sold_without_isolation() {
     world.input(SELLER, Input::Isolation(true));
     assert_eq!(world.ad().body.network_isolation, NetworkIsolation::Required);
     // Nothing keeps those apart who may do as root on a node.
-    let privileged = mercato_broker::SharePolicy {
+    let privileged = SharePolicy {
         network_isolation: NetworkIsolation::Required,
         pod_security: PodSecurity::Privileged,
         ..policy(Approve::Auto)
@@ -106,8 +106,8 @@ fn an_order_that_cannot_be_is_refused_with_its_reason() {
         match expected {
             TerminateReason::NoCapacity => drop(order(&mut world, 3_000)),
             TerminateReason::PriceChanged => {
-                let price = mercato_protocol::price::Price::Free;
-                let free = mercato_broker::SharePolicy { price, ..policy(approve) };
+                let price = Price::Free;
+                let free = SharePolicy { price, ..policy(approve) };
                 world.command(SELLER, Command::Share(Some(free))).unwrap();
             }
             TerminateReason::AdUnknown => drop(world.command(SELLER, Command::Share(None))),
@@ -172,13 +172,12 @@ fn all_strangers_share_one_cap() {
 }
 
 #[test]
-fn an_advertisement_follows_changes_slowly_and_is_numbered_once() {
+fn an_advertisement_follows_changes_and_is_numbered_once() {
     let mut world = World::acquainted(Approve::Auto, 0);
     assert_eq!(world.ad().header.rows[0].free, resources_of_offer());
     order(&mut world, 1_000);
     world.settle();
-    assert_eq!(world.nodes[SELLER].published.len(), 1, "not at once");
-    world.advance(10_000);
+    assert_eq!(world.nodes[SELLER].published.len(), 2, "at once");
     assert_eq!(world.ad().header.rows[0].free.cpu_millis, SOLD_MILLIS - 1_000);
     let before = world.ad().header;
     world.crash(SELLER);
@@ -197,6 +196,66 @@ fn an_advertisement_follows_changes_slowly_and_is_numbered_once() {
     assert_eq!(side, Side::Provider);
     world.command(SELLER, Command::Stop).unwrap();
     assert!(world.nodes[SELLER].published.is_empty(), "withdrawn");
+}
+
+/// Pods of home's come and go: what the cluster has is another at each tick.
+fn churn(world: &mut World, tick: u64) {
+    let mut inventory = inventory();
+    let pool = &mut inventory.pools[0];
+    pool.requested = resources(16_000 - SOLD_MILLIS + 100 * (tick % 7));
+    pool.largest_pod = resources(SOLD_MILLIS - 100 * (tick % 5));
+    world.input(SELLER, Input::Inventory(inventory));
+}
+
+fn busy(world: &mut World, for_s: u64) {
+    for tick in 0..for_s {
+        churn(world, tick);
+        world.settle();
+        world.advance(1_000);
+    }
+}
+
+#[test]
+fn what_owner_and_deals_change_is_said_at_once_though_the_cluster_is_busy() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    busy(&mut world, 180);
+    let before = world.nodes[SELLER].published.len();
+    busy(&mut world, 300);
+    let published = &world.nodes[SELLER].published;
+    assert!((15..=31).contains(&(published.len() - before)), "{}", published.len() - before);
+    let others = published[before..].windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    assert!((4..=5).contains(&others), "{others} changes of the body in five minutes");
+
+    let count = |world: &World| world.nodes[SELLER].published.len();
+    let said = |world: &World| world.ad().header.rows[0].free.cpu_millis;
+    let before = count(&world);
+    let share = SharePolicy { price: Price::Free, ..policy(Approve::Auto) };
+    world.command(SELLER, Command::Share(Some(share))).unwrap();
+    assert_eq!(count(&world), before + 1);
+    assert_eq!(world.ad().header.rows[0].price, Price::Free);
+    world.show_ad();
+    let free = said(&world);
+    let id = order(&mut world, 2_000);
+    world.settle();
+    assert_eq!(state(&world, SELLER, id), State::Active);
+    assert_eq!(count(&world), before + 2);
+    assert_eq!(said(&world), free - 2_000);
+    let reclaim = Command::Reclaim { contract: id.into(), notice_s: Some(1), text: "now".into() };
+    world.command(SELLER, reclaim).unwrap();
+    world.heal(3_000);
+    assert_eq!(state(&world, SELLER, id), State::Closed);
+    assert_eq!(count(&world), before + 3);
+    assert_eq!(said(&world), free);
+    // Who changes more than that in a row is slowed down.
+    for micros in 1..=10 {
+        let units = [(Resource::Cpu, UnitPrice { micros, period_s: 3_600 })].into();
+        let price = Price::Posted { currency: "EUR".parse().unwrap(), units };
+        let share = SharePolicy { price, ..policy(Approve::Auto) };
+        world.command(SELLER, Command::Share(Some(share))).unwrap();
+    }
+    assert_eq!(count(&world), before + 3);
+    world.advance(limits::PUBLISH_MS);
+    assert_eq!(count(&world), before + 4);
 }
 
 fn resources_of_offer() -> mercato_protocol::resources::Resources {

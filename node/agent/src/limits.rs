@@ -3,6 +3,14 @@
 use mercato_protocol::bounded::Room;
 pub use mercato_protocol::limits::RANGES;
 
+// What the broker publishes, gossip takes: it says less in a row than neighbours hear, since lines
+// are not equally fast.
+const _: () = assert!(
+    mercato_broker::limits::PUBLISH_MS >= mercato_gossip::limits::LEASE_DISTANCE_MS
+        && mercato_broker::limits::PUBLISH_BURST < mercato_gossip::limits::LEASE_BURST
+        && mercato_broker::limits::PUBLISH_BODY_MS >= mercato_gossip::limits::BODY_DISTANCE_MS
+);
+
 /// One record as it is kept. The largest that other bounds let be is a policy with all of its
 /// lists full; what is larger in spite of all fails the input that it came of.
 pub const RECORD_BYTES: usize = 512 * 1_024;

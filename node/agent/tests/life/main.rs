@@ -4,6 +4,7 @@
 
 mod cluster;
 mod disk;
+mod fresh;
 mod names;
 mod story;
 mod unsaid;
