@@ -8,6 +8,7 @@ use futures::{StreamExt, stream};
 use mercato_protocol::id::ContractId;
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::{NAMESPACE, NODE, POD};
@@ -16,7 +17,8 @@ use crate::names::CONTRACT;
 
 use super::{Inventory, NodeView, PodView, TAKES, sum};
 
-/// Changes that come together, as a rollout's do, are summed together.
+/// Changes that come together, as a rollout's do, are summed together: those of so long after the
+/// first, since in a busy cluster they never end.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// The cluster's inventory, first when all nodes and pods are known, then
@@ -52,18 +54,23 @@ pub fn watch(
     let state = (seen.boxed(), State::default());
     stream::unfold(state, |(mut seen, mut state)| async move {
         loop {
-            let mut chunk = seen.next().await?;
-            while !chunk.is_empty() {
-                chunk.into_iter().for_each(|one| state.take(one));
-                let more = tokio::time::timeout(SETTLE, seen.next()).await;
-                chunk = more.ok().flatten().unwrap_or_default();
-            }
+            together(&mut seen).await?.into_iter().for_each(|one| state.take(one));
             if let Some(inventory) = state.changed() {
                 return Some((inventory, (seen, state)));
             }
         }
     })
     .boxed()
+}
+
+/// What comes first, and what comes within [`SETTLE`] of it; none: nothing comes any more.
+async fn together<T>(seen: &mut BoxStream<'_, Vec<T>>) -> Option<Vec<T>> {
+    let mut all = seen.next().await?;
+    let until = Instant::now() + SETTLE;
+    while let Ok(Some(more)) = tokio::time::timeout_at(until, seen.next()).await {
+        all.extend(more);
+    }
+    Some(all)
 }
 
 enum Seen {
@@ -133,6 +140,18 @@ mod tests {
 
     use super::*;
     use crate::inventory::node::tests::node;
+
+    /// In a busy cluster another pod changes before the last has settled, for ever.
+    #[tokio::test(start_paused = true)]
+    async fn changes_without_end_are_summed_all_the_same() {
+        let pause = SETTLE / 5;
+        let changes = stream::unfold((), |()| async move {
+            tokio::time::sleep(pause).await;
+            Some((vec![()], ()))
+        });
+        let first = tokio::time::timeout(10 * SETTLE, together(&mut changes.boxed())).await;
+        assert!((4..=6).contains(&first.unwrap().unwrap().len()));
+    }
 
     #[test]
     fn a_label_on_a_pod_hides_nothing() {
