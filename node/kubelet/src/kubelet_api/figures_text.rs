@@ -39,6 +39,11 @@ pub(super) fn summary(node: &str, since: &str, seen: &Snapshot) -> Value {
     })
 }
 
+/// The same where nothing is measured: the node, and no figure.
+pub(super) fn unmeasured(node: &str, since: &str) -> Value {
+    json!({ "node": { "nodeName": node, "startTime": since }, "pods": [] })
+}
+
 fn cpu(at_ms: u64, nano_cores: u64, nanos: u64) -> Value {
     let at = clock::from_ms(at_ms);
     json!({ "time": at, "usageNanoCores": nano_cores, "usageCoreNanoSeconds": nanos })

@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
+use mercato_protocol::kubelet_stream::RefusedReason;
 use mercato_protocol::workload::Uid;
 use serde_json::{Value, json};
 
@@ -71,6 +72,7 @@ async fn answer(
             let (pods, containers) = pods::count(&node.pods.list());
             metrics(figures_text::own(&node.name, pods, containers))
         }
+        Target::Probes => metrics(String::new()),
         Target::Healthz => text(StatusCode::OK, "ok"),
         Target::Configz => Json(configz()).into_response(),
         Target::NotServed(_) => {
@@ -106,17 +108,21 @@ async fn answer(
 }
 
 impl Served {
+    /// Where the provider's cluster measures nothing, there are no figures; whoever asks for them
+    /// every few seconds would take an error for a node that is down.
     async fn figures(&self, form: Form) -> Response {
-        let seen = match self.figures.read(&self.node).await {
-            Ok(seen) => seen,
-            Err(refused) => return pass::refusal(&refused),
-        };
-        match form {
-            Form::Summary => {
-                Json(figures_text::summary(&self.node.name, &self.since, &seen)).into_response()
+        let (name, since) = (&self.node.name, &self.since);
+        match (self.figures.read(&self.node).await, form) {
+            (Ok(seen), Form::Summary) => {
+                Json(figures_text::summary(name, since, &seen)).into_response()
             }
-            Form::Resource => metrics(figures_text::resource(&seen)),
-            Form::Cadvisor => metrics(figures_text::cadvisor(&seen)),
+            (Ok(seen), Form::Resource) => metrics(figures_text::resource(&seen)),
+            (Ok(seen), Form::Cadvisor) => metrics(figures_text::cadvisor(&seen)),
+            (Err(refused), _) if refused.reason != RefusedReason::NotServed => {
+                pass::refusal(&refused)
+            }
+            (Err(_), Form::Summary) => Json(figures_text::unmeasured(name, since)).into_response(),
+            (Err(_), Form::Resource | Form::Cadvisor) => metrics(String::new()),
         }
     }
 }

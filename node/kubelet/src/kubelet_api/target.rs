@@ -26,6 +26,8 @@ pub(super) enum Target {
     RunningPods,
     Figures(Form),
     Metrics,
+    /// How the probes of pods went: the provider's kubelet makes them.
+    Probes,
     Healthz,
     Configz,
     /// Nothing that a virtual node has; asking for it needs the right of its area.
@@ -151,6 +153,7 @@ impl Target {
             ["metrics", "resource"] => Self::Figures(Form::Resource),
             ["metrics", "cadvisor"] => Self::Figures(Form::Cadvisor),
             ["metrics"] => Self::Metrics,
+            ["metrics", "probes"] => Self::Probes,
             ["healthz", ..] => Self::Healthz,
             ["configz"] => Self::Configz,
             _ => return None,
@@ -167,7 +170,9 @@ impl Target {
             } => Area::Run,
             Self::Pods | Self::RunningPods => Area::Pods,
             Self::Figures(Form::Summary) => Area::Stats,
-            Self::Figures(Form::Resource | Form::Cadvisor) | Self::Metrics => Area::Metrics,
+            Self::Figures(Form::Resource | Form::Cadvisor) | Self::Metrics | Self::Probes => {
+                Area::Metrics
+            }
             Self::Healthz => Area::Healthz,
             Self::Configz => Area::Configz,
             Self::NotServed(area) => *area,
@@ -178,7 +183,7 @@ impl Target {
         let (get, post) = (method == Method::GET, method == Method::POST);
         match self {
             Self::Stream { kind: Stream::Logs(_), .. } | Self::Pods | Self::RunningPods => get,
-            Self::Figures(_) | Self::Metrics | Self::Healthz | Self::Configz => get,
+            Self::Figures(_) | Self::Metrics | Self::Probes | Self::Healthz | Self::Configz => get,
             Self::Stream { kind: Stream::Run(_), .. } => post,
             Self::Stream { .. } => get || post,
             Self::NotServed(_) => true,

@@ -51,6 +51,36 @@ async fn figures_are_asked_for_once_and_told_in_every_form() {
     assert!(answer.body.contains("kubelet_running_pods 1\n"), "{}", answer.body);
 }
 
+/// A scraper takes what it is told where nothing is measured; a provider that is away is an error.
+#[tokio::test]
+async fn where_nothing_is_measured_there_are_no_figures() {
+    for (reason, status) in [(RefusedReason::NotServed, 200), (RefusedReason::Unavailable, 503)] {
+        let bed = bed(&["get stats", "get metrics"]).await;
+        *bed.provider.unmeasured.lock().unwrap() = Some(reason);
+        for path in ["/metrics/resource", "/metrics/cadvisor", "/stats/summary"] {
+            let answer = bed.ask("GET", path, Some("good")).await;
+            assert_eq!(answer.status, status, "{path}: {}", answer.body);
+            match (status, path) {
+                (200, "/stats/summary") => {
+                    let summary: Value = serde_json::from_str(&answer.body).unwrap();
+                    assert_eq!(summary["node"]["nodeName"], "turin");
+                    assert_eq!(summary["node"]["cpu"], Value::Null, "nothing is claimed");
+                }
+                (200, _) => assert_eq!(answer.body, "", "{path}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn probes_have_no_figures_here() {
+    let bed = bed(&["get metrics"]).await;
+    let answer = bed.ask("GET", "/metrics/probes", Some("good")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+    assert!(answer.head.to_lowercase().contains("content-type: text/plain; version=0.0.4"));
+}
+
 #[tokio::test]
 async fn a_right_to_metrics_is_one_to_metrics_alone() {
     let bed = bed(&["get metrics"]).await;

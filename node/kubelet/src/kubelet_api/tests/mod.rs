@@ -48,12 +48,17 @@ impl NodePods for Pods {
 #[derive(Default)]
 struct Provider {
     asked: Mutex<Vec<Ask>>,
+    /// Why it tells nothing of what guests use, if so.
+    unmeasured: Mutex<Option<RefusedReason>>,
 }
 
 impl PeerStreams for Provider {
     fn open(&self, ask: Ask) -> BoxFuture<'static, Result<Opened, Refused>> {
         let answer = match &ask {
-            Ask::Usage { after, .. } => Ok(figures::page(after.as_ref())),
+            Ask::Usage { after, .. } => match *self.unmeasured.lock().unwrap() {
+                None => Ok(figures::page(after.as_ref())),
+                Some(reason) => Err(Refused::new(reason, "no figures")),
+            },
             Ask::Open(request) => open(&request.what),
         };
         self.asked.lock().unwrap().push(ask);
@@ -230,7 +235,7 @@ async fn what_is_not_served_is_never_404() {
     for (method, path, expected) in [
         ("GET", "/nowhere", 501),
         ("GET", "/stats/container", 501),
-        ("GET", "/metrics/probes", 501),
+        ("GET", "/metrics/other", 501),
         ("POST", "/stats/summary", 405),
         ("POST", "/metrics/resource", 405),
         ("GET", "/run/shop/web/app?cmd=ls", 405),
