@@ -112,8 +112,8 @@ pub struct Kubernetes {
     /// server shows the webhook; none: the webhook answers whoever knows the path that it
     /// registered.
     pub webhook_client_ca: Option<PathBuf>,
-    /// What this cluster calls itself, as names of its Services end; none: as the daemon finds it,
-    /// else `cluster.local`.
+    /// What this cluster calls itself, as names of its Services end; none: as its name server or the
+    /// daemon's resolver has it, else `cluster.local`.
     #[serde(deserialize_with = "domain")]
     pub cluster_domain: Option<String>,
     /// Whose pods may leave home.

@@ -29,7 +29,7 @@ use crate::admin::{
 };
 use crate::driver;
 use crate::kubernetes::Kubernetes;
-use crate::kubernetes::real::{Certificates, Real, cluster_domain, name_servers};
+use crate::kubernetes::real::{Certificates, Real, name_servers};
 use crate::kubernetes::simulated::Simulated;
 use crate::resources::Defaults;
 use crate::store;
@@ -248,10 +248,7 @@ fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
     };
     let (port, addresses) = (port.get(), addresses.clone());
     let kubernetes = &settings.kubernetes;
-    let names = NamesSettings {
-        domain: cluster_domain(kubernetes),
-        servers: name_servers(&kubernetes.guests),
-    };
+    let names = NamesSettings { servers: name_servers(&kubernetes.guests) };
     let (pool, pool_v6) = (*pool, *pool_v6);
     let settings = GatewaySettings { port, addresses, pool, pool_v6, nodes, names };
     (*enabled == Switch::On && !is_simulated).then_some(settings)

@@ -38,6 +38,15 @@ use crate::driver::workload::allowance::Allowance;
 use crate::limits;
 use crate::telemetry::spans;
 
+/// What a cluster tells of its network.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterNetwork {
+    /// Which addresses it has given to pods and Services, as far as it says.
+    pub(crate) ranges: Vec<ClusterRange>,
+    /// What it calls itself, as names of its Services end; none where it is simulated.
+    pub(crate) domain: Option<String>,
+}
+
 /// A Kubernetes cluster, real or simulated.
 pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// What it is, for people: where its API server is, or that it is simulated.
@@ -71,9 +80,8 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// The name of the node whose process has this token; or why it is nobody's.
     fn node_of(&self, token: String) -> BoxFuture<'static, Result<String, String>>;
 
-    /// Which addresses it has given to pods and Services, as far as it tells, once it answers; or
-    /// why it does not tell.
-    fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>>;
+    /// What it tells of its network, once it answers; or why it does not tell.
+    fn network(&self) -> BoxFuture<'static, Result<ClusterNetwork, String>>;
 
     /// Where its API servers take requests, the one to be tried first first: a host and a port each.
     fn api_servers(&self) -> BoxFuture<'static, Vec<(String, u16)>>;

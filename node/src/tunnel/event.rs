@@ -8,7 +8,7 @@ use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 
 use super::exchange::said;
-use crate::kubernetes::{ClusterRange, NodeMachine, PodPlace};
+use crate::kubernetes::{ClusterNetwork, NodeMachine, PodPlace};
 
 /// What happens to the task, besides what the driver says.
 pub(super) enum Event {
@@ -27,7 +27,7 @@ pub(super) enum Event {
     Guests,
     /// Nodes were told where the daemon is; or why they were not.
     Told(Result<(), String>),
-    Ranges(Vec<ClusterRange>),
+    Network(ClusterNetwork),
 }
 
 /// Tells of each as long as there are more, and somebody listens.

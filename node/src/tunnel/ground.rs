@@ -11,15 +11,15 @@ use tokio::task::block_in_place;
 
 use super::machine::{self, GatewaySettings};
 use crate::admin::OwnGateway;
-use crate::kubernetes::ClusterRange;
+use crate::kubernetes::{ClusterNetwork, ClusterRange};
 use crate::limits;
 
 /// What the owner wants of a gateway, and why there can be none, if so.
 pub(super) struct Ground {
     settings: GatewaySettings,
     marks: Marks,
-    /// What the cluster has given to pods and Services, as it said last.
-    ranges: Vec<ClusterRange>,
+    /// What the cluster said last.
+    network: ClusterNetwork,
     off: Option<Off>,
     /// Why nothing passes by IPv6, though the owner wants it.
     second_off: Option<Off>,
@@ -34,7 +34,8 @@ struct Off {
 impl Ground {
     /// As the machine is now; of the cluster nothing is known yet.
     pub(super) fn look(settings: GatewaySettings, marks: Marks) -> Self {
-        let mut this = Self { settings, marks, ranges: Vec::new(), off: None, second_off: None };
+        let network = ClusterNetwork::default();
+        let mut this = Self { settings, marks, network, off: None, second_off: None };
         this.set(this.probe());
         this.second_off = this.probe_second().map(Off::new);
         this
@@ -52,14 +53,20 @@ impl Ground {
         true
     }
 
-    /// The cluster has given out these.
-    pub(super) fn take_ranges(&mut self, ranges: Vec<ClusterRange>) {
-        self.ranges = ranges;
-        if let Some(why) = overlap(self.settings.pool, &self.ranges) {
+    /// The cluster says this of its network.
+    pub(super) fn take_network(&mut self, network: ClusterNetwork) {
+        self.network = network;
+        if let Some(why) = overlap(self.settings.pool, &self.network.ranges) {
             self.set(Some(why));
         }
-        let second = self.settings.pool_v6.and_then(|pool| overlap(pool.into(), &self.ranges));
+        let second =
+            self.settings.pool_v6.and_then(|pool| overlap(pool.into(), &self.network.ranges));
         self.second_off = second.map(Off::new).or(self.second_off.take());
+    }
+
+    /// What the cluster calls itself, once it has said so.
+    pub(super) fn domain(&self) -> Option<&str> {
+        self.network.domain.as_deref()
     }
 
     /// Behind which range pods are known by IPv6, if by any; or why by none, though the owner wants it.
@@ -72,7 +79,7 @@ impl Ground {
 
     /// Whether the cluster has said that pods have addresses of IPv6.
     pub(super) fn has_second(&self) -> bool {
-        let of_pods = self.ranges.iter().filter(|it| matches!(it.by, RangeUse::Node(_)));
+        let of_pods = self.network.ranges.iter().filter(|it| matches!(it.by, RangeUse::Node(_)));
         let (four, six): (Vec<_>, Vec<_>) = of_pods.partition(|it| it.net.addr().is_ipv4());
         !four.is_empty() && !six.is_empty()
     }
@@ -103,7 +110,7 @@ impl Ground {
     }
 
     fn probe(&self) -> Option<String> {
-        overlap(self.settings.pool, &self.ranges).or_else(|| {
+        overlap(self.settings.pool, &self.network.ranges).or_else(|| {
             let probed = block_in_place(|| machine::probe(&self.settings, &self.marks));
             probed.err().map(|error| format!("{error:#}"))
         })
@@ -111,7 +118,7 @@ impl Ground {
 
     fn probe_second(&self) -> Option<String> {
         let pool = self.settings.pool_v6?;
-        overlap(pool.into(), &self.ranges).or_else(|| {
+        overlap(pool.into(), &self.network.ranges).or_else(|| {
             let probed = block_in_place(|| machine::probe_second(pool, &self.marks));
             probed.err().map(|error| format!("{error:#}"))
         })

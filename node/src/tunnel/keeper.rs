@@ -88,7 +88,7 @@ pub(crate) struct Keeper {
     lease_ranges: BTreeMap<ContractId, Arc<Vec<IpNet>>>,
     node_events: mpsc::Receiver<NodeEvent>,
     watches_machines: bool,
-    asks_ranges: bool,
+    asks_network: bool,
     blocks: BTreeSet<IpNet>,
     ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
     news: BTreeMap<ContractId, Told>,
@@ -211,7 +211,7 @@ impl Before {
             lease_ranges: BTreeMap::new(),
             node_events,
             watches_machines: false,
-            asks_ranges: false,
+            asks_network: false,
             blocks: BTreeSet::new(),
             ranges_told: BTreeMap::new(),
             news: BTreeMap::new(),
@@ -287,7 +287,7 @@ impl Keeper {
             let had = block_in_place(|| machine::has_second(self.end.marks()));
             self.second.remember(!partners.is_empty() && had.unwrap_or_default());
         }
-        self.ask_ranges();
+        self.ask_network();
     }
 
     fn on_event(&mut self, event: Event) {
@@ -309,9 +309,9 @@ impl Keeper {
             // Whatever it is, it is looked at in the next step.
             Event::Guests => {}
             Event::Told(told) => self.door.on_told(told),
-            Event::Ranges(ranges) => {
-                self.asks_ranges = false;
-                self.ground.take_ranges(ranges);
+            Event::Network(network) => {
+                self.asks_network = false;
+                self.ground.take_network(network);
             }
         }
     }

@@ -43,8 +43,6 @@ pub(crate) struct GatewaySettings {
 /// What the owner says of names that guests are told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamesSettings {
-    /// What this cluster calls itself.
-    pub(crate) domain: String,
     /// Whom to ask what is not known here.
     pub(crate) servers: Vec<IpAddr>,
 }

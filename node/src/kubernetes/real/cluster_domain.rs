@@ -1,17 +1,24 @@
 //! What this cluster calls itself, as names of its Services end.
 
 use mercato_config::settings;
+use mercato_kubelet::{Cluster, Failure};
 use mercato_protocol::names::is_domain;
 
-/// As the owner says; else as the daemon's own resolver has it, if it runs as a pod; else as most
-/// clusters do.
-pub(crate) fn of_cluster(settings: &settings::Kubernetes) -> String {
+/// As the owner says; else as the cluster's name server has it; else as the daemon's own resolver
+/// does, if it runs as a pod with a network of its own; else as most clusters do.
+pub(super) async fn of_cluster(
+    cluster: &Cluster,
+    settings: &settings::Kubernetes,
+) -> Result<String, Failure> {
+    if let Some(own) = &settings.cluster_domain {
+        return Ok(own.clone());
+    }
+    let said = mercato_kubelet::cluster_domain(cluster).await?;
     let found = || {
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         found(&text)
     };
-    let own = settings.cluster_domain.clone().or_else(found);
-    own.unwrap_or_else(|| USUAL.to_owned())
+    Ok(said.or_else(found).unwrap_or_else(|| USUAL.to_owned()))
 }
 
 /// What Kubernetes' installers call a cluster.
@@ -37,8 +44,5 @@ mod tests {
         for none in ["", "search example.org svc.", "search svc.A..b", "# search svc.a\n"] {
             assert_eq!(found(none), None, "{none}");
         }
-        let cluster_domain = Some("turin.example".to_owned());
-        let settings = settings::Kubernetes { cluster_domain, ..settings::Kubernetes::default() };
-        assert_eq!(of_cluster(&settings), "turin.example");
     }
 }

@@ -190,6 +190,7 @@ async fn connect(
     let webhook = webhook(settings, address).await?;
     let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
     let meters = Meters::new(cluster.clone());
+    let domain = cluster_domain::of_cluster(&cluster, settings).await?;
     Ok(Shared {
         cluster,
         account,
@@ -201,7 +202,7 @@ async fn connect(
         certificates: certificates.clone(),
         audiences: settings.token_audiences.clone(),
         name_servers: name_servers::of_guests(&settings.guests),
-        domain: cluster_domain::of_cluster(settings),
+        domain,
         user_namespaces: settings.guests.user_namespaces,
         gate: gate.clone(),
         scope,

@@ -38,10 +38,9 @@ use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
 pub(crate) use certificates::Certificates;
-pub(crate) use cluster_domain::of_cluster as cluster_domain;
 pub(crate) use name_servers::of_guests as name_servers;
 
-use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
+use super::{ClusterNetwork, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
 use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
@@ -199,12 +198,13 @@ impl Kubernetes for Real {
         .boxed()
     }
 
-    fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {
+    fn network(&self) -> BoxFuture<'static, Result<ClusterNetwork, String>> {
         let known = self.known();
         async move {
-            let Some(shared) = known.await else { return Ok(Vec::new()) };
+            let Some(shared) = known.await else { return Ok(ClusterNetwork::default()) };
             let told = inventory::ranges(&shared.cluster).await;
-            told.map_err(|failure| failure.to_string())
+            let ranges = told.map_err(|failure| failure.to_string())?;
+            Ok(ClusterNetwork { ranges, domain: Some(shared.domain.clone()) })
         }
         .boxed()
     }

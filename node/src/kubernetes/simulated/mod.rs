@@ -22,7 +22,7 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::workload::Uid;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{ClusterRange, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
+use super::{ClusterNetwork, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 
@@ -67,8 +67,8 @@ impl Kubernetes for Simulated {
         ready(Err("the cluster is simulated, and has no nodes".to_owned())).boxed()
     }
 
-    fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {
-        ready(Ok(Vec::new())).boxed()
+    fn network(&self) -> BoxFuture<'static, Result<ClusterNetwork, String>> {
+        ready(Ok(ClusterNetwork::default())).boxed()
     }
 
     /// The model is asked by calls.

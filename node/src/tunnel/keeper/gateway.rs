@@ -10,7 +10,7 @@ impl Keeper {
     /// A gateway may be able to run that could not before, or the other way round.
     pub(super) async fn mind_ground(&mut self, said: &Said) {
         if self.ground.look_again() {
-            self.ask_ranges();
+            self.ask_network();
         }
         let pool = self.ground.pool();
         if pool == self.pool {
@@ -55,18 +55,18 @@ impl Keeper {
         tell_each(self.kubernetes.consent(), self.tell.clone(), Event::Consent);
     }
 
-    /// What the cluster has given out is told once it answers.
-    pub(super) fn ask_ranges(&mut self) {
-        if std::mem::replace(&mut self.asks_ranges, true) {
+    /// What the cluster says of its network is told once it answers.
+    pub(super) fn ask_network(&mut self) {
+        if std::mem::replace(&mut self.asks_network, true) {
             return;
         }
         let (kubernetes, tell) = (self.kubernetes.clone(), self.tell.clone());
         tokio::spawn(async move {
             loop {
-                match kubernetes.ranges().await {
+                match kubernetes.network().await {
                     // An error says that the daemon is stopping.
-                    Ok(ranges) => return drop(tell.send(Event::Ranges(ranges)).await),
-                    Err(error) => tracing::debug!(error, "the cluster's ranges are not known"),
+                    Ok(network) => return drop(tell.send(Event::Network(network)).await),
+                    Err(error) => tracing::debug!(error, "the cluster's network is not known"),
                 }
                 if tell.is_closed() {
                     return;

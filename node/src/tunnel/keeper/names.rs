@@ -50,7 +50,8 @@ pub(super) struct Stand<'a> {
 pub(super) fn of_nodes(ground: &Ground) -> Option<NodeNames> {
     let settings = ground.gateway().ok()?;
     let address = name_server(settings.pool)?;
-    let (domain, servers) = (settings.names.domain.clone(), settings.names.servers.clone());
+    // Before it is known, guests could ask for names of this cluster.
+    let (domain, servers) = (ground.domain()?.to_owned(), settings.names.servers.clone());
     Some(NodeNames { address, domain, servers })
 }
 
@@ -92,6 +93,9 @@ impl OwnNames {
         let now = match (runs, end.trouble()) {
             (None, None) if of_nodes.is_some() => NameServerAt::NotYet,
             (None, _) if !has_lease && ground.gateway().is_ok() => NameServerAt::NotYet,
+            (None, _) if ground.domain().is_none() && ground.gateway().is_ok() => {
+                NameServerAt::NotYet
+            }
             (runs, _) => self.word(runs, nodes, before),
         };
         tell.send_if_modified(|said| std::mem::replace(said, now) != now);

@@ -93,7 +93,8 @@ impl Keeper {
     pub(super) fn mind_machines(&mut self, said: &Said) {
         let Some(common) = self.common() else { return };
         // What an earlier run has set up stays until all is known that it follows from.
-        let is_known = !self.nodes.waits() && (self.knows_pods || self.nodes.local().is_none());
+        let knows_cluster = self.knows_pods && self.ground.domain().is_some();
+        let is_known = !self.nodes.waits() && (knows_cluster || self.nodes.local().is_none());
         // Guests that are closed stay as they are until it is known which of them are here.
         let closes = said.leases.values().any(|lease| lease.is_closed);
         let is_known = is_known && (!closes || self.knows_pods && self.nodes.is_known());
