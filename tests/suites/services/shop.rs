@@ -78,17 +78,17 @@ impl<'a> Shop<'a> {
         self.has_endpoints("members", 4).await?;
         self.apply(
             "outside",
-            json!({ "type": "ExternalName", "externalName": "web.shop.svc.cluster.local" }),
+            json!({ "type": "ExternalName", "externalName": "web.shop.svc.rome.example" }),
         )
         .await?;
         let guest = Asker { user: self.user, pod: CALLERS[1] };
         let resolver = ["exec", CALLERS[1], "--", "cat", "/etc/resolv.conf"];
         let resolver = self.user.kubectl(&resolver).await?;
-        let search = "search shop.svc.cluster.local svc.cluster.local cluster.local";
+        let search = "search shop.svc.rome.example svc.rome.example rome.example";
         ensure!(resolver.contains(search), "it has {resolver}");
         let address = self.address(self.provider, GUESTS).await?;
         // Without a dot: busybox looks up others as they are.
-        for name in ["web", "web.shop.svc.cluster.local.", "outside"] {
+        for name in ["web", "web.shop.svc.rome.example.", "outside"] {
             guest.finds(name, &[&address]).await?;
         }
         for name in ["web", "web.shop"] {
@@ -104,15 +104,16 @@ impl<'a> Shop<'a> {
             endpoints.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect();
         guest.finds("members", &members).await?;
         let named = members.first().context("no endpoint")?;
-        let host = format!("{}.members.shop.svc.cluster.local", named.replace('.', "-"));
+        let host = format!("{}.members.shop.svc.rome.example", named.replace('.', "-"));
         guest.finds(&host, &[named]).await?;
-        let places = guest.places("_http._tcp.members.shop.svc.cluster.local.").await?;
+        let places = guest.places("_http._tcp.members.shop.svc.rome.example.").await?;
         ensure!(places.contains(&format!("8080 {host}")), "its places are {places}");
         for foreign in [
+            "kubernetes.default.svc.rome.example.",
             "kubernetes.default.svc.cluster.local.",
             "kube-dns.kube-system.svc.cluster.local.",
             "web.shop-rome.svc.cluster.local.",
-            "none.shop.svc.cluster.local.",
+            "none.shop.svc.rome.example.",
         ] {
             guest.finds_none(foreign).await?;
         }

@@ -58,7 +58,7 @@ pub(crate) async fn services_have_names(home: &Cluster, callers: [&str; 2]) -> R
             let host = match n % 3 {
                 0 => name.clone(),
                 1 => format!("{name}.{NAMESPACE}"),
-                _ => format!("{name}.{NAMESPACE}.svc.cluster.local"),
+                _ => format!("{name}.{NAMESPACE}.svc.rome.example"),
             };
             answers(&user, caller, &format!("{host} 80"), name).await?;
         }

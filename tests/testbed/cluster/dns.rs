@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::PostParams;
@@ -19,28 +19,29 @@ const NAMESPACE: &str = "kube-system";
 
 /// Starts CoreDNS and publishes it; returns when it answers.
 pub(super) async fn start(cluster: &Cluster) -> Result<()> {
+    let (domain, kubeconfig) = (&cluster.spec.domain, cluster.file("coredns.kubeconfig"));
     let address = machine::address(cluster.layout.index, 1).to_string();
     let corefile = format!(
         ".:53 {{
     bind {address}
     errors
     ready {address}:8181
-    kubernetes cluster.local in-addr.arpa ip6.arpa {{
-        kubeconfig {}
+    kubernetes {domain} in-addr.arpa ip6.arpa {{
+        kubeconfig {kubeconfig}
         pods insecure
     }}
     cache 5
 }}
-",
-        cluster.file("coredns.kubeconfig")
+"
     );
-    fs::write(cluster.data_outside().join("Corefile"), corefile)?;
+    fs::write(cluster.data_outside().join("Corefile"), &corefile)?;
     cluster.start(1, "coredns", "coredns", &["-conf".into(), cluster.file("Corefile")])?;
-    publish(cluster, &address).await?;
+    publish(cluster, &address, corefile).await?;
     wait::until("CoreDNS is ready", Duration::from_secs(30), || ready(&address)).await
 }
 
-async fn publish(cluster: &Cluster, address: &str) -> Result<()> {
+/// As installers do: the Service, and the ConfigMap of which CoreDNS has its Corefile elsewhere.
+async fn publish(cluster: &Cluster, address: &str, corefile: String) -> Result<()> {
     let client = cluster.client().await?;
     let port = |protocol: &str| json!({"name": format!("dns-{}", protocol.to_lowercase()), "port": 53, "protocol": protocol});
     let ports = [port("UDP"), port("TCP")];
@@ -57,6 +58,11 @@ async fn publish(cluster: &Cluster, address: &str) -> Result<()> {
         "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
         "ports": ports,
     }))?;
+    let map: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"name": "coredns"},
+        "data": {"Corefile": corefile},
+    }))?;
+    Api::namespaced(client.clone(), NAMESPACE).create(&PostParams::default(), &map).await?;
     let services = Api::namespaced(client.clone(), NAMESPACE);
     services.create(&PostParams::default(), &service).await?;
     Api::namespaced(client, NAMESPACE).create(&PostParams::default(), &slice).await?;

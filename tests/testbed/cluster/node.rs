@@ -213,7 +213,7 @@ disabled_plugins = [
             },
             "authorization": {"mode": "Webhook"},
             "clusterDNS": [cluster.layout.service_address(DNS_ADDRESS)?],
-            "clusterDomain": "cluster.local",
+            "clusterDomain": cluster.spec.domain,
             "podLogsDir": self.path("pod-logs"),
             "serverTLSBootstrap": cluster.spec.verify_kubelets,
         })

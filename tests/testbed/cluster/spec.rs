@@ -28,6 +28,8 @@ pub struct ClusterSpec {
     pub verify_kubelets: bool,
     /// metrics-server: `kubectl top` and autoscalers work.
     pub metrics: bool,
+    /// What the cluster calls itself, as names of its Services end.
+    pub domain: String,
     /// Further flags of the API server.
     pub api_server_flags: Vec<String>,
 }
@@ -88,6 +90,7 @@ impl ClusterSpec {
             dual_stack: false,
             verify_kubelets: false,
             metrics: false,
+            domain: "cluster.local".to_owned(),
             api_server_flags: Vec::new(),
         }
     }
