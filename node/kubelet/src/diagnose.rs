@@ -1,7 +1,8 @@
 //! What `mercato doctor` looks at in a cluster, and at no other time: whether its clock is
-//! right, which DaemonSets would land on virtual nodes, which pods wait there in vain, and
-//! what enforces network policies. Nothing is changed.
+//! right, which DaemonSets would land on virtual nodes, which pods wait there in vain, whose
+//! addresses virtual nodes have, and what enforces network policies. Nothing is changed.
 
+mod addresses;
 mod bound;
 
 use futures::FutureExt;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
+pub use addresses::{Shares, shared_addresses};
 pub use bound::{Stranded, stranded};
 
 use crate::apiserver::cluster::{Answer, Cluster};

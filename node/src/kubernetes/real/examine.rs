@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_kubelet::diagnose::{self, DaemonSet, Stranded};
+use mercato_kubelet::diagnose::{self, DaemonSet, Shares, Stranded};
 use mercato_kubelet::offload_namespace::{Known, OptedIn};
 use mercato_kubelet::{Cluster, crd, rights};
 use mercato_protocol::workload::is_reserved;
@@ -38,6 +38,7 @@ pub(super) fn examine(
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
         findings.extend(node_names(&shared.cluster).await);
+        findings.extend(node_addresses(&shared.cluster).await);
         let opted_in = shared.opt_ins.known().borrow().clone();
         findings.extend(daemon_sets(&shared.cluster, &opted_in).await);
         findings.extend(stranded(&shared.cluster, &opted_in).await);
@@ -93,6 +94,47 @@ async fn node_names(cluster: &Cluster) -> Vec<Finding> {
         Err(failure) => vec![Finding::warn(CHECK, format!("not known: {failure}"))],
     }
 }
+
+/// Virtual nodes at the address of a real one.
+async fn node_addresses(cluster: &Cluster) -> Vec<Finding> {
+    const CHECK: &str = "node addresses";
+    match diagnose::shared_addresses(cluster).await {
+        Ok(shared) => addresses(CHECK, &shared),
+        Err(failure) => vec![Finding::warn(CHECK, format!("not known: {failure}"))],
+    }
+}
+
+/// All of them are of one daemon, and so at one address.
+fn addresses(check: &str, shared: &[Shares]) -> Vec<Finding> {
+    let Some(Shares { node, real, address, .. }) = shared.first() else {
+        return vec![Finding::ok(check, "no virtual node has the address of another node")];
+    };
+    let others = match shared.len() - 1 {
+        0 => "has".to_owned(),
+        n => format!("and {n} more have"),
+    };
+    let what = format!(
+        "{node} {others} the address {address} of node {real}: whoever looks for nodes by address \
+         takes one for the other"
+    );
+    let scraped = Finding::ok(check, what).todo(SCRAPE);
+    let ranges = shared.iter().filter_map(|it| Some((&it.node, it.range.as_ref()?)));
+    let ranged = ranges.map(|(node, range)| {
+        let what = format!(
+            "{node} at the address of {real} has the range {range} for pods: an agent that knows \
+             its node by the address, as kindnet does, may set up {real} by that range"
+        );
+        Finding::warn(check, what).todo(AGENT)
+    });
+    [scraped].into_iter().chain(ranged).collect()
+}
+
+/// What a job of Prometheus is to say that asks something else at the addresses of nodes.
+const SCRAPE: &str = "in jobs of Prometheus that ask nodes by another port than the kubelet's: \
+    {source_labels: [__meta_kubernetes_node_label_type], regex: virtual-kubelet, action: drop}";
+
+/// What keeps it from that.
+const AGENT: &str = "give this machine another address, and say kubernetes.address: ADDRESS";
 
 /// What is wrong with a node of this name, which is not ours.
 pub(super) fn called_like_ours(name: &str) -> String {
@@ -230,5 +272,23 @@ mod tests {
         };
         assert_eq!(policies(&[set("kube-proxy"), set("cilium")]).verdict, Verdict::Ok);
         assert_eq!(policies(&[set("kube-proxy")]).verdict, Verdict::Warn);
+    }
+
+    #[test]
+    fn whose_address_a_virtual_node_has_is_said_with_what_to_do() {
+        assert_eq!(addresses("a", &[])[0].verdict, Verdict::Ok);
+        let shares = |node: &str, range: Option<&str>| Shares {
+            node: node.to_owned(),
+            real: "worker".to_owned(),
+            address: "192.0.2.1".to_owned(),
+            range: range.map(str::to_owned),
+        };
+        let found =
+            addresses("a", &[shares("mercato-a", None), shares("mercato-b", Some("10.1.0.0/24"))]);
+        let [scraped, ranged] = &found[..] else { panic!("{found:?}") };
+        assert!(scraped.what.contains("192.0.2.1 of node worker"), "{scraped:?}");
+        assert!(scraped.todo[0].contains("regex: virtual-kubelet"), "{scraped:?}");
+        assert_eq!(ranged.verdict, Verdict::Warn);
+        assert!(ranged.what.contains("mercato-b at the address of worker"), "{ranged:?}");
     }
 }
