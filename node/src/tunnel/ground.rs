@@ -97,14 +97,15 @@ impl Ground {
         self.gateway().ok().map(|settings| settings.pool)
     }
 
-    /// What people are to see of it.
-    pub(super) fn own(&self) -> OwnGateway {
-        let settings = self.gateway().ok();
+    /// What people are to see of it. One that carries nothing, for the reason `apart`, is none.
+    pub(super) fn own(&self, apart: Option<&str>) -> OwnGateway {
+        let gateway = self.gateway().and_then(|settings| apart.map_or(Ok(settings), Err));
+        let settings = gateway.ok();
         OwnGateway {
             enabled: settings.is_some(),
             port: settings.map(|settings| settings.port),
             pool: settings.map(|settings| settings.pool),
-            reason: self.gateway().err().map(str::to_owned),
+            reason: gateway.err().map(str::to_owned),
             ..OwnGateway::default()
         }
     }

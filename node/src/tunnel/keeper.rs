@@ -140,7 +140,7 @@ pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(TunnelHandle, Before)> 
     let secrets = Secrets::open(data_dir, config.copied)?;
     let (tunnels, heard) = TunnelHandle::new(settings.api());
     let ground = Ground::look(settings, Marks::default());
-    let seen = Arc::new(Seen::new(ground.own()));
+    let seen = Arc::new(Seen::new(ground.own(None)));
     Ok((tunnels, Before { config, ground, secrets, heard, seen }))
 }
 

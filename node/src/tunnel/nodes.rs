@@ -311,10 +311,14 @@ impl Nodes {
 
     /// Nodes of the cluster from whose pods nothing reaches other clusters, and why.
     pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
-        let is_apart = self.standing() == Standing::Apart;
-        let others = self.others().filter(|_| is_apart || !self.gathers);
-        let why = |name: &str| if is_apart { Some(APART.to_owned()) } else { self.trouble(name) };
-        others.filter_map(|(name, _)| Some((name.clone(), why(name)?))).collect()
+        let is_settled = !self.gathers && self.apart().is_none();
+        let others = self.others().filter(|_| is_settled);
+        others.filter_map(|(name, _)| Some((name.clone(), self.trouble(name)?))).collect()
+    }
+
+    /// Why nothing of any pod comes by here, and what to do; none: it may.
+    pub(super) fn apart(&self) -> Option<&'static str> {
+        (self.standing() == Standing::Apart).then_some(APART)
     }
 
     fn standing(&self) -> Standing {
@@ -355,9 +359,10 @@ const WITH_ADDRESS: &str = "with an InternalIP of IPv4 that no other node has";
 /// Why a node gets no address.
 const ARE_OTHERS: &str = "are other nodes': of so many nodes not all are reached, and no pod \
                           elsewhere has an address at home";
-/// Why all nodes are cut off from a daemon that is on none of them.
-const APART: &str = "the daemon is on no node of the cluster, where no pod's packets come by: run it \
-                     on a node, on the host's network";
+/// Why the gateway of a daemon that is on no node carries nothing.
+const APART: &str = "this machine has no node's address, and so no pod's packets come by: run the daemon \
+                     on a node, on the host's network, as the chart does; or set gateway.enabled: off, \
+                     and share with --network-isolation none";
 /// Why a node is cut off that says nothing.
 const NOBODY: &str = "nothing of Mercato answers there: kubectl -n mercato-nodes get pods -o wide";
 

@@ -190,7 +190,7 @@ impl Keeper {
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
             api: self.own_api.seen(&self.ground, &self.consent),
-            ..self.ground.own()
+            ..self.ground.own(self.nodes.apart())
         };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });
     }

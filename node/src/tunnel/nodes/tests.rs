@@ -284,10 +284,13 @@ fn a_daemon_on_no_node_serves_no_pod() {
     nodes.learn(&machines(&[("n1", "192.0.2.1")]), &[address("192.0.2.9")].into());
     assert_eq!(nodes.place(pod, &PodNodes::new()), Place::Nowhere);
     assert_eq!(nodes.reach(&range), Some(false));
-    assert!(nodes.cut_off()["n1"].contains("on no node"));
+    assert!(nodes.apart().unwrap().contains("run the daemon on a node"));
+    assert!(nodes.cut_off().is_empty(), "it is said once, of all nodes");
     // A model of a cluster has none.
     nodes.learn(&[], &[address("192.0.2.9")].into());
-    assert_eq!(nodes.reach(&range), Some(true));
+    assert_eq!((nodes.reach(&range), nodes.apart()), (Some(true), None));
+    nodes.learn(&machines(&[("n1", "192.0.2.1")]), &[address("192.0.2.1")].into());
+    assert_eq!(nodes.apart(), None);
 }
 
 #[test]
