@@ -220,7 +220,8 @@ impl Kubernetes for Real {
         stream::once(self.known()).filter_map(ready).flat_map(servers::consent).boxed()
     }
 
-    /// There is no gateway yet that could enforce it, and a CNI is not taken at its word.
+    /// The gateway closes guests, and says itself whether it does on all nodes; a CNI is not taken at
+    /// its word.
     fn isolates(&self) -> bool {
         false
     }
