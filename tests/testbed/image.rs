@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::courier;
+use crate::dockerfile::{self, Dockerfile};
 use crate::run;
 use crate::toolchain::{Progress, Toolchain};
 
@@ -33,6 +34,8 @@ pub const MERCATO_NEXT: &str = "mercato.test/mercato:2";
 pub const KUBECTL: &str = "mercato.test/kubectl:1";
 
 const BUSYBOX: &str = "/bin/busybox";
+/// Of images that say nothing else.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Each with where it is in the image, and its Debian package. The shell is there since busybox's calls
 /// its own `nc`, whatever else there is.
 const NETWORK_PROGRAMS: [(&str, &str, &str); 5] = [
@@ -89,10 +92,10 @@ pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
 }
 
 /// Makes the archive of [`MERCATO`] and [`MERCATO_NEXT`] out of this program, beside it, unless one of the same
-/// program is there: without what debuggers read, and with the libraries that it is linked with; where it is.
+/// program is there: without what debuggers read, and by the steps of `config/deploy/Dockerfile`; where it is.
 ///
 /// # Errors
-/// When `strip` or `ldd` fails (packages binutils and libc-bin), or the disk is full.
+/// When `strip` or a step fails (packages binutils and libc-bin), or the disk is full.
 pub fn of_program(program: &Path) -> Result<PathBuf> {
     let beside = |end: &str| program.with_extension(format!("image.{end}"));
     let (whole, partial, stamp) = (beside("tar"), beside("partial"), beside("recipe"));
@@ -100,6 +103,7 @@ pub fn of_program(program: &Path) -> Result<PathBuf> {
     lock.lock().context("lock the image of the program")?;
     let mut recipe = Sha256::new();
     recipe.update(include_bytes!("image.rs"));
+    recipe.update(dockerfile::TEXT);
     recipe.update(fs::read(program).with_context(|| format!("read {}", program.display()))?);
     let recipe = hex::encode(recipe.finalize());
     if whole.exists() && fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) {
@@ -108,19 +112,17 @@ pub fn of_program(program: &Path) -> Result<PathBuf> {
     let stripped = beside("stripped");
     let [from, to] = [program, &stripped].map(|path| path.to_string_lossy().into_owned());
     run("strip", &["-o", &to, &from])?;
-    let mut files = vec![("usr/bin/mercato".to_owned(), fs::read(&stripped)?)];
+    let (dockerfile, clone) = (Dockerfile::read(dockerfile::TEXT)?, tempfile::tempdir()?);
+    let packed = dockerfile.pack(&stripped, clone.path())?;
     fs::remove_file(&stripped)?;
-    for library in libraries(&from)? {
-        let bytes = fs::read(&library).with_context(|| format!("read {library}"))?;
-        files.push((library.trim_start_matches('/').to_owned(), bytes));
-    }
-    let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+    let mut first = tar::Builder::new(Vec::new());
+    first.append_dir_all("", packed)?;
     let image = |name: &str, layers| Image {
         names: vec![name.into()],
         layers,
-        config: json!({"Entrypoint": ["mercato"]}),
+        config: dockerfile.config.clone(),
     };
-    let layers = [layer(&files, &[], &["tmp"])?, layer(&[("build", b"2\n")], &[], &[])?];
+    let layers = [first.into_inner()?, layer(&[("build", b"2\n")], &[], &[])?];
     let images = [image(MERCATO, &[0]), image(MERCATO_NEXT, &[0, 1])];
     write_archive(File::create(&partial)?, &layers, &images)?;
     fs::rename(&partial, &whole)?;
@@ -346,7 +348,9 @@ fn write_archive(to: impl Write, layers: &[Vec<u8>], images: &[Image]) -> Result
     for image in images {
         let mine: Vec<_> = image.layers.iter().map(|&index| &layers[index]).collect();
         let mut run = image.config.clone();
-        run["Env"] = json!(["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]);
+        if run["Env"].is_null() {
+            run["Env"] = json!([PATH]);
+        }
         let diffs: Vec<_> = mine.iter().map(|l| format!("sha256:{}", digest(l))).collect();
         let config = serde_json::to_vec(&json!({
             "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },

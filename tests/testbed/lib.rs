@@ -19,6 +19,7 @@ pub mod conformance;
 pub mod costs;
 pub mod courier;
 pub mod daemon;
+pub mod dockerfile;
 pub mod fault_proxy;
 pub mod image;
 pub mod installed;
