@@ -27,10 +27,11 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 31] = [
+pub const COSTS: [Cost; 32] = [
     Cost { program: "api", seconds: 65, alone: None },
     Cost { program: "between", seconds: 70, alone: None },
     Cost { program: "broker/deal", seconds: 28, alone: None },
+    Cost { program: "chart", seconds: 60, alone: None },
     Cost { program: "churn", seconds: 280, alone: Some(MEASURES) },
     Cost { program: "clusters", seconds: 115, alone: None },
     Cost { program: "conformance", seconds: 50, alone: None },
