@@ -11,9 +11,10 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
 use super::lookup;
 use super::screen::Screen;
-use super::table::{Table, pairs};
-use crate::admin::{self, Class as Kind, OnSale, OperatorApi, Problem, Request};
+use super::table::{Table, pairs, wrapped};
+use crate::admin::{self, Class as Kind, OnSale, OperatorApi, OwnGateway, Problem, Request};
 use crate::present::text::{amounts, gpus, name, of, party, rule, spaced, text, word};
+use crate::present::unsold;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -164,10 +165,13 @@ impl Set {
 
 async fn show(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
     let share = api.share().await?;
-    screen.render(&share, || page(&share, screen.is_wide()))
+    let is_unsold = share.policy.is_some() && share.on_sale.is_empty();
+    let own = if is_unsold { Some(api.status().await?.gateway) } else { None };
+    screen.render(&share, || page(&share, own.as_ref(), screen.is_wide()))
 }
 
-fn page(share: &admin::Share, wide: bool) -> String {
+/// `own` says why nothing is on sale, where that is so.
+fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     let Some(policy) = &share.policy else {
         return "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n"
             .to_owned();
@@ -202,20 +206,8 @@ fn page(share: &admin::Share, wide: bool) -> String {
         ]);
     }
     if table.is_empty() {
-        let why = match policy.network_isolation {
-            NetworkIsolation::Required if policy.pod_security == PodSecurity::Privileged => {
-                "nothing is on sale: privileged guests are kept apart by nothing; to sell: mercato\n\
-                 share set with --pod-security baseline, or with --network-isolation none\n"
-            }
-            NetworkIsolation::Required => {
-                "nothing is on sale: there is no room for it, or guests are not kept apart on each\n\
-                 node, which takes gateway.enabled, gateway.nodes.image and the programs of\n\
-                 config/deploy/optional/nodes.yaml (the daemon's log says what is missing where);\n\
-                 to sell without: mercato share set --network-isolation none\n"
-            }
-            NetworkIsolation::None => "nothing is on sale: the cluster has no room for it\n",
-        };
-        return format!("{said}\n{why}");
+        let why = own.map(|own| unsold::why(policy, own)).unwrap_or_default();
+        return format!("{said}\n{}\n", wrapped(&format!("nothing is on sale: {why}"), 0));
     }
     format!("{said}\n{}{}", table.render(wide), missing(share))
 }

@@ -6,3 +6,4 @@ pub(crate) mod change;
 pub(crate) mod deal;
 pub(crate) mod style;
 pub(crate) mod text;
+pub(crate) mod unsold;

@@ -1,0 +1,80 @@
+//! Why nothing is on sale, and the line that is missing in the owner's configuration.
+
+use mercato_broker::SharePolicy;
+use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
+use mercato_protocol::text::shown;
+
+use crate::admin::{NodeTrouble, OwnGateway};
+
+/// Why nothing of what this policy shares is on sale, in clauses.
+pub(crate) fn why(policy: &SharePolicy, own: &OwnGateway) -> String {
+    match policy.network_isolation {
+        NetworkIsolation::Required if policy.pod_security == PodSecurity::Privileged => {
+            "privileged guests are kept apart by nothing; to sell: mercato share set with \
+             --pod-security baseline, or with --network-isolation none"
+                .to_owned()
+        }
+        NetworkIsolation::Required => match lacks(own) {
+            Some(lack) => format!(
+                "{lack}; to sell without isolation: mercato share set --network-isolation none"
+            ),
+            None => NO_ROOM.to_owned(),
+        },
+        NetworkIsolation::None => NO_ROOM.to_owned(),
+    }
+}
+
+/// What is missing until guests can be kept apart.
+fn lacks(own: &OwnGateway) -> Option<String> {
+    if own.isolates {
+        return None;
+    }
+    if !own.enabled {
+        let why = own.reason.as_ref().map(|why| format!(" ({})", shown(why)));
+        let why = why.unwrap_or_default();
+        return Some(format!("guests are kept apart by the gateway, which is off{why}: {LINE}"));
+    }
+    let open = own.open.first().map(|NodeTrouble { node, reason }| {
+        format!("guests are not kept apart on {}: {}", shown(node), shown(reason))
+    });
+    let reason = own.reason.as_ref().map(|why| format!("there is no gateway: {}", shown(why)));
+    Some(reason.or(open).unwrap_or_else(|| NOT_YET.to_owned()))
+}
+
+/// Of the configuration, and of the chart.
+const LINE: &str = "write gateway: {enabled: on} into the configuration, with the image \
+                    (gateway.nodes.image), and apply config/deploy/optional/nodes.yaml; the chart does \
+                    all of it by --set config.gateway.enabled=on";
+const NO_ROOM: &str = "the cluster has no room for it";
+const NOT_YET: &str = "whether guests are kept apart on each node is being found out: look again";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_names_what_is_missing() {
+        let policy = mercato_config::Share::default().policy();
+        let off = OwnGateway::default();
+        let said = why(&policy, &off);
+        assert!(said.contains("--set config.gateway.enabled=on"), "{said}");
+        assert!(said.contains("--network-isolation none"), "{said}");
+
+        let on = OwnGateway { enabled: true, ..OwnGateway::default() };
+        assert!(why(&policy, &on).starts_with(NOT_YET), "{}", why(&policy, &on));
+        let tun = Some("no /dev/net/tun".to_owned());
+        let without = OwnGateway { reason: tun, ..on.clone() };
+        assert!(why(&policy, &without).contains("no /dev/net/tun"));
+        let (node, reason) = ("turin-2".to_owned(), "set gateway.nodes.image".to_owned());
+        let open = OwnGateway { open: vec![NodeTrouble { node, reason }], ..on.clone() };
+        assert!(why(&policy, &open).contains("turin-2: set gateway.nodes.image"));
+
+        let closed = OwnGateway { isolates: true, ..on };
+        assert_eq!(why(&policy, &closed), NO_ROOM);
+        let network_isolation = NetworkIsolation::None;
+        assert_eq!(why(&SharePolicy { network_isolation, ..policy.clone() }, &off), NO_ROOM);
+        let pod_security = PodSecurity::Privileged;
+        let said = why(&SharePolicy { pod_security, ..policy }, &closed);
+        assert!(said.contains("--pod-security baseline"), "{said}");
+    }
+}
