@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use mercato_protocol::gate;
@@ -52,6 +53,9 @@ pub struct Nodes {
     /// back all else until they are isolated. None: no such guest is made.
     #[serde(deserialize_with = "image")]
     pub image: Option<String>,
+    /// Files of logins for the registry of that image, as docker keeps them: the first that has one
+    /// counts. Empty: nodes pull it without.
+    pub image_pull_secrets: Vec<PathBuf>,
     /// Where the process on each node answers those guests, by TCP.
     #[serde(deserialize_with = "port")]
     pub gate_port: NonZeroU16,
@@ -64,6 +68,7 @@ impl Default for Nodes {
             overlay_port: OVERLAY_PORT,
             vni: VNI,
             image: None,
+            image_pull_secrets: Vec::new(),
             gate_port: gate::PORT,
         }
     }

@@ -258,6 +258,7 @@ mod tests {
                 addresses: vec!["203.0.113.7:7475".parse().unwrap()],
                 nodes: Nodes {
                     image: Some("registry.example/mercato:1".to_owned()),
+                    image_pull_secrets: vec!["/etc/mercato/registry.json".into()],
                     ..Nodes::default()
                 },
                 ..Gateway::default()

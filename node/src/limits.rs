@@ -243,6 +243,9 @@ pub(crate) const CLUSTER_RETRY_MAX: Duration = Duration::from_secs(30);
 pub(crate) const CLUSTER_LOOK: Duration = Duration::from_secs(10);
 /// and whether rights that were missing have been granted.
 pub(crate) const RIGHTS_LOOK: Duration = Duration::from_secs(60);
+/// Between two looks at the logins for the image of gates: a guess, below the hours that a short-lived one
+/// holds.
+pub(crate) const LOGIN_LOOK: Duration = Duration::from_secs(60);
 /// Between two looks at what is being removed, at first; doubled up to [`DRAIN_LOOK_MAX`].
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
 /// The longest wait between two looks at what is being removed.

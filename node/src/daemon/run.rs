@@ -15,7 +15,6 @@ use mercato_discovery::{Address, Host, PublicAddress, Transport};
 use mercato_kubelet::daemon_lease::{self, Holder};
 use mercato_kubelet::names::DAEMON_NAMESPACE;
 use mercato_net::Listen;
-use mercato_offload::forge::Gate;
 use mercato_protocol::join::JoinToken;
 use mercato_protocol::resources::Resources;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -222,10 +221,9 @@ async fn cluster(
         off.push(Attention::of(AttentionKind::ClusterOff, text));
         return None;
     }
-    let nodes = &settings.gateway.nodes;
-    let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port };
+    let nodes = settings.gateway.nodes.clone();
     let certificates = Certificates::kept_in(data_dir);
-    match Real::start(&settings.kubernetes, gate, metrics.clone(), certificates).await {
+    match Real::start(&settings.kubernetes, nodes, metrics.clone(), certificates).await {
         Ok(real) => Some(Arc::new(real)),
         Err(error) => {
             let text = format!("no cluster to share from or to buy for: {error:#}");

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::try_join;
+use mercato_config::gateway::Nodes;
 use mercato_config::settings::{self, Offload};
 use mercato_kubelet::{Cluster, names, rights};
-use mercato_offload::forge::Gate;
 use serde_json::{Value, json};
 
 use super::clusters::{Asked, Clusters, Place, pod};
@@ -80,7 +80,7 @@ impl Side {
         }
         let certificates = Certificates::approved_here();
         let kubernetes =
-            Real::start(&settings, Gate::default(), Metrics::new(), certificates).await?;
+            Real::start(&settings, Nodes::default(), Metrics::new(), certificates).await?;
         let others = site.requests().await?;
         Ok(Self { site, kubernetes: Arc::new(kubernetes), others })
     }

@@ -117,7 +117,7 @@ fn ports(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Each pod of the chart names the same Secrets.
+/// Each pod of the chart names the same Secrets, and the gates of guests have them by the daemon.
 fn credentials(stage: &Stage) -> Result<()> {
     let helm = Helm::of(stage);
     let mut all = values::needed();
@@ -145,6 +145,17 @@ fn credentials(stage: &Stage) -> Result<()> {
     let namespaces = objects.iter().filter(is_ours).map(|it| &it["metadata"]["namespace"]);
     let namespaces: Vec<_> = namespaces.collect();
     ensure!(namespaces == ["mercato", "mercato-nodes"], "{namespaces:?}");
+    let config = helm::find(&objects, "ConfigMap", "mercato")?;
+    let config = config["data"]["mercato.yaml"].as_str().context("a configuration")?;
+    let config: Value = serde_saphyr::from_str(config)?;
+    let files = config["gateway"]["nodes"]["imagePullSecrets"].as_array().context("files")?;
+    let daemon = helm::find(&objects, "Deployment", "mercato")?;
+    let spec = &daemon["spec"]["template"]["spec"];
+    let mounts = spec["containers"][0]["volumeMounts"].as_array().context("mounts")?;
+    let mount = mounts.iter().find(|it| it["name"] == "registry").context("no mount")?;
+    let at = mount["mountPath"].as_str().context("a path")?;
+    let expected = ["there", "mercato-registry"].map(|name| json!(format!("{at}/{name}")));
+    ensure!(*files == expected, "{files:?}");
 
     values::set(&mut all, "image.credentials", json!("{\"credsStore\":\"desktop\"}"));
     let said = helm.template(&all, &[]).err().context("it has no login")?.to_string();

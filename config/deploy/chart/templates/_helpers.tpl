@@ -57,7 +57,11 @@ said is on in a new release; an upgrade leaves it as it is, and starts nothing t
 {{- define "mercato.config" -}}
 {{- $gateway := dict "enabled" (include "mercato.gatewayIs" .) -}}
 {{- if include "mercato.gateway" . -}}
-{{- $_ := set $gateway "nodes" (dict "image" (include "mercato.image" .)) -}}
+{{- $nodes := dict "image" (include "mercato.image" .) -}}
+{{- range include "mercato.pullSecrets" . | fromJsonArray -}}
+{{- $_ := set $nodes "imagePullSecrets" (append (get $nodes "imagePullSecrets" | default list) (printf "/etc/mercato-registry/%s" .name)) -}}
+{{- end -}}
+{{- $_ := set $gateway "nodes" $nodes -}}
 {{- end -}}
 {{- $known := dict "health" (include "mercato.health" .) "gateway" $gateway -}}
 {{- /* At another address than the pod's no Service leads. */ -}}

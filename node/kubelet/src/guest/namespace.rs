@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::ready;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use mercato_offload::forge::registry;
 use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::terms;
@@ -17,7 +18,8 @@ use crate::apiserver::account::{Account, Grant};
 use crate::apiserver::cluster::{Answer, Cluster, Deletion};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{
-    LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT,
+    LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA, SECRET,
+    SERVICE_ACCOUNT,
 };
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::guest::release_patch;
@@ -52,9 +54,20 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
         ] {
             cluster.apply(kind, Some(name), OURS, object).await?;
         }
+        login(&cluster, name, &wanted).await?;
         usable(&cluster, name).await
     }
     .boxed()
+}
+
+/// Writes what the nodes show the registry of gates, or takes away what they showed it before.
+async fn login(cluster: &Cluster, name: &str, wanted: &GuestNamespace) -> Result<(), Failure> {
+    if let Some(secret) = wanted.secret() {
+        cluster.apply(SECRET, Some(name), registry::SECRET, secret).await?;
+    } else if cluster.get(SECRET, Some(name), registry::SECRET).await?.is_some() {
+        cluster.delete(SECRET, Some(name), registry::SECRET, Deletion::default()).await?;
+    }
+    Ok(())
 }
 
 /// Removes a guest namespace with all that is in it, whether its session has
@@ -214,6 +227,7 @@ mod tests {
             ranges: Vec::new(),
             name_servers: Vec::new(),
             gate_port: None,
+            login: None,
         }
     }
 

@@ -10,6 +10,7 @@ use mercato_protocol::quantity;
 use serde_json::{Map, Value, json};
 
 use super::labels::GATE;
+use super::registry;
 use super::rule::refusal;
 use crate::message::Refusal;
 
@@ -23,11 +24,20 @@ pub struct Gate {
     pub image: Option<String>,
     /// Where the process on each node answers, by TCP.
     pub port: NonZeroU16,
+    /// Whether guest namespaces have a Secret by which nodes pull it.
+    pub has_login: bool,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { image: None, port: PORT }
+        Self { image: None, port: PORT, has_login: false }
+    }
+}
+
+impl Gate {
+    /// Its image, if nodes have a login for that.
+    pub(super) fn with_login(&self) -> Option<&str> {
+        self.image.as_deref().filter(|_| self.has_login)
     }
 }
 
@@ -63,6 +73,9 @@ pub fn without_gate(forged: &Value) -> Value {
     annotations.map(|annotations| annotations.remove(GATE));
     if let Some(list) = forged.pointer_mut("/spec/initContainers").and_then(Value::as_array_mut) {
         list.retain(|container| container["name"] != CONTAINER);
+    }
+    if let Some(list) = forged.pointer_mut("/spec/imagePullSecrets").and_then(Value::as_array_mut) {
+        list.retain(|secret| secret["name"] != registry::SECRET);
     }
     forged
 }
@@ -105,6 +118,9 @@ pub(super) fn put_first(spec: &mut Value, gate: &Gate) -> Result<String, Refusal
             "seccompProfile": { "type": "RuntimeDefault" },
         },
     });
+    if gate.has_login {
+        registry::put_first(spec);
+    }
     match spec["initContainers"].as_array_mut() {
         Some(list) => list.insert(0, container),
         None => spec["initContainers"] = json!([container]),

@@ -52,6 +52,7 @@ mod object;
 mod observe;
 mod pod;
 mod refs;
+pub mod registry;
 mod rule;
 mod scheduling;
 mod schema;
@@ -141,5 +142,9 @@ impl GuestContext {
 }
 
 fn guest_name(kind: ObjectKind, name: &str) -> &str {
-    if kind == ObjectKind::ConfigMap && name == ROOT_CA { HOME_ROOT_CA } else { name }
+    match (kind, name) {
+        (ObjectKind::ConfigMap, ROOT_CA) => HOME_ROOT_CA,
+        (ObjectKind::Secret, registry::SECRET) => registry::HOME_SECRET,
+        _ => name,
+    }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::id::Digest;
-use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value, json};
 
 use super::labels::{CLUSTER_DOMAIN, GATE, HOME_API, LEFT_OUT};
@@ -11,7 +10,10 @@ use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::rule::refusal;
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
-use super::{GuestContext, Refusal, fields, gate, grace, guest_name, metadata, names, scheduling};
+use super::{
+    Gate, GuestContext, Refusal, fields, gate, grace, guest_name, metadata, names, registry,
+    scheduling,
+};
 use crate::key::{Item, PodId};
 use crate::message::Route;
 
@@ -27,13 +29,14 @@ pub fn forge_pod(
     route: &Route,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
-    let (mut home, left_out) = allowed(home, ctx.pod_security);
+    let (mut home, left_out) = allowed(home, ctx);
     let (domain, api) = (names::take_domain(&mut home), names::take_api(&mut home));
     let home = &home;
     let mut pod = POD.filter(home, ctx.pod_security)?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
     check_names(spec)?;
+    check_images(spec, ctx.gate.as_ref().and_then(Gate::with_login))?;
     let runtime = spec["runtimeClassName"].as_str().filter(|name| !name.is_empty());
     if runtime.is_some() && runtime != ctx.runtime_class.as_deref() {
         return Err(refusal("spec.runtimeClassName", "is not what the contract says"));
@@ -90,14 +93,16 @@ pub fn forge_pod(
 
 /// The pod without the ephemeral containers that the lease does not allow, and a list of
 /// those: at home they cannot be taken back, and must not hold up the rest for ever.
-fn allowed(home: &Value, level: PodSecurity) -> (Value, Option<String>) {
+fn allowed(home: &Value, ctx: &GuestContext) -> (Value, Option<String>) {
     let (mut home, mut left_out) = (home.clone(), Vec::new());
+    let ours = ctx.gate.as_ref().and_then(Gate::with_login);
     let spec = home.get_mut("spec").and_then(Value::as_object_mut);
     let list = spec.and_then(|spec| spec.get_mut("ephemeralContainers"));
     if let Some(list) = list.and_then(Value::as_array_mut) {
         let judged = |container: &Value| {
             gate::check_name(container, "")?;
-            EPHEMERAL.filter(container, level)
+            registry::check(&container["image"], "image", ours)?;
+            EPHEMERAL.filter(container, ctx.pod_security)
         };
         list.retain(|container| match judged(container) {
             Ok(_) => true,
@@ -119,6 +124,19 @@ fn check_names(spec: &Value) -> Result<(), Refusal> {
     };
     let mut all = of_list("containers").chain(of_list("initContainers"));
     all.try_for_each(|(path, container)| gate::check_name(container, &path))
+}
+
+/// Images of containers, and those that are volumes.
+fn check_images(spec: &Value, ours: Option<&str>) -> Result<(), Refusal> {
+    for (list, field) in
+        [("containers", "/image"), ("initContainers", "/image"), ("volumes", "/image/reference")]
+    {
+        for (n, one) in spec[list].as_array().into_iter().flatten().enumerate() {
+            let path = format!("spec.{list}[{n}]{}", field.replace('/', "."));
+            registry::check(one.pointer(field).unwrap_or(&Value::Null), &path, ours)?;
+        }
+    }
+    Ok(())
 }
 
 /// What the provider says, whatever the pod says.

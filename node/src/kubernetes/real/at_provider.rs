@@ -1,6 +1,7 @@
 //! A lease at the provider: its guest namespaces, with what is in them, from the first
 //! desire until nothing is left. What the guests are is the session's to say.
 
+mod login;
 mod names;
 mod namespace;
 mod removal;
@@ -26,6 +27,7 @@ use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
 
+use self::login::Logins;
 use self::names::Patience;
 use self::namespace::{Bounds, Namespace, State, item, make};
 use super::{retry::Backoff, shared::Shared};
@@ -45,6 +47,7 @@ struct AtProvider {
     goers: JoinSet<()>,
     /// What the objects in the namespaces say.
     bounds: Bounds,
+    logins: Logins,
     /// Work in namespaces that are being made; bounded as the queue is.
     waiting: Vec<GuestWork>,
     /// With pods, until it is known where they are told names.
@@ -57,7 +60,9 @@ const PRIORITY: &str = "a priority class";
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
     let mut end = task.desire.clone();
-    let bounds = Bounds::of(&task.desire.borrow(), names::server(&task));
+    let isolation = task.desire.borrow().contract.terms.network_isolation;
+    let logins = Logins::of(&shared, isolation);
+    let bounds = Bounds::of(&task.desire.borrow(), names::server(&task), logins.now());
     let mut this = AtProvider {
         shared,
         task,
@@ -68,6 +73,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         leaving: BTreeMap::new(),
         goers: JoinSet::new(),
         bounds,
+        logins,
         waiting: Vec::new(),
         patience: Patience::begin(),
     };
@@ -98,6 +104,7 @@ impl AtProvider {
     async fn serve(&mut self) {
         self.ensure_priority().await;
         self.user_namespaces = self.nodes_have_user_namespaces().await;
+        self.logins.look().await;
         self.make_missing();
         // What is there already is all told at once, so that nothing of it seems to be gone.
         while self.namespaces.values().any(|namespace| namespace.state == State::BeingMade) {
@@ -137,6 +144,7 @@ impl AtProvider {
                         self.perform(side, work).await;
                     }
                 }
+                () = self.logins.change() => {}
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
                 () = self.patience.is_over(&mut self.task.name_server) => {
                     side.set_context(self.context());
@@ -183,7 +191,8 @@ impl AtProvider {
         let Shared { cluster, account, name_servers, gate, .. } = &*self.shared;
         let isolation = desire.contract.terms.network_isolation;
         let gate_port = (isolation == terms::NetworkIsolation::Required).then_some(gate.port);
-        let Bounds { ranges, name_server, .. } = Bounds::of(desire, names::server(&self.task));
+        let Bounds { ranges, name_server, login, .. } =
+            Bounds::of(desire, names::server(&self.task), self.logins.now());
         let name_servers: Vec<IpAddr> = name_servers.iter().copied().chain(name_server).collect();
         let wanted = GuestNamespace::of(&desire.contract, home, name, &name_servers);
         let wanted = GuestNamespace { ranges, gate_port, ..wanted };
@@ -201,7 +210,7 @@ impl AtProvider {
         };
         let making = async move {
             tokio::time::sleep(after).await;
-            make(cluster, account, wanted).await
+            make(cluster, account, wanted, login).await
         };
         let making = self.making.spawn(making.in_current_span());
         let (name, state) = (name.to_owned(), same.unwrap_or(State::BeingMade));
@@ -283,7 +292,7 @@ impl AtProvider {
     /// another name, or goes, or the bounds are others.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
-        let bounds = Bounds::of(&desire, names::server(&self.task));
+        let bounds = Bounds::of(&desire, names::server(&self.task), self.logins.now());
         let is_other = bounds != self.bounds;
         self.bounds = bounds;
         let mut moved = is_other;

@@ -13,6 +13,7 @@ use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::offload_namespace::{OptIns, Reach, Webhook};
@@ -55,7 +56,7 @@ impl Link {
 pub(super) async fn keep(
     first: anyhow::Result<kube::Config>,
     settings: settings::Kubernetes,
-    gate: Gate,
+    nodes: Nodes,
     metrics: Metrics,
     certificates: Certificates,
     link: &watch::Sender<Link>,
@@ -64,7 +65,7 @@ pub(super) async fn keep(
     let mut config = first;
     let shared = loop {
         let connected = match config {
-            Ok(config) => connect(config, &settings, &gate, &metrics, &certificates).await,
+            Ok(config) => connect(config, &settings, &nodes, &metrics, &certificates).await,
             Err(error) => Err(error),
         };
         match connected {
@@ -161,7 +162,7 @@ fn tell_missing(link: &watch::Sender<Link>, missing: &[rights::Missing]) {
 async fn connect(
     config: kube::Config,
     settings: &settings::Kubernetes,
-    gate: &Gate,
+    nodes: &Nodes,
     metrics: &Metrics,
     certificates: &Certificates,
 ) -> anyhow::Result<Shared> {
@@ -191,6 +192,8 @@ async fn connect(
     let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
     let meters = Meters::new(cluster.clone());
     let domain = cluster_domain::of_cluster(&cluster, settings).await?;
+    let has_login = !nodes.image_pull_secrets.is_empty();
+    let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
     Ok(Shared {
         cluster,
         account,
@@ -204,7 +207,8 @@ async fn connect(
         name_servers: name_servers::of_guests(&settings.guests),
         domain,
         user_namespaces: settings.guests.user_namespaces,
-        gate: gate.clone(),
+        gate,
+        logins: nodes.image_pull_secrets.clone(),
         scope,
         opt_ins,
         sold: watch::Sender::default(),
@@ -306,7 +310,7 @@ mod tests {
         let settings =
             settings::Kubernetes { kubeconfig: Some(file.clone()), ..Default::default() };
         let real =
-            Real::start(&settings, Gate::default(), Metrics::new(), Certificates::approved_here())
+            Real::start(&settings, Nodes::default(), Metrics::new(), Certificates::approved_here())
                 .await
                 .unwrap();
         let says = async |words: &str| {

@@ -23,13 +23,13 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
+use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
 use mercato_kubelet::guest::stream::{self as api, Opened, Refused};
 use mercato_kubelet::inventory::own_nodes;
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::{Cluster, Failure, Grant, inventory};
-use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
@@ -70,14 +70,14 @@ pub(crate) struct Real {
 
 impl Real {
     /// Begins to look for the cluster that the settings, the environment or the pod name,
-    /// and for as long as it takes, also where its kubeconfig is still to come. By `gate` guests
-    /// are held back whose contracts require isolation.
+    /// and for as long as it takes, also where its kubeconfig is still to come. As `nodes` says
+    /// guests are held back whose contracts require isolation.
     ///
     /// # Errors
     /// When none is named, and none is found.
     pub(crate) async fn start(
         settings: &settings::Kubernetes,
-        gate: Gate,
+        nodes: Nodes,
         metrics: Metrics,
         certificates: Certificates,
     ) -> anyhow::Result<Self> {
@@ -95,7 +95,7 @@ impl Real {
         tokio::spawn(async move {
             tokio::select! {
                 () = tell.closed() => {}
-                () = link::keep(first, settings, gate, metrics, certificates, &tell) => {}
+                () = link::keep(first, settings, nodes, metrics, certificates, &tell) => {}
             }
         });
         Ok(Self { server, scope, link })

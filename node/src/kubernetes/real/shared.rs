@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mercato_config::settings;
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     pub(super) user_namespaces: settings::UserNamespaces,
     /// With what guests are held back whose contracts require isolation.
     pub(super) gate: Gate,
+    /// Files of logins for its registry.
+    pub(super) logins: Vec<PathBuf>,
     /// Virtual nodes are there for all pods.
     pub(super) scope: Scope,
     pub(super) opt_ins: OptIns,

@@ -3,6 +3,7 @@
 mod fields;
 mod frames;
 mod numbers;
+mod secrets;
 mod services;
 mod streams;
 
@@ -39,6 +40,7 @@ pub(crate) async fn attack<'a>(
     let (it, mut timer) = (&mut consumer, StepTimer::start());
     timer.take("fields that are refused", fields::are_refused(it)).await?;
     timer.take("fields that are dropped", fields::are_dropped(scene, it)).await?;
+    timer.take("the Secret of gates", secrets::of_gates_is_not_named(scene, it)).await?;
     timer.take("services that are refused", services::are_refused(scene, it)).await?;
     timer.take("endpoints of nobody", services::lead_nowhere(scene, it)).await?;
     timer.take("too many services", services::too_many(scene, it)).await?;

@@ -1,6 +1,7 @@
 //! The gate: where it stands, what becomes of a pod without it, and that home sees nothing of it.
 
 use super::super::gate::CONTAINER;
+use super::super::registry::SECRET;
 use super::*;
 use crate::placement::{amounts, requests};
 
@@ -295,4 +296,55 @@ fn events_about_it_stay_there() {
     assert!(!is_about_gate("spec.initContainers{migrate}", "Created container: migrate"));
     assert!(!is_about_gate("spec.containers{web}", "Pulling image \"mercato-gate\""));
     assert!(!is_about_gate("", "FailedMount: mercato-gate-config"));
+}
+
+#[test]
+fn the_login_of_the_gate_is_nobody_elses() {
+    let home = |spec: &mut Value| spec["imagePullSecrets"] = json!([{ "name": "hub" }]);
+    let without = forged_with(&gated(), home).unwrap();
+    assert_eq!(without["spec"]["imagePullSecrets"], json!([{ "name": "hub" }]));
+    let ctx = GuestContext { gate: Some(Gate { has_login: true, ..gate() }), ..guest_context() };
+    let guest = forged_with(&ctx, home).unwrap();
+    assert_eq!(guest["spec"]["imagePullSecrets"], json!([{ "name": SECRET }, { "name": "hub" }]));
+    assert_eq!(without_gate(&guest)["spec"]["imagePullSecrets"], json!([{ "name": "hub" }]));
+
+    let image = json!({ "name": "x", "image": "registry.example/mercato:1" });
+    let path = |change: &dyn Fn(&mut Value)| forged_with(&ctx, change).unwrap_err().path;
+    let containers = |spec: &mut Value| spec["containers"] = json!([image.clone()]);
+    assert_eq!(path(&containers), "spec.containers[0].image");
+    assert_eq!(
+        path(&|spec| spec["initContainers"] = json!([image])),
+        "spec.initContainers[0].image"
+    );
+    let volume =
+        json!([{ "name": "x", "image": { "reference": "registry.example/mercato@sha256:0" } }]);
+    assert_eq!(path(&|spec| spec["volumes"] = volume.clone()), "spec.volumes[0].image.reference");
+    let debug = forged_with(&ctx, |spec| spec["ephemeralContainers"] = json!([image])).unwrap();
+    assert_eq!(debug["spec"]["ephemeralContainers"], json!([]));
+    assert!(forged_with(&gated(), containers).is_ok(), "nodes pull it without a login");
+}
+
+#[test]
+fn homes_secret_of_that_name_is_another_over_there() {
+    let named = json!({ "name": SECRET });
+    for ctx in [gated(), guest_context()] {
+        let guest = forged_with(&ctx, |spec| {
+            spec["imagePullSecrets"] = json!([named]);
+            spec["volumes"] = json!([
+                { "name": "a", "secret": { "secretName": SECRET } },
+                { "name": "b", "projected": { "sources": [{ "secret": named }] } },
+            ]);
+            spec["containers"][0]["envFrom"] = json!([{ "secretRef": named }]);
+            let key = json!({ "name": SECRET, "key": ".dockerconfigjson" });
+            spec["containers"][0]["env"] =
+                json!([{ "name": "X", "valueFrom": { "secretKeyRef": key } }]);
+        });
+        let spec = guest.unwrap()["spec"].to_string();
+        assert_eq!(spec.matches("mercato-home-gate").count(), 5, "{spec}");
+        let own = spec.matches(&format!("\"{SECRET}\"")).count();
+        assert_eq!(own, usize::from(ctx.gate.is_some()), "its container alone: {spec}");
+        let key = key(ObjectKind::Secret, "shop", SECRET);
+        let there = ctx.guest_key(&key).unwrap();
+        assert_eq!((there.kind, there.name.as_str()), (ObjectKind::Secret, "mercato-home-gate"));
+    }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::network;
 use crate::forge::labels::{CONTRACT, FIELD_MANAGER, HOME_NAMESPACE, MANAGED_BY};
+use crate::forge::registry::Login;
 use crate::limits;
 use crate::placement::terms::{DEFAULT_REQUESTS, GPUS, gpus};
 
@@ -35,6 +36,8 @@ pub struct GuestNamespace {
     pub name_servers: Vec<IpAddr>,
     /// Where nodes answer the gates of its pods, by TCP; none: they have no gates.
     pub gate_port: Option<NonZeroU16>,
+    /// By which nodes pull the image of the gates; none: without.
+    pub login: Option<Login>,
 }
 
 impl GuestNamespace {
@@ -50,6 +53,7 @@ impl GuestNamespace {
             ranges: Vec::new(),
             name_servers: name_servers.to_vec(),
             gate_port: None,
+            login: None,
         }
     }
 
@@ -86,7 +90,7 @@ impl GuestNamespace {
 
     /// The ResourceQuota: what was bought, and no way to reach or burden the cluster beside it.
     pub fn quota(&self) -> Value {
-        let amount = &self.quantity;
+        let (amount, own) = (&self.quantity, u64::from(self.login.is_some()));
         let mut hard = json!({
             "requests.cpu": quantity::from_millis(amount.cpu_millis),
             "requests.memory": amount.memory_bytes.to_string(),
@@ -95,7 +99,7 @@ impl GuestNamespace {
             "services.nodeports": "0",
             "persistentvolumeclaims": "0",
             "count/configmaps": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
-            "count/secrets": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
+            "count/secrets": (limits::GUEST_NAMESPACE_OBJECTS + own).to_string(),
             "count/services": limits::GUEST_NAMESPACE_SERVICES.to_string(),
             "count/endpointslices.discovery.k8s.io":
                 limits::GUEST_NAMESPACE_SERVICES.to_string(),
@@ -123,6 +127,14 @@ impl GuestNamespace {
             egress.push(json!({ "ports": [{ "protocol": "TCP", "port": port }] }));
         }
         json!({ "metadata": { "labels": self.labels() }, "spec": spec })
+    }
+
+    /// The Secret of its pods' gates, [`SECRET`](crate::forge::registry::SECRET). It has no mark of the contract, by which
+    /// objects of home's are known.
+    pub fn secret(&self) -> Option<Value> {
+        let mut secret = self.login.as_ref()?.secret();
+        secret["metadata"] = json!({ "labels": { MANAGED_BY: FIELD_MANAGER } });
+        Some(secret)
     }
 
     fn labels(&self) -> Value {
@@ -159,7 +171,22 @@ mod tests {
             ranges: Vec::new(),
             name_servers: Vec::new(),
             gate_port: None,
+            login: None,
         }
+    }
+
+    #[test]
+    fn a_login_is_a_secret_beside_those_of_home() {
+        let count =
+            |wanted: &GuestNamespace| wanted.quota()["spec"]["hard"]["count/secrets"].clone();
+        assert_eq!((wanted().secret(), count(&wanted())), (None, json!("4096")));
+        let config = r#"{"auths":{"hub.example":{"auth":"x"}}}"#;
+        let login = Some(Login::of(config, "hub.example/mercato:1").unwrap());
+        let with = GuestNamespace { login, ..wanted() };
+        let secret = with.secret().unwrap();
+        assert_eq!(count(&with), "4097");
+        assert_eq!(secret["type"], "kubernetes.io/dockerconfigjson");
+        assert_eq!(secret["metadata"]["labels"][CONTRACT], Value::Null);
     }
 
     #[test]

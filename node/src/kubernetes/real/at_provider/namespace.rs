@@ -12,6 +12,7 @@ use mercato_protocol::resources::Resources;
 use tokio::task::AbortHandle;
 
 use super::super::retry::Backoff;
+use super::login::Read;
 
 /// A guest namespace; kept by home namespace.
 pub(super) struct Namespace {
@@ -30,12 +31,14 @@ pub(super) struct Bounds {
     pub(super) ranges: Vec<IpNet>,
     /// Where guests are told names, which the network policy lets them ask.
     pub(super) name_server: Option<IpAddr>,
+    /// By which nodes pull the image of its gates.
+    pub(super) login: Read,
 }
 
 impl Bounds {
-    pub(super) fn of(desire: &LeaseDesire, name_server: Option<IpAddr>) -> Self {
+    pub(super) fn of(desire: &LeaseDesire, name_server: Option<IpAddr>, login: Read) -> Self {
         let ranges = desire.ranges.iter().map(|range| range.local).collect();
-        Self { quantity: desire.contract.terms.quantity.clone(), ranges, name_server }
+        Self { quantity: desire.contract.terms.quantity.clone(), ranges, name_server, login }
     }
 }
 
@@ -48,12 +51,17 @@ pub(super) enum State {
     Refused(String),
 }
 
-/// Makes a guest namespace, however long the cluster takes to be able to.
+/// Makes a guest namespace, however long the cluster takes to be able to, with that login.
 pub(super) async fn make(
     cluster: Cluster,
     account: Account,
     wanted: GuestNamespace,
+    login: Read,
 ) -> (GuestNamespace, Result<(), Failure>) {
+    let wanted = match login {
+        Ok(login) => GuestNamespace { login, ..wanted },
+        Err(why) => return (wanted, Err(Failure::transient(why))),
+    };
     let mut backoff = Backoff::default();
     loop {
         match guest_namespace::ensure(&cluster, &account, wanted.clone()).await {
