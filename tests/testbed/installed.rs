@@ -13,6 +13,8 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/chart
 const RELEASE: &str = "mercato";
 /// In the namespace of the chart's objects.
 const NAMESPACE: &str = "mercato";
+/// What the daemon keeps, in the cluster's files.
+const VOLUME: &str = "volume";
 /// The exit code of a command that has found nothing.
 const NOTHING: i32 = 3;
 /// Of the chart that is upgraded to.
@@ -34,14 +36,40 @@ impl<'a> Installed<'a> {
     /// # Errors
     /// When Helm fails, or the daemon does not get ready within two minutes.
     pub async fn install(cluster: &'a Cluster, program: &Path, config: &Value) -> Result<Self> {
+        let this = Self::prepare(cluster, program).await?;
+        this.helm(&["install", RELEASE, CHART, "--values", "-"], &WAIT, config).await?;
+        Ok(this)
+    }
+
+    /// The first half of that: what the chart takes is there, and nothing of it is installed.
+    ///
+    /// # Errors
+    /// When an image cannot be made or given to a node.
+    pub async fn prepare(cluster: &'a Cluster, program: &Path) -> Result<Self> {
         let archive = image::of_program(program)?;
         for number in 1..=cluster.spec().nodes {
             cluster.import(number, &archive).await?;
         }
         let this = Self { cluster };
         cluster.apply(&this.volume().to_string()).await?;
-        this.helm(&["install", RELEASE, CHART, "--values", "-"], &WAIT, config).await?;
         Ok(this)
+    }
+
+    /// Takes away what an earlier installation has kept: the next one is of a new cluster.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn forget(cluster: &Cluster) -> Result<()> {
+        match std::fs::remove_dir_all(cluster.data_outside().join(VOLUME)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// What somebody else has installed there, from [`Installed::prepare`] on.
+    #[must_use]
+    pub fn at(cluster: &'a Cluster) -> Self {
+        Self { cluster }
     }
 
     /// Gives it another configuration, and turns these values of the chart on. Waits until the daemon is
@@ -194,7 +222,7 @@ impl<'a> Installed<'a> {
 
     /// The bed has nobody who makes volumes.
     fn volume(&self) -> Value {
-        let path = self.cluster.data().join("volume");
+        let path = self.cluster.data().join(VOLUME);
         json!({
             "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "mercato" },
             "spec": {

@@ -3,10 +3,11 @@
 //! certificate of its virtual node needs no person. An upgrade of the chart leaves that pod alone, and so
 //! do another build and the way back: no request waits for longer than the daemon takes to start anew.
 //! People ask a daemon from a desk, by their own rights. What is uninstalled leaves nothing, be the
-//! daemons there or not. Each cluster has two nodes at level full.
+//! daemons there or not. At the end all is done as the second half of the quick start says. Each cluster has two nodes at level full.
 #![allow(clippy::disallowed_methods, reason = "installations take time")]
 
 mod desk;
+mod page;
 mod shop;
 
 use std::process::ExitCode;
@@ -46,12 +47,17 @@ const KREW: &str = include_str!("../../../config/deploy/krew/mercato.yaml");
 fn main() -> ExitCode {
     let nodes = if suite::level() == Level::Full { 2 } else { 1 };
     let cluster = |name| ClusterSpec { nodes, ..ClusterSpec::named(name) };
-    let clusters = vec![ClusterSpec { verify_kubelets: true, ..cluster("rome") }, cluster("turin")];
+    let domain = page::DOMAIN.to_owned();
+    let rome = ClusterSpec { verify_kubelets: true, domain, ..cluster("rome") };
+    let clusters = vec![rome, cluster("turin")];
     let tests = vec![
         Test::ci("the_charts_version_is_the_programs", |_| Box::pin(async { same_version() })),
         Test::ci("by_one_chart", |stage| Box::pin(by_one_chart(stage))),
+        Test::ci("by_the_quick_start_for_clusters_of_ones_own", |stage| {
+            Box::pin(page::works_as_it_stands(stage))
+        }),
     ];
-    suite::run("install", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+    suite::run_in_turn("install", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
 fn same_version() -> Result<()> {

@@ -119,6 +119,12 @@ impl Cluster {
         self.toolchain.program(name)
     }
 
+    /// The folder of the toolchain's programs.
+    #[must_use]
+    pub fn programs(&self) -> PathBuf {
+        self.toolchain.programs()
+    }
+
     /// A program on one of the cluster's machines, counted from 1.
     pub(super) fn system_command(&self, number: u8, program: impl AsRef<OsStr>) -> Result<Command> {
         self.machine(number).command(program)
