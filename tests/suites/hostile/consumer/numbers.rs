@@ -1,6 +1,6 @@
 //! More than was bought: of pods, of namespaces, of bytes.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mercato_protocol::workload::{Item, ObjectKey, ObjectKind, Outcome, PodId, Report, Stage, Uid};
 use mercato_tests::suite::{Level, level};
 use mercato_tests::wait;
@@ -26,7 +26,16 @@ pub(super) async fn of_pods(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> R
     let last = all[many - 1].clone();
     // What is beyond 8,192 pods is not even listened to.
     let heard = if many > 8_000 { all[8_000].clone() } else { last };
-    consumer.hears(&heard, out_of_room("OutOfpods")).await?;
+    let answer = consumer.hears(&heard, out_of_room("OutOfpods")).await;
+    answer.with_context(|| {
+        let silent: Vec<_> = all.iter().filter(|item| !consumer.said.contains_key(item)).collect();
+        format!(
+            "no word of {} of {many} pods: {:?} to {:?}",
+            silent.len(),
+            silent.first(),
+            silent.last()
+        )
+    })?;
     let pods = ["get", "pods", "-n", GUEST, "-o", "name"];
     let there = scene.siena.cluster.kubectl(&pods).await?.ok()?.lines().count();
     ensure!(there <= 10, "{there} pods run of 10 that were bought");
