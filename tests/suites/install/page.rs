@@ -53,6 +53,9 @@ pub(crate) async fn works_as_it_stands(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let commands = commands(PAGE)?;
     is_built_so(&commands)?;
+    // That of another test.
+    let shop = ["delete", "namespace", "shop", "--ignore-not-found", "--timeout=60s"];
+    rome.kubectl(&shop).await?.ok()?;
     let before = [rome.objects().await?, turin.objects().await?];
     for cluster in [rome, turin] {
         Installed::forget(cluster)?;
@@ -64,6 +67,7 @@ pub(crate) async fn works_as_it_stands(stage: &Stage) -> Result<()> {
 
     let manifest = format!("{CHECKOUT}/docs/quickstart.yaml");
     rome.kubectl(&["delete", "--timeout=60s", "-f", &manifest]).await?.ok()?;
+    rome.kubectl(&shop).await?.ok()?;
     for (cluster, before) in [rome, turin].into_iter().zip(&before) {
         Installed::at(cluster).uninstall().await.context("helm uninstall")?;
         cluster.is_as_before(before).await?;

@@ -18,7 +18,11 @@ const DONE: [&str; 1] = ["cd mercato && tests/run setup"];
 /// its files come in a wrong order.
 const AT_ONCE: &str = "kubectl apply -f config/deploy/";
 /// As many as anybody types who wants to see it.
-const MOST: usize = 10;
+const MOST: usize = 12;
+
+/// Where the server runs that has answered.
+const IS_THERE: &str =
+    "try 'lab in rome kubectl -n shop get pods -o wide | grep -q mercato-turin'\n";
 
 /// A person tries again what is not ready yet. Whatever ends the shell ends the bed, and that the daemons.
 const PERSON: &str = r#"
@@ -59,7 +63,7 @@ async fn typed(_: &Stage) -> Result<()> {
         let how = if command.contains(AT_ONCE) { "once" } else { "try" };
         format!("{how} '{}'\n", command.replace('\'', r"'\''"))
     });
-    let script = format!("{PERSON}{}", tries.collect::<String>());
+    let script = format!("{PERSON}{}{IS_THERE}", tries.collect::<String>());
     let target = Path::new(LAB).ancestors().nth(2).context("the folder of what is built")?;
     let output = Command::new("bash")
         .args(["-c", &script])
