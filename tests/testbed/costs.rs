@@ -31,7 +31,7 @@ pub const COSTS: [Cost; 32] = [
     Cost { program: "api", seconds: 65, alone: None },
     Cost { program: "between", seconds: 70, alone: None },
     Cost { program: "broker/deal", seconds: 28, alone: None },
-    Cost { program: "chart", seconds: 60, alone: None },
+    Cost { program: "chart", seconds: CHEAP, alone: None },
     Cost { program: "churn", seconds: 280, alone: Some(MEASURES) },
     Cost { program: "clusters", seconds: 115, alone: None },
     Cost { program: "conformance", seconds: 50, alone: None },
