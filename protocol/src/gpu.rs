@@ -1,4 +1,5 @@
-//! What an advertisement says about GPUs, in buckets: never a device's id.
+//! What an advertisement says about GPUs, in buckets: never a device's id. And how their models
+//! are named: which of them are of one family, and what is a part of a device and what a whole one.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,33 @@ pub struct GpuPool {
     pub cpu_millis_per_unit: u64,
     /// Host memory that comes with a unit, in bytes.
     pub memory_bytes_per_unit: u64,
+}
+
+/// The whole device of a model, `h100-80gb-sxm` of `h100-80gb-sxm.1g.10gb`: up to its first dot.
+pub fn device(model: &GpuModel) -> &str {
+    let name = model.as_str();
+    name.split_once('.').map_or(name, |(device, _)| device)
+}
+
+/// What variants of a device have in common, `h100` of `h100-80gb-sxm.1g.10gb`: up to the first
+/// dash of the device.
+pub fn family(model: &GpuModel) -> &str {
+    let device = device(model);
+    device.split_once('-').map_or(device, |(family, _)| family)
+}
+
+/// Which part of a device a unit is, `1g.10gb` of `h100-80gb-sxm.1g.10gb`: all after the first
+/// dot. None: the unit is a whole device.
+pub fn part(model: &GpuModel) -> Option<&str> {
+    model.as_str().split_once('.').map(|(_, part)| part)
+}
+
+/// Whether a unit of this model is what somebody means who asks for `asked`: the model itself, or
+/// any of the family where no variant is asked for. A part is never meant by the name of a whole
+/// device, nor a whole device, or another part, by that of a part.
+pub fn is_a(model: &GpuModel, asked: &GpuModel) -> bool {
+    let variant = device(asked) != family(asked);
+    model == asked || !variant && family(model) == family(asked) && part(model) == part(asked)
 }
 
 /// Where the figures of a GPU pool come from.
@@ -151,3 +179,79 @@ wire_union!(GpuMode {
     4 => Vgpu { 1 => profile },
 });
 wire_enum!(GpuIsolation { 0 => None, 1 => Limit, 2 => Hardware });
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn model(name: &str) -> GpuModel {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_family_is_asked_for_by_its_name_and_a_variant_by_all_of_it() {
+        let whole = model("h100-80gb-sxm");
+        let cut = model("h100-80gb-sxm.1g.10gb");
+        assert_eq!(
+            (device(&cut), family(&cut), part(&cut)),
+            (whole.as_str(), "h100", Some("1g.10gb"))
+        );
+        assert_eq!((device(&whole), part(&whole)), ("h100-80gb-sxm", None));
+        for (model_is, asked, means) in [
+            (&whole, "h100", true),
+            (&whole, "h100-80gb-sxm", true),
+            (&whole, "h100-80gb-pcie", false),
+            (&whole, "h10", false),
+            (&whole, "h100.1g.10gb", false),
+            (&cut, "h100", false),
+            (&cut, "h100-80gb-sxm", false),
+            (&cut, "h100.1g.10gb", true),
+            (&cut, "h100.1g", false),
+            (&cut, "h100-80gb-sxm.1g.10gb", true),
+            (&model("t4"), "t4", true),
+            (&model("t4.ts4"), "t4", false),
+            (&model("t4"), "t4-16gb", false),
+        ] {
+            assert_eq!(is_a(model_is, &model(asked)), means, "{model_is} for {asked}");
+        }
+    }
+
+    /// Names as catalogues make them, and any others.
+    fn any_model() -> impl Strategy<Value = GpuModel> {
+        let made = "[ab][0-9](-[0-9]gb)?(-sxm)?(\\.[12]g)?(\\.[12]gb)?";
+        let any = "[ab0][ab0.-]{0,6}[ab0]";
+        prop_oneof![made, any].prop_map(|name| model(&name))
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_is_never_meant_by_a_whole_device_nor_the_other_way(
+            is in any_model(),
+            asked in any_model(),
+        ) {
+            if is_a(&is, &asked) {
+                prop_assert_eq!(part(&is), part(&asked));
+                prop_assert_eq!(family(&is), family(&asked));
+            }
+        }
+
+        #[test]
+        fn who_asks_for_a_variant_gets_that_one_alone(is in any_model(), asked in any_model()) {
+            if device(&asked).contains('-') {
+                prop_assert_eq!(is_a(&is, &asked), is == asked);
+            }
+        }
+
+        #[test]
+        fn each_model_is_itself_and_of_its_family(is in any_model()) {
+            let dot = if part(&is).is_some() { "." } else { "" };
+            let of_family = format!("{}{dot}{}", family(&is), part(&is).unwrap_or_default());
+            prop_assert!(is_a(&is, &is));
+            if let Ok(asked) = of_family.parse() {
+                prop_assert!(is_a(&is, &asked));
+            }
+        }
+    }
+}
