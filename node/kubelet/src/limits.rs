@@ -151,6 +151,9 @@ pub const GUEST_EVENTS: u64 = 1_024;
 pub const GUEST_EVENTS_EACH_S: u64 = 5;
 /// Entries of `status.podIPs` that are looked at: a pod has one address of each family.
 pub const POD_ADDRESSES: usize = 4;
+/// Whole GPUs of one node that are believed where no label says how many there are: the most that
+/// vendors and clouds put into one machine.
+pub const GPUS_OF_NODE: u64 = 16;
 /// Inputs of watchers that wait for the driver.
 pub const INPUTS: usize = 1024;
 

@@ -3,6 +3,7 @@
 //! is for sale is the broker's to say. Beside it, where nodes and pods are, and which
 //! addresses the cluster has given out.
 
+mod gpus;
 mod machine;
 mod node;
 pub mod own_nodes;
@@ -13,6 +14,7 @@ mod settled;
 mod sum;
 mod watch;
 
+pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold, read as gpus};
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
 pub use place::{GuestPlace, PodPlace, places};
