@@ -1,6 +1,8 @@
 //! What an advertisement says about GPUs, in buckets: never a device's id. And how their models
 //! are named: which of them are of one family, and what is a part of a device and what a whole one.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{wire_enum, wire_map, wire_union};
@@ -66,12 +68,20 @@ pub fn part(model: &GpuModel) -> Option<&str> {
     model.as_str().split_once('.').map(|(_, part)| part)
 }
 
+/// What those ask for who want any variant of it, `h100.1g.10gb` of `h100-80gb-sxm.1g.10gb`: its
+/// family, and its part if it is one.
+pub fn any_variant(model: &GpuModel) -> Cow<'_, str> {
+    match part(model) {
+        None => family(model).into(),
+        Some(part) => format!("{}.{part}", family(model)).into(),
+    }
+}
+
 /// Whether a unit of this model is what somebody means who asks for `asked`: the model itself, or
 /// any of the family where no variant is asked for. A part is never meant by the name of a whole
 /// device, nor a whole device, or another part, by that of a part.
 pub fn is_a(model: &GpuModel, asked: &GpuModel) -> bool {
-    let variant = device(asked) != family(asked);
-    model == asked || !variant && family(model) == family(asked) && part(model) == part(asked)
+    model == asked || any_variant(model) == asked.as_str()
 }
 
 /// Where the figures of a GPU pool come from.

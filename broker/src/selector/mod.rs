@@ -122,11 +122,13 @@ pub(crate) enum GpuFact {
     Cuda,
     Capability,
     Interconnect,
+    /// What the model is called by those to whom its variants are one: said beside the model.
+    AnyVariant,
 }
 
 impl GpuFact {
     /// How many facts of GPUs there are.
-    pub(crate) const COUNT: usize = Self::Interconnect as usize + 1;
+    pub(crate) const COUNT: usize = Self::AnyVariant as usize + 1;
 }
 
 /// A resource that has a price of its own.

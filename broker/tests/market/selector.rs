@@ -251,6 +251,26 @@ fn terms_on_gpus_are_about_the_same_gpus() {
 }
 
 #[test]
+fn a_family_is_each_of_its_models_and_no_part() {
+    let price = "cpu=0.02 EUR/h";
+    let sells =
+        |model| broker([with_pool(ad("turin"), "gpus", "cpu=8", price, Some(gpu(model, 2, 80)))]);
+    for (model, terms, holds) in [
+        ("h100-80gb-sxm", "gpu.model=h100", true),
+        ("h100-80gb-sxm", "gpu.model in (l4,h100)", true),
+        ("h100-80gb-sxm", "gpu.model=h100-80gb-sxm", true),
+        ("h100-80gb-sxm", "gpu.model=h100-80gb-pcie", false),
+        ("h100-80gb-sxm", "gpu.model!=h100", false),
+        ("h100-80gb-sxm", "gpu.model notin (l4,a100)", true),
+        ("h100-80gb-sxm.1g.10gb", "gpu.model=h100", false),
+        ("h100-80gb-sxm.1g.10gb", "gpu.model=h100-80gb-sxm", false),
+        ("h100-80gb-sxm.1g.10gb", "gpu.model=h100.1g.10gb", true),
+    ] {
+        assert_eq!(!select(&sells(model), terms).is_empty(), holds, "{model}: {terms}");
+    }
+}
+
+#[test]
 fn the_replicas_of_a_time_slice_are_no_gpus() {
     let mut slices = gpu("h100", 40, 80);
     slices.mode = GpuMode::Timeslice { replicas: 10 };

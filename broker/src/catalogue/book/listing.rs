@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use mercato_protocol::ad::{Ad, Assurance, Attribute as Claim, Pool, PoolRow};
-use mercato_protocol::gpu::GpuMode;
+use mercato_protocol::gpu::{GpuMode, any_variant};
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::limits::POOLS;
 use mercato_protocol::price::{Currency, Money, Price, PriceError, UnitPrice, Usage};
@@ -189,6 +189,19 @@ impl Listing {
         }
     }
 
+    /// All that one kind of GPU has to say to a term: of a model also its family.
+    pub(crate) fn gpu_values(
+        &self,
+        attribute: Attribute,
+        row: usize,
+        gpu: usize,
+    ) -> impl Iterator<Item = Value> {
+        let is_model = attribute == Attribute::Gpu(GpuFact::Model);
+        let family = self.stock.gpus[gpu][GpuFact::AnyVariant as usize];
+        let family = is_model.then_some(family).and_then(Value::of_raw);
+        self.gpu_value(attribute, row, gpu).into_iter().chain(family)
+    }
+
     /// What a pool, or one kind of its GPUs, has to say to a term.
     pub(crate) fn value(
         &self,
@@ -249,6 +262,10 @@ impl Stock {
                 let mut facts = [UNSAID; GpuFact::COUNT];
                 let said = of_gpu(gpu, free);
                 said.into_iter().for_each(|(fact, said)| facts[fact as usize] = said.value().raw());
+                facts[GpuFact::AnyVariant as usize] = match any_variant(&gpu.model) {
+                    name if name == gpu.model.as_str() => facts[GpuFact::Model as usize],
+                    name => Value::word(&name).raw(),
+                };
                 gpus.push(facts);
             }
             for (fact, said) in of_pool(pool, row) {

@@ -243,7 +243,7 @@ impl<'a> Needs<'a> {
         let all = self.levels.gpu.iter().fold(0, |bits, (bit, _)| bits | bit);
         let misses = |gpu: usize| {
             let missed = |(_, term): &&(u128, &Term)| {
-                !term.holds(listing.gpu_value(term.attribute(), row, gpu))
+                !term.holds(listing.gpu_values(term.attribute(), row, gpu))
             };
             self.levels.gpu.iter().filter(missed).fold(0, |bits, (bit, _)| bits | bit)
         };
