@@ -83,6 +83,7 @@ pub fn forge_pod(
     let placed = [
         ("affinity", scheduling::affinity(home, passes_on, ctx)),
         ("topologySpreadConstraints", scheduling::spread(home)),
+        ("tolerations", scheduling::tolerations(spec, ctx)),
     ];
     set_some(spec, placed);
     pod["apiVersion"] = json!("v1");

@@ -37,6 +37,20 @@ pub(super) fn affinity(home: &Value, passes_on: bool, ctx: &GuestContext) -> Opt
     (!affinity.is_empty()).then_some(Value::Object(affinity))
 }
 
+/// The one taint that a guest tolerates: that of the devices that were bought and that it asks for,
+/// whose key is their resource, as Kubernetes' own admission has it where it is switched on.
+pub(super) fn tolerations(guest: &Value, ctx: &GuestContext) -> Option<Value> {
+    let asks = |resource: &str| {
+        let all = ["containers", "initContainers"].into_iter().flat_map(|sort| list(&guest[sort]));
+        let mut amounts = all.map(|container| &container["resources"]["requests"][resource]);
+        amounts.any(|amount| !amount.is_null() && amount != "0")
+    };
+    let devices = ctx.allocatable.keys().filter(|name| name.contains('/') && asks(name));
+    let tolerate = |key| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
+    let all: Vec<_> = devices.map(tolerate).collect();
+    (!all.is_empty()).then(|| json!(all))
+}
+
 /// What becomes of its topology spread constraints.
 pub(super) fn spread(home: &Value) -> Option<Value> {
     let mut spread: Vec<Value> = Vec::new();

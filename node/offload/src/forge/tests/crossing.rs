@@ -14,6 +14,23 @@ fn guest_of(change: impl Fn(&mut Value)) -> Value {
 }
 
 #[test]
+fn who_asks_for_devices_that_were_bought_tolerates_their_taint_and_no_other() {
+    let mut home = export_pod(&home_pod(), &home_context(Tokens::All));
+    home["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1".into();
+    let forge = |home: &Value, ctx: &GuestContext| {
+        forge(&Item::Pod(id()), home, digest(home), &route(), ctx).unwrap()["spec"]["tolerations"]
+            .take()
+    };
+    let mut ctx = guest_context();
+    assert_eq!(forge(&home, &ctx), Value::Null, "none were bought");
+    ctx.allocatable.insert("nvidia.com/gpu".into(), "2".into());
+    let key = json!({ "key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule" });
+    assert_eq!(forge(&home, &ctx), json!([key]));
+    home["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "0".into();
+    assert_eq!(forge(&home, &ctx), Value::Null, "it asks for none");
+}
+
+#[test]
 fn keys_that_steer_arrive_under_a_name_that_nobody_looks_for() {
     let guest = guest_of(|home| {
         home["metadata"]["labels"]["sidecar.istio.io/inject"] = json!("true");
