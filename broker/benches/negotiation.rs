@@ -53,12 +53,14 @@ fn inventory() -> Inventory {
     };
     Inventory {
         pools: vec![PoolInventory {
+            id: "amd64".parse().unwrap(),
             platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
             allocatable: all.clone(),
             requested: Resources::default(),
             largest_pod: all,
             gpus: vec![],
         }],
+        unsold: Vec::new(),
     }
 }
 

@@ -40,6 +40,17 @@ impl fmt::Display for Resource {
     }
 }
 
+impl Resource {
+    /// Whether it is what somebody means who writes `asked`: the resource itself, or a model of
+    /// GPUs of the family that is written.
+    pub fn is_a(&self, asked: &Self) -> bool {
+        match (self, asked) {
+            (Self::Gpu(model), Self::Gpu(asked)) => crate::gpu::is_a(model, asked),
+            (resource, asked) => resource == asked,
+        }
+    }
+}
+
 impl FromStr for Resource {
     type Err = ParseResourceError;
 

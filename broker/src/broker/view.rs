@@ -12,7 +12,7 @@ use mercato_protocol::time::Now;
 use super::Broker;
 use crate::catalogue::{Audience, Budget, BuyPolicy, Demand, Market, Standing, reputations};
 use crate::deal::{Deal, Statement};
-use crate::sale::SharePolicy;
+use crate::sale::{SharePolicy, Unsold};
 
 impl Broker {
     /// What suits a demand, the best first, and, if asked for, why the rest does not.
@@ -72,6 +72,11 @@ impl Broker {
     pub fn offer(&self) -> Option<(&AdBody, Vec<PoolRow>)> {
         let offer = self.supply.offer()?;
         Some((&offer.body, self.supply.rows(self.deals.current())))
+    }
+
+    /// Devices of this cluster that are not for sale, whatever is shared.
+    pub fn unsold(&self) -> &[Unsold] {
+        self.supply.unsold()
     }
 
     /// Peers that the owner has an opinion of.

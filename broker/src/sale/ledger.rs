@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::Pool;
+use mercato_protocol::gpu::is_a;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::PoolId;
 
@@ -28,8 +29,10 @@ impl<'a> Ledger<'a> {
         let mut taken: BTreeMap<PoolId, Resources> = BTreeMap::new();
         for deal in deals {
             let Some(promised) = deal.promised() else { continue };
-            let sum = taken.entry(deal.terms().pool.clone()).or_default();
-            *sum = sum.checked_add(&promised).unwrap_or_else(|_| everything());
+            for (pool, promised) in heirs(sellable, &deal.terms().pool, promised) {
+                let sum = taken.entry(pool).or_default();
+                *sum = sum.checked_add(&promised).unwrap_or_else(|_| everything());
+            }
         }
         Self { sellable, taken }
     }
@@ -80,7 +83,78 @@ impl<'a> Ledger<'a> {
     }
 }
 
+/// The pools in which a promise counts, and what of it: its own, or those that have taken the place
+/// of one of another name, as earlier releases had them. Of several each has to keep all of it: less
+/// is sold then, and nothing twice.
+fn heirs(sellable: &Sellable, pool: &PoolId, promised: Resources) -> Vec<(PoolId, Resources)> {
+    if sellable.pools.contains_key(pool) {
+        return vec![(pool.clone(), promised)];
+    }
+    let longer = |id: &PoolId| {
+        let rest = id.as_str().strip_prefix(pool.as_str());
+        rest.is_some_and(|rest| rest.starts_with(['-', '.']))
+    };
+    let has = |sold: &Resources| {
+        let models = promised.gpus.keys();
+        models.into_iter().any(|asked| sold.gpus.keys().any(|model| is_a(model, asked)))
+    };
+    let named = sellable.pools.keys().any(longer);
+    let heir = |(id, sold): &(&PoolId, &Resources)| if named { longer(id) } else { has(sold) };
+    let counted = |(id, sold): (&PoolId, &Resources)| {
+        let mut quantity = Resources { gpus: BTreeMap::new(), ..promised.clone() };
+        for (asked, count) in &promised.gpus {
+            for model in sold.gpus.keys().filter(|model| is_a(model, asked)) {
+                let sum: &mut u64 = quantity.gpus.entry(model.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        (id.clone(), quantity)
+    };
+    sellable.pools.iter().filter(heir).map(counted).collect()
+}
+
 /// More than any pool has: a sum that overflows leaves nothing free.
 fn everything() -> Resources {
     Resources { cpu_millis: u64::MAX, memory_bytes: u64::MAX, pods: u64::MAX, ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::FromText as _;
+
+    fn quantity(text: &str) -> Resources {
+        Resources::from_text(text).unwrap()
+    }
+
+    #[test]
+    fn a_promise_of_an_earlier_name_counts_on_every_pool_that_may_have_taken_its_place() {
+        let pools = [
+            ("amd64", "cpu=8"),
+            ("amd64-h100-80gb-pcie", "cpu=64,gpu.h100-80gb-pcie=8"),
+            ("amd64-h100-80gb-sxm", "cpu=64,gpu.h100-80gb-sxm=8"),
+            ("amd64-h100-80gb-sxm.1g.10gb", "cpu=64,gpu.h100-80gb-sxm.1g.10gb=56"),
+            ("amd64-l4", "cpu=8,gpu.l4=2"),
+        ];
+        let pools = pools.map(|(id, sold)| (id.parse().unwrap(), quantity(sold)));
+        let sellable = Sellable { pools: pools.into() };
+        let counted = |pool: &str, promised: &str| {
+            let heirs = heirs(&sellable, &pool.parse().unwrap(), quantity(promised));
+            let shown = |(id, quantity): (PoolId, Resources)| (id.to_string(), quantity);
+            heirs.into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let of = |id: &str, text: &str| (id.to_owned(), quantity(text));
+        assert_eq!(
+            counted("amd64-h100", "cpu=4,gpu.h100=2"),
+            [
+                of("amd64-h100-80gb-pcie", "cpu=4,gpu.h100-80gb-pcie=2"),
+                of("amd64-h100-80gb-sxm", "cpu=4,gpu.h100-80gb-sxm=2"),
+                of("amd64-h100-80gb-sxm.1g.10gb", "cpu=4"),
+            ]
+        );
+        assert_eq!(counted("amd64-l4", "gpu.l4=1"), [of("amd64-l4", "gpu.l4=1")]);
+        // A pool that had a number for a name is found by what was bought of it.
+        assert_eq!(counted("2-amd64-linux", "gpu.l4=1"), [of("amd64-l4", "gpu.l4=1")]);
+        assert_eq!(counted("arm64", "cpu=4"), []);
+    }
 }

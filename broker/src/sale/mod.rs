@@ -1,5 +1,6 @@
 //! What this cluster sells: under which policy, out of what capacity, and how that is advertised.
 
+mod family;
 mod gpu_sharing;
 mod inventory;
 mod ledger;
@@ -10,7 +11,7 @@ mod publisher;
 pub mod size;
 mod supply;
 
-pub use inventory::{Inventory, PoolInventory};
+pub use inventory::{Inventory, PoolInventory, Unsold};
 pub use policy::{Approve, SharePolicy, ShareRule};
 
 pub(crate) use gpu_sharing::{is_kept, sharers};

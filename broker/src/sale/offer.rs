@@ -4,7 +4,7 @@
 //! Nothing is sold unless guests are kept apart on the network, or the policy says that
 //! they are not. When to publish is the publisher's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::ad::{AdBody, AdHeader, Goods, OfferTerms, Pool, PoolRow};
 use mercato_protocol::codec::Message as _;
@@ -14,11 +14,10 @@ use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::limits::{AD_BODY_BYTES, AD_HEADER_BYTES, ADDRESSES, POOLS};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{
-    Class, Isolation, NetworkIsolation, OnDisconnect, Platform, PodSecurity,
-};
-use mercato_protocol::text::{GpuModel, PoolId, Slug};
+use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, PodSecurity};
+use mercato_protocol::text::{GpuModel, PoolId};
 
+use super::family;
 use super::inventory::{Inventory, PoolInventory};
 use super::policy::SharePolicy;
 use crate::config::Config;
@@ -57,6 +56,9 @@ impl Offer {
             return None;
         }
         let pools = sellable(policy, inventory);
+        let models: BTreeSet<_> = pools.values().flat_map(|(_, sold)| sold.gpus.keys()).collect();
+        // Of more lines than a price has, the last models would be free of charge.
+        let price = family::price(&policy.price, models.into_iter())?;
         if pools.is_empty() {
             return None;
         }
@@ -84,7 +86,7 @@ impl Offer {
             certificates: Vec::new(),
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
-        Some(Self { sellable: Sellable { pools }, body, price: policy.price.clone() })
+        Some(Self { sellable: Sellable { pools }, body, price })
     }
 
     /// Leaves out the last pools, as far as they do not fit into an advertisement: nobody can
@@ -158,30 +160,45 @@ type Pools<'a> = BTreeMap<PoolId, (&'a PoolInventory, Resources)>;
 /// By pool, what home neither asks for nor keeps free, as far as the owner shares it.
 /// What is kept free, and amounts, are of the whole cluster: pool after pool gives.
 fn sellable<'a>(policy: &SharePolicy, inventory: &'a Inventory) -> Pools<'a> {
-    let mut keep = policy.keep_free.clone();
-    let mut given = Resources::default();
+    let mut keep: BTreeMap<Resource, u64> = policy.keep_free.iter().collect();
+    let mut given: BTreeMap<&Resource, u64> = BTreeMap::new();
     let mut pools = Pools::new();
     for pool in &inventory.pools {
         let idle = pool.allocatable.saturating_sub(&pool.requested);
-        let spare = idle.saturating_sub(&keep);
-        keep = keep.saturating_sub(&idle);
+        let spare = keep_back(&idle, &mut keep);
         let mut sold = Resources::default();
         for (resource, spare) in spare.iter().filter(|(resource, _)| is_sold(pool, resource)) {
-            let most = match policy.amounts.get(&resource) {
-                None => 0,
-                Some(Amount::Percent(percent)) => {
+            let Some((line, amount)) = family::line(&policy.amounts, &resource) else { continue };
+            let given = given.entry(line).or_default();
+            let most = match amount {
+                Amount::Percent(percent) => {
                     percent_of(pool.allocatable.quantity(&resource), *percent)
                 }
-                Some(Amount::Exactly(n)) => n.saturating_sub(given.quantity(&resource)),
+                Amount::Exactly(n) => n.saturating_sub(*given),
             };
-            put(&mut sold, resource, spare.min(most));
+            let n = spare.min(most);
+            *given = given.saturating_add(n);
+            put(&mut sold, resource, n);
         }
-        given = given.checked_add(&sold).unwrap_or(given);
         if !sold.is_zero() && pools.len() < POOLS {
-            pools.insert(pool_id(pool, &pools), (pool, sold));
+            pools.insert(pool.id.clone(), (pool, sold));
         }
     }
     pools
+}
+
+/// What is left of it when the owner's share is kept back, of which less is to be kept then.
+fn keep_back(idle: &Resources, keep: &mut BTreeMap<Resource, u64>) -> Resources {
+    let mut spare = Resources::default();
+    for (resource, mut n) in idle.iter() {
+        for (_, kept) in keep.iter_mut().filter(|(line, _)| resource.is_a(line)) {
+            let back = n.min(*kept);
+            *kept -= back;
+            n -= back;
+        }
+        put(&mut spare, resource, n);
+    }
+    spare
 }
 
 /// The replicas of a time-slice are never sold as GPUs.
@@ -206,17 +223,6 @@ fn put(resources: &mut Resources, resource: Resource, n: u64) {
             resources.gpus.insert(model, n);
         }
     }
-}
-
-/// Stable as long as the nodes are of one shape: `amd64`, `amd64-h100`.
-fn pool_id(pool: &PoolInventory, taken: &Pools<'_>) -> PoolId {
-    let Platform { arch, os } = &pool.platform;
-    let system = (os.as_str() != "linux").then(|| format!("-{os}"));
-    let gpu = pool.gpus.first().map(|gpu| format!("-{}", gpu.model));
-    let name = format!("{arch}{}{}", system.unwrap_or_default(), gpu.unwrap_or_default());
-    let names = (1..).map(|n| if n == 1 { name.clone() } else { format!("{n}-{arch}-{os}") });
-    let slugs = names.filter_map(|name| name.parse::<Slug>().ok());
-    slugs.into_iter().find(|id| !taken.contains_key(id)).unwrap_or_else(|| arch.clone())
 }
 
 fn advertised(id: &PoolId, pool: &PoolInventory, sold: &Resources) -> Pool {
@@ -265,4 +271,63 @@ pub(crate) fn bucket(exact: &Resources) -> Resources {
 
 fn bucket_gpus(n: u64) -> u64 {
     if n < 8 { n } else { n - n % 4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::terms::Platform;
+
+    use super::*;
+    use crate::sale::Approve;
+    use crate::syntax::FromText as _;
+
+    fn pool(model: &str, count: u64) -> PoolInventory {
+        let gpu = GpuPool::whole(model.parse().unwrap(), count, 81_559);
+        let has = Resources::from_text(&format!("cpu=64,pods=100,gpu.{model}={count}")).unwrap();
+        PoolInventory {
+            id: format!("amd64-{model}").parse().unwrap(),
+            platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
+            allocatable: has.clone(),
+            requested: Resources::default(),
+            largest_pod: has,
+            gpus: vec![gpu],
+        }
+    }
+
+    fn sold(share: &[(&str, u64)], keep_free: &str) -> Vec<(String, u64)> {
+        let part = "h100-80gb-sxm.1g.10gb";
+        let inventory = Inventory {
+            pools: vec![pool("h100-80gb-pcie", 2), pool("h100-80gb-sxm", 8), pool(part, 7)],
+            unsold: Vec::new(),
+        };
+        let amounts = share.iter().map(|(line, n)| (line.parse().unwrap(), Amount::Exactly(*n)));
+        let policy = SharePolicy {
+            amounts: amounts.collect(),
+            keep_free: Resources::from_text(keep_free).unwrap(),
+            price: Price::Free,
+            class: Class::default(),
+            network_isolation: NetworkIsolation::default(),
+            pod_security: PodSecurity::default(),
+            approve: Approve::default(),
+            allow: BTreeSet::new(),
+            rules: Vec::new(),
+            reclaim_notice_s: 0,
+            max_term_s: 1,
+        };
+        let pools = sellable(&policy, &inventory);
+        let gpus = pools.into_values().flat_map(|(_, sold)| sold.gpus);
+        gpus.map(|(model, n)| (model.to_string(), n)).collect()
+    }
+
+    #[test]
+    fn a_familys_line_gives_of_all_its_models_together_and_never_parts() {
+        let of = |model: &str, n: u64| (model.to_owned(), n);
+        let both = [of("h100-80gb-pcie", 2), of("h100-80gb-sxm", 3)];
+        assert_eq!(sold(&[("gpu.h100", 5)], "cpu=1"), both);
+        let exact = [("gpu.h100", 5), ("gpu.h100-80gb-sxm", 1)];
+        assert_eq!(sold(&exact, "cpu=1"), [of("h100-80gb-pcie", 2), of("h100-80gb-sxm", 1)]);
+        let part = [of("h100-80gb-sxm.1g.10gb", 7)];
+        assert_eq!(sold(&[("gpu.h100.1g.10gb", 9)], "cpu=1"), part);
+        assert_eq!(sold(&[("gpu.h100", 9)], "gpu.h100=3"), [of("h100-80gb-sxm", 7)]);
+    }
 }

@@ -10,6 +10,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Serialize};
 
+use super::family;
 use super::size;
 use crate::catalogue::{Affiliation, Party, Standing};
 use crate::limits;
@@ -166,10 +167,14 @@ impl ShareRule {
             && self.standing.is_none_or(|standing| standing == buyer.standing)
             && (self.jurisdictions.is_empty()
                 || buyer.jurisdiction.is_some_and(|country| self.jurisdictions.contains(country)))
-            && (self.resources.is_empty() || self.resources.iter().any(|r| asked.quantity(r) > 0))
+            && (self.resources.is_empty()
+                || self.resources.iter().any(|r| family::quantity(asked, r) > 0))
             && self.class.is_none_or(|class| class == terms.class)
-            && self.most.iter().all(|(resource, most)| asked.quantity(&resource) <= most)
-            && self.least.iter().all(|(resource, least)| asked.quantity(&resource) >= least)
+            && self.most.iter().all(|(resource, most)| family::quantity(asked, &resource) <= most)
+            && self
+                .least
+                .iter()
+                .all(|(resource, least)| family::quantity(asked, &resource) >= least)
             && self.shortest_s.is_none_or(|shortest_s| terms.term_s >= shortest_s)
             && self.longest_s.is_none_or(|longest_s| terms.term_s <= longest_s)
     }

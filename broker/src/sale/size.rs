@@ -2,6 +2,8 @@
 //! a change, a counter-offer, what is shared. One rule for the command line, the custom
 //! resources, this cluster's own broker and the one that receives the message.
 
+use mercato_protocol::ad::Pool;
+use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::resources::{Resource, Resources};
 use thiserror::Error;
 
@@ -23,6 +25,14 @@ pub enum SizeError {
     /// A GPU model with a count of zero.
     #[error("zero of {0}: leave it out")]
     Nothing(Resource),
+    /// More than comes with the GPUs that are bought with it.
+    #[error("too much {resource}: {} comes with these GPUs", show(.resource, *.most))]
+    BeyondShare {
+        /// The resource of which there is a share.
+        resource: Resource,
+        /// What comes with all GPUs, in the smallest unit.
+        most: u64,
+    },
     /// More than any cluster has.
     #[error("too much {resource}: at most {}", show(.resource, *.most))]
     TooMuch {
@@ -59,6 +69,28 @@ pub(crate) fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Si
     }
 }
 
+/// Whether no more of a pool of GPUs is bought than comes with the GPUs, so that none is left that
+/// nobody can use. A pool that says no shares has none.
+pub fn check_share(quantity: &Resources, pool: &Pool) -> Result<(), SizeError> {
+    if pool.gpus.iter().all(|gpu| gpu.cpu_millis_per_unit == 0 && gpu.memory_bytes_per_unit == 0) {
+        return Ok(());
+    }
+    let share = |of: fn(&GpuPool) -> u64| {
+        let count = |gpu: &GpuPool| quantity.gpus.get(&gpu.model).copied().unwrap_or(0);
+        let each = pool.gpus.iter().map(|gpu| of(gpu).saturating_mul(count(gpu)));
+        each.fold(0, u64::saturating_add)
+    };
+    for (resource, most) in [
+        (Resource::Cpu, share(|gpu| gpu.cpu_millis_per_unit)),
+        (Resource::Memory, share(|gpu| gpu.memory_bytes_per_unit)),
+    ] {
+        if quantity.quantity(&resource) > most {
+            return Err(SizeError::BeyondShare { resource, most });
+        }
+    }
+    Ok(())
+}
+
 fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {
     let most = match resource {
         Resource::Cpu => limits::MOST_CPU_MILLIS,
@@ -70,8 +102,38 @@ fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::ad::Goods;
+    use mercato_protocol::terms::Platform;
+
     use super::*;
     use crate::syntax::FromText as _;
+
+    #[test]
+    fn gpus_bring_their_share_and_nothing_is_sold_beside() {
+        let gpu = GpuPool {
+            cpu_millis_per_unit: 8_000,
+            memory_bytes_per_unit: 64 << 30,
+            ..GpuPool::whole("h100".parse().unwrap(), 8, 81_559)
+        };
+        let mut pool = Pool {
+            id: "amd64-h100".parse().unwrap(),
+            goods: Goods::Compute,
+            platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
+            total: Resources::default(),
+            largest_pod: Resources::default(),
+            gpus: vec![gpu],
+        };
+        let said = |text: &str, pool: &Pool| {
+            let quantity = Resources::from_text(text).unwrap();
+            check_share(&quantity, pool).map_err(|error| error.to_string())
+        };
+        assert_eq!(said("cpu=16,memory=128Gi,pods=1,gpu.h100=2", &pool), Ok(()));
+        let more = said("cpu=17,memory=128Gi,pods=1,gpu.h100=2", &pool).unwrap_err();
+        assert!(more.contains("too much cpu: 16 comes with these GPUs"), "{more}");
+        assert!(said("cpu=1,memory=1Gi,pods=1", &pool).is_err(), "processors alone");
+        pool.gpus[0] = GpuPool::whole("h100".parse().unwrap(), 8, 81_559);
+        assert_eq!(said("cpu=1,memory=1Gi,pods=1", &pool), Ok(()), "it says no share");
+    }
 
     #[test]
     fn too_little_for_a_pod_and_more_than_there_is_are_refused() {

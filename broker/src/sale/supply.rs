@@ -14,7 +14,8 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::PoolId;
 use mercato_protocol::time::Now;
 
-use super::inventory::Inventory;
+use super::family;
+use super::inventory::{Inventory, Unsold};
 use super::ledger::Ledger;
 use super::offer::{Offer, Purchase, bucket, terms_of};
 use super::policy::{Approve, Buyer, SharePolicy};
@@ -26,6 +27,9 @@ use crate::limits;
 
 /// What a buyer is told that asks for nothing that pods can use.
 const WRONG_SIZE: &str = "too small for a pod, or larger than any cluster";
+
+/// What a buyer is told that would leave GPUs without processors or memory.
+const BEYOND_SHARE: &str = "each GPU comes with its share of processors and memory, and no more";
 
 /// What this cluster sells, and to whom.
 #[derive(Debug)]
@@ -127,6 +131,11 @@ impl Supply {
         }
     }
 
+    /// Devices that are not for sale, whatever is shared.
+    pub(crate) fn unsold(&self) -> &[Unsold] {
+        self.inventory.as_ref().map_or(&[], |inventory| &inventory.unsold)
+    }
+
     /// Whether something is shared, and it is not known yet what the cluster has.
     pub(crate) fn waits_for_inventory(&self) -> bool {
         self.policy.is_some() && self.inventory.is_none()
@@ -199,15 +208,20 @@ impl Supply {
         if size::check(quantity).is_err() {
             return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
         }
+        if size::check_share(quantity, pool).is_err() {
+            return Verdict::Refuse(Reason::TermsRefused, BEYOND_SHARE);
+        }
         if is_full {
             return Verdict::Refuse(Reason::TooMany, "too many requests are open");
         }
         if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, quantity) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
-        match approval {
-            Approve::Auto => Verdict::Grant(price.cloned()),
-            Approve::Ask | Approve::Deny => Verdict::Ask,
+        let price = price.map(|price| family::price(price, quantity.gpus.keys()));
+        match (approval, price) {
+            (Approve::Auto, None) => Verdict::Grant(None),
+            (Approve::Auto, Some(Some(price))) => Verdict::Grant(Some(price)),
+            (Approve::Auto, Some(None)) | (Approve::Ask | Approve::Deny, _) => Verdict::Ask,
         }
     }
 
@@ -263,6 +277,9 @@ impl Supply {
         if end_ms <= soonest_ms || end_ms - now.wall_ms > latest_ms {
             return Verdict::Refuse(Reason::TermsRefused, "its end would be too soon or too late");
         }
+        if size::check_share(&terms.quantity, pool).is_err() {
+            return Verdict::Refuse(Reason::TermsRefused, BEYOND_SHARE);
+        }
         let (approval, price) = policy.approval(buyer, terms);
         if approval == Approve::Deny {
             return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
@@ -271,8 +288,11 @@ impl Supply {
         if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, &more) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
+        let price = price.and_then(|price| family::price(price, terms.quantity.gpus.keys()));
         match approval {
-            Approve::Auto if terms.price == *price.unwrap_or(&offer.price) => Verdict::Grant(None),
+            Approve::Auto if price.as_ref().unwrap_or(&offer.price) == &terms.price => {
+                Verdict::Grant(None)
+            }
             Approve::Auto | Approve::Ask | Approve::Deny => Verdict::Ask,
         }
     }

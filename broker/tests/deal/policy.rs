@@ -328,10 +328,11 @@ fn more_pools_than_an_advertisement_holds_are_left_out() {
     let pool = |n: usize| {
         let mut pool = inventory().pools.remove(0);
         pool.platform.arch = format!("arch-{n:02}").parse().unwrap();
+        pool.id = pool.platform.arch.clone();
         pool
     };
     let pools = (0..POOLS).map(pool).collect();
-    world.input(SELLER, Input::Inventory(Inventory { pools }));
+    world.input(SELLER, Input::Inventory(Inventory { pools, unsold: Vec::new() }));
     world.advance(60_000);
     let (ad, all) = (world.ad(), 1..POOLS);
     assert!(all.contains(&ad.body.pools.len()), "{}", ad.body.pools.len());

@@ -102,12 +102,14 @@ pub(crate) fn inventory() -> Inventory {
         Resources { cpu_millis: 16_000, memory_bytes: 64 << 30, pods: 110, ..Default::default() };
     Inventory {
         pools: vec![PoolInventory {
+            id: "amd64".parse().unwrap(),
             platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
             allocatable: all.clone(),
             requested: resources(1_000),
             largest_pod: all,
             gpus: vec![],
         }],
+        unsold: Vec::new(),
     }
 }
 

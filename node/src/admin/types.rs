@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::syntax::PriceChange;
-use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement};
+use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement, Unsold};
 use mercato_protocol::ad::Pool;
 use mercato_protocol::certificate::{RevocationList, Role};
 use mercato_protocol::envelope::Signed;
@@ -306,6 +306,9 @@ pub(crate) struct Share {
     /// What that comes to. Empty in spite of a policy: there is no capacity for it, or
     /// guests cannot be kept apart.
     pub(crate) on_sale: Vec<OnSale>,
+    /// Devices that are not for sale, whatever the policy says.
+    #[serde(default)]
+    pub(crate) unsold: Vec<Unsold>,
 }
 
 /// One pool that is for sale.

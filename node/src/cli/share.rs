@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
-use mercato_broker::{Amount, Approve, ParsePartyError, Party, SharePolicy};
+use mercato_broker::{Amount, Approve, ParsePartyError, Party, SharePolicy, Unsold};
 use mercato_config::{Gpus, Seconds, Show as _, SyntaxError, amount};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+use mercato_protocol::text::shown;
 
 use super::lookup;
 use super::screen::Screen;
@@ -207,9 +208,10 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     }
     if table.is_empty() {
         let why = own.map(|own| unsold::why(policy, own)).unwrap_or_default();
-        return format!("{said}\n{}\n", wrapped(&format!("nothing is on sale: {why}"), 0));
+        let why = wrapped(&format!("nothing is on sale: {why}"), 0);
+        return format!("{said}\n{why}\n{}", unsold_devices(share));
     }
-    format!("{said}\n{}{}", table.render(wide), missing(share))
+    format!("{said}\n{}{}{}", table.render(wide), missing(share), unsold_devices(share))
 }
 
 /// What becomes of requests under a policy.
@@ -229,12 +231,24 @@ fn missing(share: &admin::Share) -> String {
     let policy = share.policy.iter();
     let lines = policy.flat_map(|policy| &policy.amounts).filter_map(|(resource, amount)| {
         let (Resource::Gpu(_), Amount::Exactly(shared)) = (resource, amount) else { return None };
-        let pools = share.on_sale.iter().map(|sold| sold.pool.total.quantity(resource));
-        let there: u64 = pools.sum();
+        let all = share.on_sale.iter().flat_map(|sold| sold.pool.total.iter());
+        let there: u64 = all.filter(|(it, _)| it.is_a(resource)).map(|(_, n)| n).sum();
         let line = format!("of {resource}={shared}, {there} on sale: the cluster has no more\n");
         (there < *shared).then_some(line)
     });
     lines.collect()
+}
+
+/// Devices that are not sold, each with the reason. Processors of their nodes are not sold either,
+/// where none of the node's are.
+fn unsold_devices(share: &admin::Share) -> String {
+    let line = |it: &Unsold| {
+        let Unsold { resource, nodes, count, reason } = it;
+        let on = if *nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
+        format!("not sold: {count} {} on {on}: {}\n", shown(resource), shown(reason))
+    };
+    let lines: String = share.unsold.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 fn cpu(text: &str) -> Result<Amount, SyntaxError> {

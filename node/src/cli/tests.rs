@@ -56,9 +56,12 @@ impl OperatorApi for Script {
             Request::Peers => Ok(Answer::Peers(vec![peer()])),
             Request::Browse { .. } => Ok(Answer::Offers(self.market.clone())),
             Request::Providers => Ok(Answer::Providers(Vec::new())),
-            Request::Share => {
-                Ok(Answer::Share(Share { policy: None, ruled: false, on_sale: Vec::new() }))
-            }
+            Request::Share => Ok(Answer::Share(Share {
+                policy: None,
+                ruled: false,
+                on_sale: Vec::new(),
+                unsold: Vec::new(),
+            })),
             Request::Deals => {
                 if let Some(deal) = self.deal.lock().unwrap().clone() {
                     return async move { Ok(Answer::Deals(vec![deal])) }.boxed();

@@ -181,12 +181,14 @@ fn published(
         Resources { cpu_millis: 16_000, memory_bytes: 64 << 30, pods: 110, ..Resources::default() };
     let inventory = Inventory {
         pools: vec![PoolInventory {
+            id: "amd64".parse().unwrap(),
             platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
             allocatable: all.clone(),
             requested: Resources::default(),
             largest_pod: all,
             gpus: vec![],
         }],
+        unsold: Vec::new(),
     };
     let share = serde_json::json!({ "cpu": "50%", "memory": "50%", "price": "cpu=0.70 EUR/h" });
     let share: mercato_config::Share = serde_json::from_value(share).unwrap();

@@ -10,12 +10,14 @@ pub(super) fn inventory(has: &Resources, requested: Resources) -> Inventory {
     let slug = |text: &str| text.parse().expect("it has the form of a slug");
     let gpus = has.gpus.iter();
     let gpus = gpus.map(|(model, count)| GpuPool::whole(model.clone(), *count, 81_920));
+    let name = has.gpus.keys().next().map_or("amd64".to_owned(), |model| format!("amd64-{model}"));
     let pool = PoolInventory {
+        id: slug(&name),
         platform: Platform { arch: slug("amd64"), os: slug("linux") },
         allocatable: has.clone(),
         requested,
         largest_pod: has.clone(),
         gpus: gpus.collect(),
     };
-    Inventory { pools: vec![pool] }
+    Inventory { pools: vec![pool], unsold: Vec::new() }
 }

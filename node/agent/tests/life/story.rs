@@ -27,12 +27,14 @@ pub(crate) fn inventory() -> Inventory {
     let all = Resources { memory_bytes: 64 << 30, pods: 110, ..resources(16_000) };
     Inventory {
         pools: vec![PoolInventory {
+            id: "amd64".parse().unwrap(),
             platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
             allocatable: all.clone(),
             requested: resources(1_000),
             largest_pod: all,
             gpus: vec![],
         }],
+        unsold: Vec::new(),
     }
 }
 

@@ -14,13 +14,13 @@ mod settled;
 mod sum;
 mod watch;
 
-pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold, read as gpus};
+pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold};
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
 pub use place::{GuestPlace, PodPlace, places};
 pub use pod::PodView;
 pub use ranges::{ClusterRange, RangeUse, ranges};
-pub use sum::{Inventory, Pool, sum};
+pub use sum::{Inventory, Pool, UnsoldDevices, sum};
 pub use watch::watch;
 
 /// Pods that take something of a node: the others need not be sent.

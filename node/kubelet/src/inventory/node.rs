@@ -1,19 +1,20 @@
-//! What counts of a node: platform, what it can give, its GPUs as NVIDIA's GPU
-//! feature discovery labels them, and whether a guest could run there at all.
+//! What counts of a node: platform, what it can give, what of its GPUs is sold, and whether a guest
+//! could run there at all.
 
 use std::collections::BTreeMap;
 
 use futures::FutureExt;
-use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
-use mercato_protocol::text::{GpuModel, Slug};
+use mercato_protocol::text::Slug;
 use serde_json::Value;
 
 use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::kind::NODE;
 use crate::names::PROVIDER;
+
+use super::gpus::{self, Found, OwnersWord, Unit, Unsold};
 
 /// One node of the own cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,10 +23,13 @@ pub struct NodeView {
     pub platform: Platform,
     /// What pods may ask for in all, GPUs by model.
     pub allocatable: Resources,
-    /// Of its GPUs, if it has any that may be sold whole or as hardware parts.
-    /// Counts stand in `allocatable`.
-    pub gpu: Option<GpuPool>,
-    /// A pod without tolerations may be scheduled here.
+    /// What of its GPUs is sold; counts stand in `allocatable`, too.
+    pub units: Vec<Unit>,
+    /// What of its GPUs is not sold.
+    pub unsold: Vec<Unsold>,
+    /// Whether it has GPUs, sold or not.
+    pub has_gpus: bool,
+    /// A guest may be scheduled here: no taint keeps it off, but for that of GPUs that are sold.
     pub open: bool,
 }
 
@@ -56,10 +60,13 @@ impl NodeView {
         let amount = |name: &str, read: fn(&str) -> Option<u64>| {
             amounts[name].as_str().and_then(read).unwrap_or(0)
         };
-        let gpu = gpu(labels, amounts);
+        let Found { units, mut unsold, has_gpus } = gpus::read(node, &OwnersWord::default());
+        let (units, others): (Vec<_>, Vec<_>) =
+            units.into_iter().partition(|unit| unit.resource == NVIDIA);
+        unsold.extend(others.into_iter().map(not_yet));
         let mut gpus = BTreeMap::new();
-        if let Some(gpu) = gpu.as_ref().filter(|gpu| gpu.count > 0) {
-            gpus.insert(gpu.model.clone(), gpu.count);
+        for unit in &units {
+            gpus.insert(unit.gpu.model.clone(), unit.gpu.count);
         }
         let allocatable = Resources {
             cpu_millis: amount("cpu", quantity::millis),
@@ -67,54 +74,20 @@ impl NodeView {
             pods: amount("pods", quantity::units),
             gpus,
         };
-        Some(Self { platform, allocatable, gpu, open: open(node) })
+        let open = open(node, &units);
+        Some(Self { platform, allocatable, units, unsold, has_gpus, open })
     }
 }
 
-/// The extended resource of whole NVIDIA GPUs.
+/// The extended resource of NVIDIA's GPUs, by which guests ask for any.
 pub(super) const NVIDIA: &str = "nvidia.com/gpu";
 
-fn gpu(labels: &Value, amounts: &Value) -> Option<GpuPool> {
-    let text = |name: &str| labels[format!("nvidia.com/{name}")].as_str();
-    let number = |name: &str| text(name).and_then(|t| t.parse::<u64>().ok());
-    let product = text("gpu.product")?;
-    // A replica is a turn on a GPU, not a GPU: a node that shares by time, or by
-    // MPS, sells none; what the device plugin lists there is multiplied.
-    let shared = number("gpu.replicas").is_some_and(|replicas| replicas > 1)
-        || text("gpu.sharing-strategy").is_some_and(|strategy| strategy != "none")
-        || product.ends_with("-SHARED");
-    let count = amounts[NVIDIA].as_str().and_then(quantity::units).unwrap_or(0);
-    if shared || count == 0 {
-        return None;
-    }
-    let version = |major: &str, minor: &str| Some(format!("{}.{}", number(major)?, number(minor)?));
-    Some(GpuPool {
-        model: model(product)?,
-        vendor: "nvidia".parse().ok()?,
-        pci_id: None,
-        memory_mib: number("gpu.memory").unwrap_or(0),
-        count,
-        most_per_node: count,
-        driver: text("cuda.driver-version.full").map(str::to_owned),
-        cuda: version("cuda.runtime.major", "cuda.runtime.minor")
-            .or_else(|| text("cuda.runtime-version.full").map(str::to_owned)),
-        compute_capability: version("gpu.compute.major", "gpu.compute.minor"),
-        interconnect: None,
-        source: GpuSource::Labels,
-        mode: GpuMode::Exclusive,
-        isolation: GpuIsolation::Hardware,
-        shared_counter: None,
-        cpu_millis_per_unit: 0,
-        memory_bytes_per_unit: 0,
-    })
-}
-
-/// `NVIDIA-H100-80GB-HBM3` is `h100`: the first word that has a digit, after
-/// the vendor's and the family's.
-fn model(product: &str) -> Option<GpuModel> {
-    let words = product.to_ascii_lowercase();
-    let mut words = words.split(['-', ' ', '_']).filter(|word| !word.is_empty());
-    words.find(|word| word.bytes().any(|b| b.is_ascii_digit()))?.parse().ok()
+/// Quotas of guests and what they may ask for know one resource of GPUs: what is sold by another
+/// could not be had.
+fn not_yet(unit: Unit) -> Unsold {
+    let Unit { resource, gpu, .. } = unit;
+    let reason = format!("{}: guests can ask for {NVIDIA} alone as yet", gpu.model);
+    Unsold { resource, count: gpu.count, reason, line: None }
 }
 
 /// Whether every node on which guests of that platform may run has a container runtime that
@@ -139,15 +112,20 @@ fn all_have_user_namespaces(nodes: &[Value], platform: &Platform) -> bool {
     guests.peek().is_some() && guests.all(has)
 }
 
-fn open(node: &Value) -> bool {
+fn open(node: &Value, units: &[Unit]) -> bool {
     let conditions = node["status"]["conditions"].as_array();
     let ready = conditions.is_some_and(|conditions| {
         conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
     });
-    let taints = node["spec"]["taints"].as_array();
-    let kept_off = taints.is_some_and(|taints| {
-        taints.iter().any(|taint| taint["effect"] == "NoSchedule" || taint["effect"] == "NoExecute")
-    });
+    // Guests that ask for GPUs tolerate that one, as Kubernetes' own admission lets them.
+    let tolerated = |taint: &Value| {
+        taint["effect"] == "NoSchedule" && units.iter().any(|unit| taint["key"] == *unit.resource)
+    };
+    let keeps_off = |taint: &Value| {
+        let effect = taint["effect"].as_str();
+        matches!(effect, Some("NoSchedule" | "NoExecute")) && !tolerated(taint)
+    };
+    let kept_off = node["spec"]["taints"].as_array().is_some_and(|it| it.iter().any(keeps_off));
     ready && !kept_off && node["spec"]["unschedulable"] != true
 }
 
@@ -183,7 +161,7 @@ pub(super) mod tests {
         let view = NodeView::read(&node()).unwrap();
         assert_eq!(view.allocatable.cpu_millis, 15_500);
         assert_eq!(view.allocatable.memory_bytes, 64 << 30);
-        assert!(view.open && view.gpu.is_none());
+        assert!(view.open && view.units.is_empty() && !view.has_gpus);
     }
 
     #[test]
@@ -196,40 +174,44 @@ pub(super) mod tests {
         assert_eq!(NodeView::read(&other), None);
     }
 
+    /// What discovery says of eight whole devices.
+    fn h100() -> Value {
+        json!({ "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.memory": "81559", "gpu.count": "8",
+            "gpu.replicas": "1", "gpu.compute.major": "9", "gpu.compute.minor": "0" })
+    }
+
     #[test]
     fn gpus_by_their_labels() {
-        let labels = json!({ "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.memory": "81559",
-            "gpu.replicas": "1", "gpu.compute.major": "9", "gpu.compute.minor": "0" });
-        let view = NodeView::read(&with_gpus(labels, "8")).unwrap();
-        let gpu = view.gpu.unwrap();
-        assert_eq!((gpu.model.as_str(), gpu.count, gpu.memory_mib), ("h100", 8, 81_559));
+        let view = NodeView::read(&with_gpus(h100(), "8")).unwrap();
+        let [Unit { gpu, .. }] = &view.units[..] else { panic!("one kind: {view:?}") };
+        assert_eq!((gpu.model.as_str(), gpu.count), ("h100-80gb-sxm", 8));
         assert_eq!(gpu.compute_capability.as_deref(), Some("9.0"));
         assert_eq!(view.allocatable.gpus[&gpu.model], 8);
     }
 
     #[test]
-    fn replicas_are_no_gpus() {
-        for labels in [
-            json!({ "gpu.product": "NVIDIA-L4", "gpu.replicas": "4" }),
-            json!({ "gpu.product": "NVIDIA-L4-SHARED" }),
-            json!({ "gpu.product": "NVIDIA-L4", "gpu.sharing-strategy": "time-slicing" }),
-            json!({ "gpu.product": "NVIDIA-L4", "gpu.sharing-strategy": "mps" }),
-        ] {
-            let view = NodeView::read(&with_gpus(labels.clone(), "4")).unwrap();
-            assert!(view.gpu.is_none() && view.allocatable.gpus.is_empty(), "{labels}");
-        }
+    fn what_guests_cannot_ask_for_is_not_sold_yet() {
+        let mut node = with_gpus(h100(), "0");
+        node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "56".into();
+        let view = NodeView::read(&node).unwrap();
+        assert!(view.units.is_empty() && view.allocatable.gpus.is_empty() && view.has_gpus);
+        assert!(view.unsold[0].reason.contains("h100-80gb-sxm.1g.10gb"), "{:?}", view.unsold);
     }
 
     #[test]
-    fn models_have_one_spelling() {
-        for (product, slug) in [
-            ("NVIDIA-A100-SXM4-40GB", "a100"),
-            ("Tesla-T4", "t4"),
-            ("NVIDIA-L40S", "l40s"),
-            ("NVIDIA H200", "h200"),
-        ] {
-            assert_eq!(model(product).unwrap().as_str(), slug);
-        }
+    fn a_taint_of_the_gpus_that_are_sold_keeps_nobody_off() {
+        let taint =
+            |key: &str, effect: &str| json!({ "taints": [{ "key": key, "effect": effect }] });
+        let mut node = with_gpus(h100(), "8");
+        node["spec"] = taint(NVIDIA, "NoSchedule");
+        assert!(NodeView::read(&node).unwrap().open);
+        node["spec"] = taint(NVIDIA, "NoExecute");
+        assert!(!NodeView::read(&node).unwrap().open);
+        node["spec"] = taint("sku", "NoSchedule");
+        assert!(!NodeView::read(&node).unwrap().open);
+        node["spec"] = taint(NVIDIA, "NoSchedule");
+        node["metadata"]["labels"]["nvidia.com/gpu.count"] = "1".into();
+        assert!(!NodeView::read(&node).unwrap().open, "what is not sold is not open");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What a pod takes of its node, as the scheduler counts it.
 
+use std::collections::BTreeMap;
+
 use mercato_offload::placement::requests;
 use serde_json::Value;
-
-use super::node::NVIDIA;
 
 /// One pod that is bound to a node and not over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub struct PodView {
     pub cpu_millis: u64,
     /// Memory that it asks for, in bytes.
     pub memory_bytes: u64,
-    /// How many whole GPUs it asks for.
-    pub gpus: u64,
+    /// What it asks for of resources that somebody has added, such as `nvidia.com/gpu`.
+    pub devices: BTreeMap<String, u64>,
 }
 
 impl PodView {
@@ -29,14 +29,20 @@ impl PodView {
         }
         let asks = requests(&pod["spec"]);
         let ask = |name: &str| asks.get(name).copied().unwrap_or(0);
+        let (cpu_millis, memory_bytes) = (ask("cpu"), ask("memory"));
         Some(Self {
             node,
             namespace: pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
-            cpu_millis: ask("cpu"),
-            memory_bytes: ask("memory"),
-            gpus: ask(NVIDIA),
+            cpu_millis,
+            memory_bytes,
+            devices: asks.into_iter().filter(|(name, _)| is_added(name)).collect(),
         })
     }
+}
+
+/// Names of such resources have a domain, which is not Kubernetes' own.
+fn is_added(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
 }
 
 #[cfg(test)]

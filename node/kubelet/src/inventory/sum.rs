@@ -5,21 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
-use mercato_protocol::text::GpuModel;
+use mercato_protocol::text::PoolId;
+use sha2::{Digest as _, Sha256};
 
+use super::gpus::{self, Unit};
 use super::node::NodeView;
 use super::pod::PodView;
 
 /// What the cluster has and uses, by pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
-    /// By platform, then GPU model.
+    /// By their names, each of which is there once.
     pub pools: Vec<Pool>,
+    /// Devices that are in none of them, by resource and reason.
+    pub unsold: Vec<UnsoldDevices>,
+}
+
+/// Devices of some nodes that are not sold, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsoldDevices {
+    /// How many nodes there are.
+    pub nodes: u64,
+    /// What they have, with the sum of their counts.
+    pub of: gpus::Unsold,
 }
 
 /// Nodes of one platform and one kind of GPU, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
+    /// What contracts call it, from what it is: other nodes change nothing of it.
+    pub id: PoolId,
     /// The processor architecture and operating system of its nodes.
     pub platform: Platform,
     /// How many nodes are open.
@@ -53,11 +68,23 @@ pub fn sum(
             *own = saturating_add(own, &asks);
         }
     }
-    let mut pools: BTreeMap<(Platform, Option<GpuModel>), Pool> = BTreeMap::new();
-    for (name, node) in nodes.iter().filter(|(_, node)| node.open) {
+    let mut pools: BTreeMap<PoolId, Pool> = BTreeMap::new();
+    let mut unsold: BTreeMap<gpus::Unsold, UnsoldDevices> = BTreeMap::new();
+    for (name, node) in nodes {
+        for of in &node.unsold {
+            let same = gpus::Unsold { count: 0, ..of.clone() };
+            let sum = unsold.entry(same.clone()).or_insert(UnsoldDevices { nodes: 0, of: same });
+            sum.nodes += 1;
+            sum.of.count = sum.of.count.saturating_add(of.count);
+        }
+        // Whoever bought processors alone there would leave its GPUs without any.
+        if !node.open || node.has_gpus && node.units.is_empty() {
+            continue;
+        }
         let (own, all) = used.remove(name.as_str()).unwrap_or_default();
-        let model = node.gpu.as_ref().map(|gpu| gpu.model.clone());
-        let pool = pools.entry((node.platform.clone(), model)).or_insert_with(|| Pool {
+        let id = id(&node.platform, &node.units);
+        let pool = pools.entry(id).or_insert_with_key(|id| Pool {
+            id: id.clone(),
             platform: node.platform.clone(),
             nodes: 0,
             allocatable: Resources::default(),
@@ -72,18 +99,61 @@ pub fn sum(
         if free.pods > 0 && larger(&free, &pool.largest_pod) {
             pool.largest_pod = Resources { pods: 1, ..free };
         }
-        add_gpu(&mut pool.gpus, node.gpu.as_ref());
+        for unit in &node.units {
+            add_gpu(&mut pool.gpus, with_share(unit, node));
+        }
     }
-    Inventory { pools: pools.into_values().collect() }
+    Inventory { pools: pools.into_values().collect(), unsold: unsold.into_values().collect() }
+}
+
+/// `amd64`, `amd64-h100-80gb-sxm`, `arm64-a100-40gb-sxm.1g.5gb`: nodes of one name have units that
+/// pods ask for alike. One that is too long, or of several models, ends on a part of its hash.
+fn id(platform: &Platform, units: &[Unit]) -> PoolId {
+    let Platform { arch, os } = platform;
+    let system = (os.as_str() != "linux").then(|| format!("-{os}")).unwrap_or_default();
+    let kinds: BTreeSet<_> =
+        units.iter().map(|unit| format!("{}={}", unit.resource, unit.gpu.model)).collect();
+    let name = match units {
+        [] => format!("{arch}{system}"),
+        [unit] => format!("{arch}{system}-{}", unit.gpu.model),
+        _ => String::new(),
+    };
+    name.parse().unwrap_or_else(|_| {
+        let all: Vec<_> = kinds.into_iter().collect();
+        let hash = Sha256::digest(format!("{arch}{system} {}", all.join(" ")));
+        let four = hash.iter().take(4).map(|byte| format!("{byte:02x}"));
+        let short: String = arch.as_str().chars().take(16).collect();
+        let name = format!("{}-{}", short.trim_end_matches(['-', '.']), four.collect::<String>());
+        name.parse().expect("a word, a dash and eight digits are a slug")
+    })
+}
+
+/// With what comes with each unit of the node's processors and memory: the same of its memory as of
+/// the memory of all its GPUs.
+fn with_share(unit: &Unit, node: &NodeView) -> GpuPool {
+    let weight = |unit: &Unit| u128::from(unit.gpu.memory_mib.max(1));
+    let all: u128 = node.units.iter().map(|unit| weight(unit) * u128::from(unit.gpu.count)).sum();
+    let part = |of: u64| {
+        let part = (u128::from(of) * weight(unit)).checked_div(all).unwrap_or(0);
+        u64::try_from(part).unwrap_or(of)
+    };
+    GpuPool {
+        cpu_millis_per_unit: part(node.allocatable.cpu_millis),
+        memory_bytes_per_unit: part(node.allocatable.memory_bytes),
+        ..unit.gpu.clone()
+    }
 }
 
 fn asks(pod: &PodView, node: &NodeView) -> Resources {
-    let model = node.gpu.as_ref().map(|gpu| gpu.model.clone()).filter(|_| pod.gpus > 0);
+    let asked = |unit: &Unit| {
+        let count = pod.devices.get(&unit.resource).copied().filter(|count| *count > 0)?;
+        Some((unit.gpu.model.clone(), count))
+    };
     Resources {
         cpu_millis: pod.cpu_millis,
         memory_bytes: pod.memory_bytes,
         pods: 1,
-        gpus: model.map(|model| (model, pod.gpus)).into_iter().collect(),
+        gpus: node.units.iter().filter_map(asked).collect(),
     }
 }
 
@@ -93,15 +163,21 @@ fn larger(free: &Resources, than: &Resources) -> bool {
     rank(free) > rank(than)
 }
 
-fn add_gpu(gpus: &mut Vec<GpuPool>, more: Option<&GpuPool>) {
-    let Some(more) = more else { return };
+/// What is said of all is what the least of them has.
+fn add_gpu(gpus: &mut Vec<GpuPool>, more: GpuPool) {
     match gpus.iter_mut().find(|gpu| gpu.model == more.model) {
         Some(gpu) => {
             gpu.count = gpu.count.saturating_add(more.count);
             gpu.most_per_node = gpu.most_per_node.max(more.most_per_node);
             gpu.memory_mib = gpu.memory_mib.min(more.memory_mib);
+            gpu.isolation = gpu.isolation.min(more.isolation);
+            gpu.cpu_millis_per_unit = gpu.cpu_millis_per_unit.min(more.cpu_millis_per_unit);
+            gpu.memory_bytes_per_unit = gpu.memory_bytes_per_unit.min(more.memory_bytes_per_unit);
+            if gpu.interconnect != more.interconnect {
+                gpu.interconnect = None;
+            }
         }
-        None => gpus.push(more.clone()),
+        None => gpus.push(more),
     }
 }
 
@@ -128,7 +204,13 @@ mod tests {
 
     fn pod(node: &str, cpu_millis: u64, guest: bool) -> PodView {
         let namespace = if guest { "shop-rome" } else { "shop" }.to_owned();
-        PodView { node: node.into(), namespace, cpu_millis, memory_bytes: 1 << 30, gpus: 0 }
+        PodView {
+            node: node.into(),
+            namespace,
+            cpu_millis,
+            memory_bytes: 1 << 30,
+            devices: BTreeMap::new(),
+        }
     }
 
     fn guests() -> BTreeSet<String> {
@@ -159,6 +241,65 @@ mod tests {
         let pods = BTreeMap::from([("1".to_owned(), pod("a", 500, false))]);
         let pool = &sum(&nodes, &pods, &guests()).pools[0];
         assert_eq!((pool.nodes, pool.requested.cpu_millis), (1, 0));
+    }
+
+    /// A node with so many of a device as discovery labels it.
+    fn with_gpus(product: &str, count: u64) -> NodeView {
+        let mut node = node();
+        for (key, value) in [("product", product), ("count", &count.to_string()), ("replicas", "1")]
+        {
+            node["metadata"]["labels"][format!("nvidia.com/gpu.{key}")] = value.into();
+        }
+        node["status"]["allocatable"]["nvidia.com/gpu"] = count.to_string().into();
+        NodeView::read(&node).unwrap()
+    }
+
+    #[test]
+    fn pools_are_called_after_what_they_are_and_gpus_bring_their_share() {
+        let nodes = [
+            ("a", with_gpus("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 7)),
+            ("b", with_gpus("NVIDIA-A100-SXM4-40GB", 2)),
+            ("c", with_gpus("NVIDIA-A100-SXM4-40GB", 4)),
+            ("d", with_gpus("NVIDIA-A100-SXM4-80GB", 1)),
+            ("e", NodeView::read(&node()).unwrap()),
+        ];
+        let nodes: BTreeMap<_, _> = nodes.map(|(name, view)| (name.to_owned(), view)).into();
+        let inventory = sum(&nodes, &BTreeMap::new(), &guests());
+        let ids: Vec<_> = inventory.pools.iter().map(|pool| pool.id.as_str()).collect();
+        let each =
+            ["amd64", "amd64-a100-40gb-sxm", "amd64-a100-40gb-sxm.1g.5gb", "amd64-a100-80gb-sxm"];
+        assert_eq!(ids, each);
+        let two = &inventory.pools[1];
+        assert_eq!((two.nodes, two.gpus[0].count, two.gpus[0].most_per_node), (2, 6, 4));
+        // A quarter of 15.5 processors is less than a half.
+        assert_eq!(two.gpus[0].cpu_millis_per_unit, 3_875);
+        assert_eq!(two.gpus[0].memory_bytes_per_unit, 16 << 30);
+        let without = nodes.into_iter().filter(|(name, _)| name != "a").collect();
+        let again = sum(&without, &BTreeMap::new(), &guests());
+        assert_eq!(again.pools[1].id, inventory.pools[1].id);
+    }
+
+    #[test]
+    fn processors_of_a_node_whose_gpus_are_not_sold_are_not_sold_either() {
+        let nodes = [
+            ("a", with_gpus("NVIDIA-B300-SXM6-AC", 8)),
+            ("b", with_gpus("NVIDIA-B300-SXM6-AC", 4)),
+        ];
+        let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
+        let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
+        assert_eq!(pools, []);
+        let [unsold] = &unsold[..] else { panic!("one reason: {unsold:?}") };
+        assert_eq!((unsold.nodes, unsold.of.count), (2, 12));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_shortened_alike_everywhere() {
+        let view = with_gpus(
+            "NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition-MIG-1g.24gb.me.all",
+            4,
+        );
+        let id = id(&view.platform, &view.units);
+        assert!(id.as_str().starts_with("amd64-") && id.as_str().len() == 14, "{id}");
     }
 
     proptest! {

@@ -251,7 +251,8 @@ impl OperatorService {
                 };
                 body.pools.iter().zip(rows).map(row).collect()
             });
-            Share { policy: broker.share().cloned(), ruled, on_sale }
+            let unsold = broker.unsold().to_vec();
+            Share { policy: broker.share().cloned(), ruled, on_sale, unsold }
         };
         Ok(Answer::Share(self.driver.look(look).await?))
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{Inventory, PoolInventory, Side};
+use mercato_broker::{Inventory, PoolInventory, Side, Unsold};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
@@ -140,16 +140,27 @@ impl Kubernetes for Real {
 
     fn inventory(&self) -> BoxStream<'static, Inventory> {
         let pool = |pool: inventory::Pool| PoolInventory {
+            id: pool.id,
             platform: pool.platform,
             allocatable: pool.allocatable,
             requested: pool.requested,
             largest_pod: pool.largest_pod,
             gpus: pool.gpus,
         };
+        let unsold = |inventory::UnsoldDevices { nodes, of }| Unsold {
+            resource: of.resource,
+            nodes,
+            count: of.count,
+            reason: of.reason,
+        };
+        let inventory = move |all: inventory::Inventory| Inventory {
+            pools: all.pools.into_iter().map(pool).collect(),
+            unsold: all.unsold.into_iter().map(unsold).collect(),
+        };
         let known = stream::once(self.known()).filter_map(ready);
         let all =
             known.flat_map(|shared| inventory::watch(&shared.cluster, shared.sold.subscribe()));
-        all.map(move |all| Inventory { pools: all.pools.into_iter().map(pool).collect() }).boxed()
+        all.map(inventory).boxed()
     }
 
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {

@@ -35,14 +35,19 @@ impl Kubernetes for Simulated {
 
     fn inventory(&self) -> BoxStream<'static, Inventory> {
         let word = |text: &str| text.parse().expect("a plain word is a slug");
+        let gpus = self.gpus();
+        let name = gpus.first().map_or("amd64".to_owned(), |gpu| format!("amd64-{}", gpu.model));
         let pool = PoolInventory {
+            id: name.parse().unwrap_or_else(|_| word("amd64-gpus")),
             platform: Platform { arch: word("amd64"), os: word("linux") },
             allocatable: self.size().clone(),
             requested: Resources::default(),
             largest_pod: self.size().clone(),
-            gpus: self.gpus(),
+            gpus,
         };
-        stream::iter([Inventory { pools: vec![pool] }]).chain(stream::pending()).boxed()
+        stream::iter([Inventory { pools: vec![pool], unsold: Vec::new() }])
+            .chain(stream::pending())
+            .boxed()
     }
 
     /// They have no addresses that anybody could call.

@@ -26,7 +26,7 @@ use judge::{Said, judge};
 use labels::Labels;
 
 /// Reads what a node has of GPUs.
-pub fn read(node: &Value, word: &OwnersWord) -> Found {
+pub(super) fn read(node: &Value, word: &OwnersWord) -> Found {
     let labels = Labels::of(node);
     let blocked = managers::blocked(&labels);
     let mut found = Found::default();
