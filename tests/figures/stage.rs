@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use mercato_tests::cluster::{Cluster, ClusterSpec};
+use mercato_tests::cluster::{Cluster, ClusterSpec, Kind};
 use mercato_tests::toolchain::Toolchain;
 use mercato_tests::{Testbed, runtime};
 
@@ -12,7 +12,11 @@ pub(crate) fn on_bed<T: Send>(
     nodes: u32,
     body: impl AsyncFnOnce(&Cluster, &Cluster) -> Result<T> + Send,
 ) -> Result<T> {
-    let spec = |name| ClusterSpec { nodes: 0, simulated: nodes, ..ClusterSpec::named(name) };
+    let spec = |name| ClusterSpec {
+        nodes: 0,
+        simulated: vec![Kind::plain(nodes)],
+        ..ClusterSpec::named(name)
+    };
     on_clusters(spec("rome"), spec("turin"), body)
 }
 

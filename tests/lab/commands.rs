@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork, ProxyMode};
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, Kind, PodNetwork, ProxyMode};
 use mercato_tests::toolchain::Toolchain;
 use mercato_tests::{Testbed, image, requirements, runtime};
 
@@ -21,12 +21,9 @@ pub(crate) struct Up {
     /// Real nodes of each cluster
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
     nodes: u8,
-    /// Simulated nodes of each cluster
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    simulated: u32,
-    /// How many of the simulated nodes have eight GPUs
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    gpu_nodes: u32,
+    /// Simulated nodes of each cluster: so many plain ones, and of kinds with devices
+    #[arg(long, value_name = "N|KIND=N", value_delimiter = ',')]
+    simulated: Vec<Kind>,
     /// The same ranges for pods and services in each cluster
     #[arg(long, conflicts_with = "dual_stack")]
     same_cidrs: bool,
@@ -54,8 +51,7 @@ impl Up {
     fn spec(&self, name: &str) -> ClusterSpec {
         ClusterSpec {
             nodes: self.nodes,
-            simulated: self.simulated,
-            gpu_nodes: self.gpu_nodes,
+            simulated: self.simulated.clone(),
             cidrs: self.same_cidrs.then(Cidrs::same),
             dual_stack: self.dual_stack,
             verify_kubelets: self.verify_kubelets,
@@ -166,7 +162,12 @@ pub(crate) fn status(bed: &str) -> Result<()> {
     let programs = bed.supervisor().list()?;
     for cluster in Cluster::all(&bed, &toolchain)? {
         let spec = cluster.spec();
-        println!("{}: {} real and {} simulated nodes", spec.name, spec.nodes, spec.simulated);
+        println!(
+            "{}: {} real and {} simulated nodes",
+            spec.name,
+            spec.nodes,
+            spec.simulated_nodes()
+        );
         for program in &programs {
             let Some((of, part)) = program.name.split_once('/') else { continue };
             if of == spec.name {

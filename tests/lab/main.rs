@@ -28,6 +28,7 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   lab up rome turin                       two clusters with a real node each
   lab up milan --nodes 0 --simulated 50   one with fifty simulated nodes
+  lab up pisa --simulated gfd-h100-eight=2,gfd-t4-turns=1   with devices, as their labels tell
   lab in rome kubectl get pods -A
   lab down";
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
-use mercato_tests::cluster::{Cluster, ClusterSpec};
+use mercato_tests::cluster::{Cluster, ClusterSpec, Kind};
 use mercato_tests::daemon::{Daemon, PART, deploy_file};
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Level, Stage, Test};
@@ -26,7 +26,8 @@ use figures::Figures;
 
 fn main() -> ExitCode {
     let home = |name| ClusterSpec { nodes: 0, ..ClusterSpec::named(name) };
-    let provider = ClusterSpec { nodes: 0, simulated: 12, ..ClusterSpec::named("turin") };
+    let provider =
+        ClusterSpec { nodes: 0, simulated: vec![Kind::plain(12)], ..ClusterSpec::named("turin") };
     let clusters = vec![home("rome"), home("milan"), provider];
     let tests = vec![Test::ci("what_begins_ends", |s| Box::pin(come_and_go(s)))];
     suite::run("churn", env!("CARGO_BIN_EXE_lab"), clusters, tests)

@@ -11,7 +11,7 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use mercato_tests::cluster::{Cidrs, ClusterSpec};
+use mercato_tests::cluster::{Cidrs, ClusterSpec, Kind};
 use mercato_tests::suite::{self, Test};
 
 fn main() -> ExitCode {
@@ -19,7 +19,11 @@ fn main() -> ExitCode {
         ClusterSpec { nodes: 2, cidrs: Some(Cidrs::same()), ..ClusterSpec::named("rome") },
         ClusterSpec { cidrs: Some(Cidrs::same()), ..ClusterSpec::named("turin") },
         ClusterSpec { dual_stack: true, verify_kubelets: true, ..ClusterSpec::named("siena") },
-        ClusterSpec { nodes: 0, simulated: 50, gpu_nodes: 8, ..ClusterSpec::named("milan") },
+        ClusterSpec {
+            nodes: 0,
+            simulated: vec![Kind::of("gfd-h100-eight", 8), Kind::plain(42)],
+            ..ClusterSpec::named("milan")
+        },
         ClusterSpec { nodes: 0, ..ClusterSpec::named("pisa") },
     ];
     let tests = vec![

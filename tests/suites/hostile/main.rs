@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::workload::Uid;
-use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::cluster::{ClusterSpec, Kind};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
@@ -32,7 +32,11 @@ const ORDER: [&str; 9] =
 const OFF: &str = "gateway:\n  enabled: off\n";
 
 fn main() -> ExitCode {
-    let simulated = |name: &str| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
+    let simulated = |name: &str| ClusterSpec {
+        nodes: 0,
+        simulated: vec![Kind::plain(2)],
+        ..ClusterSpec::named(name)
+    };
     let clusters = vec![simulated("milan"), ClusterSpec::named("siena"), simulated("pisa")];
     let tests = vec![Test::ci("lies_under_a_contract_gain_nothing", |s| Box::pin(lies(s)))];
     suite::run("hostile", env!("CARGO_BIN_EXE_lab"), clusters, tests)

@@ -5,12 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::cluster::{ClusterSpec, Kind};
 use mercato_tests::daemon::{Daemon, PART};
 use mercato_tests::suite::{self, Level, Stage, Test};
 
 fn main() -> ExitCode {
-    let simulated = |name| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
+    let simulated = |name| ClusterSpec {
+        nodes: 0,
+        simulated: vec![Kind::plain(2)],
+        ..ClusterSpec::named(name)
+    };
     let clusters = vec![simulated("rome"), simulated("turin")];
     let tests = vec![Test::ci("an_idle_lease_writes_nothing", |s| Box::pin(idle(s)))];
     suite::run("idle", env!("CARGO_BIN_EXE_lab"), clusters, tests)

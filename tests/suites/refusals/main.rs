@@ -12,12 +12,16 @@ mod uninstall;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::cluster::{ClusterSpec, Kind};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::suite::{self, Stage, Test};
 
 fn main() -> ExitCode {
-    let simulated = |name: &str| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
+    let simulated = |name: &str| ClusterSpec {
+        nodes: 0,
+        simulated: vec![Kind::plain(2)],
+        ..ClusterSpec::named(name)
+    };
     let clusters = ["milan", "siena", "pisa"].map(simulated).into();
     let tests = vec![Test::ci("each_is_refused_where_it_should_be", |s| Box::pin(refusals(s)))];
     suite::run("refusals", env!("CARGO_BIN_EXE_lab"), clusters, tests)

@@ -1,6 +1,6 @@
 //! A cluster on the bed: what it is made of, and how it is used.
 //!
-//! The parts: `spec` says what a cluster shall be; `machine` makes namespaces,
+//! The parts: `spec` says what a cluster shall be, `kind` what its simulated nodes have; `machine` makes namespaces,
 //! `pki` keys; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs; `usage` is
 //! what they cost; `sandbox` ends what they hold.
 
@@ -9,6 +9,7 @@ pub mod audit;
 mod control_plane;
 mod dns;
 mod dump;
+mod kind;
 mod machine;
 mod metrics;
 mod node;
@@ -31,6 +32,7 @@ use kube::api::ListParams;
 use serde::{Deserialize, Serialize};
 
 pub use access::Output;
+pub use kind::Kind;
 pub use machine::Machine;
 pub use spec::{Cidrs, ClusterSpec, Families, PodNetwork, ProxyMode};
 pub use usage::Usage;
@@ -143,7 +145,7 @@ impl Cluster {
         for number in 1..=self.spec.nodes {
             node::start_kubelet(self, number)?;
         }
-        if self.spec.simulated > 0 {
+        if !self.spec.simulated.is_empty() {
             simulated::start(self).await?;
         }
         if self.spec.nodes > 0 {
@@ -162,7 +164,7 @@ impl Cluster {
     }
 
     async fn nodes_ready(&self) -> Result<()> {
-        let wanted = usize::from(self.spec.nodes) + self.spec.simulated as usize;
+        let wanted = usize::from(self.spec.nodes) + self.spec.simulated_nodes() as usize;
         let nodes: Api<Node> = Api::all(self.client().await?);
         wait::until(
             &format!("{wanted} nodes of {} are ready", self.spec.name),

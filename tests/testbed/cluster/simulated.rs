@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 use super::control_plane::flags;
+use super::kind::Traits;
 
 /// The annotation by which kwok knows the nodes that it simulates.
 const SIMULATED: &str = "kwok.x-k8s.io/node";
-/// GPUs of a simulated node that has any.
-const GPUS: u32 = 8;
 /// Requests at a time.
 const AT_ONCE: usize = 16;
 
@@ -29,25 +28,26 @@ pub(super) async fn start(cluster: &Cluster) -> Result<()> {
     ]);
     cluster.start(1, "kwok", "kwok", &flags)?;
     let nodes: Api<Node> = Api::all(cluster.client().await?);
-    let create = |number| {
+    let mut wanted = Vec::new();
+    for kind in &cluster.spec.simulated {
+        let traits = kind.traits()?;
+        for _ in 0..kind.count {
+            wanted.push(node(&cluster.layout.name, wanted.len(), &traits));
+        }
+    }
+    let create = |node| {
         let nodes = nodes.clone();
         async move {
-            let node = node(&cluster.layout.name, number, number < cluster.spec.gpu_nodes);
             let node: Node = serde_json::from_value(node)?;
             nodes.create(&PostParams::default(), &node).await?;
             anyhow::Ok(())
         }
     };
-    futures::stream::iter(0..cluster.spec.simulated)
-        .map(create)
-        .buffer_unordered(AT_ONCE)
-        .try_collect()
-        .await
+    futures::stream::iter(wanted).map(create).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// A node of 32 CPUs and 256 GiB, in three zones in turn; with GPUs, the labels
-/// that NVIDIA's GPU feature discovery writes for an H100.
-fn node(cluster: &str, number: u32, gpus: bool) -> Value {
+/// A node of 32 CPUs and 256 GiB, in three zones in turn, with what its kind adds.
+fn node(cluster: &str, number: usize, traits: &Traits) -> Value {
     let name = format!("{cluster}-simulated-{number}");
     let mut labels = json!({
         "kubernetes.io/hostname": name,
@@ -56,36 +56,28 @@ fn node(cluster: &str, number: u32, gpus: bool) -> Value {
         "topology.kubernetes.io/region": cluster,
         "topology.kubernetes.io/zone": format!("{cluster}-{}", number % 3),
     });
-    let mut capacity = json!({
+    let mut annotations = json!({SIMULATED: "fake"});
+    let plain = json!({
         "cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "1Ti",
     });
-    if gpus {
-        for (label, value) in [
-            ("cuda.driver.major", "570"),
-            ("cuda.driver.minor", "86"),
-            ("cuda.runtime.major", "12"),
-            ("cuda.runtime.minor", "8"),
-            ("gpu.compute.major", "9"),
-            ("gpu.compute.minor", "0"),
-            ("gpu.count", "8"),
-            ("gpu.family", "hopper"),
-            ("gpu.machine", "simulated"),
-            ("gpu.memory", "81559"),
-            ("gpu.present", "true"),
-            ("gpu.product", "NVIDIA-H100-80GB-HBM3"),
-            ("gpu.replicas", "1"),
-            ("gpu.sharing-strategy", "none"),
-            ("mig.capable", "true"),
-            ("mig.strategy", "single"),
-        ] {
-            labels[format!("nvidia.com/{label}")] = value.into();
-        }
-        capacity["nvidia.com/gpu"] = GPUS.to_string().into();
+    let (mut allocatable, mut capacity) = (plain.clone(), plain);
+    for (all, more) in [
+        (&mut labels, &traits.labels),
+        (&mut annotations, &traits.annotations),
+        (&mut allocatable, &traits.allocatable),
+        (&mut capacity, &traits.capacity),
+    ] {
+        let all = all.as_object_mut().expect("an object is written above");
+        // What every node has is as this bed has it.
+        more.iter().for_each(|(key, value)| {
+            all.entry(key).or_insert_with(|| value.clone());
+        });
     }
     json!({
-        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: "fake"}},
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": traits.spec,
         "status": {
-            "allocatable": capacity,
+            "allocatable": allocatable,
             "capacity": capacity,
             "nodeInfo": {
                 "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "",

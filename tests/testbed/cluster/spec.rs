@@ -5,6 +5,8 @@ use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::kind::Kind;
+
 /// What a cluster shall be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterSpec {
@@ -13,9 +15,7 @@ pub struct ClusterSpec {
     /// Real nodes: kubelet, containerd, kube-proxy.
     pub nodes: u8,
     /// Simulated nodes (kwok): no container runs, everything else is real.
-    pub simulated: u32,
-    /// How many of the simulated nodes have eight GPUs.
-    pub gpu_nodes: u32,
+    pub simulated: Vec<Kind>,
     /// Pod and service ranges; `None`: ranges that no other cluster of the bed has.
     pub cidrs: Option<Cidrs>,
     /// How packets of pods find their way.
@@ -76,14 +76,19 @@ pub struct Cidrs {
 }
 
 impl ClusterSpec {
+    /// How many simulated nodes it has.
+    #[must_use]
+    pub fn simulated_nodes(&self) -> u32 {
+        self.simulated.iter().map(|kind| kind.count).sum()
+    }
+
     /// A cluster with one real node.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             nodes: 1,
-            simulated: 0,
-            gpu_nodes: 0,
+            simulated: Vec::new(),
             cidrs: None,
             pod_network: PodNetwork::Routed,
             proxy_mode: ProxyMode::Nftables,
