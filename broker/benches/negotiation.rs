@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mercato_broker::{
-    Amount, Approve, Broker, Command, Config, Demand, Effect, Input, Inventory, PoolInventory,
-    SharePolicy, Standing,
+    Amount, Approve, Broker, Command, Config, Demand, DevicePolicy, Effect, Input, Inventory,
+    PoolInventory, SharePolicy, Standing,
 };
 use mercato_protocol::ad::{Ad, OpenedBody};
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
@@ -31,6 +31,7 @@ fn policy() -> SharePolicy {
     let whole = |resource| (resource, Amount::Percent(100));
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(whole).into(),
+        devices: DevicePolicy::default(),
         keep_free: Resources::default(),
         price: Price::Free,
         class: Class::Reserved,

@@ -24,6 +24,8 @@ pub use deal::{
     Agreement, Agreements, Amendment, Deal, Desired, Dispute, End, EndReason, Lease, Line, Meter,
     Settlement, Side, SignedInvoice, SignedReceipt, Statement,
 };
-pub use sale::{Approve, Inventory, PoolInventory, SharePolicy, ShareRule, Unsold, size};
+pub use sale::{
+    Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, Unsold, size,
+};
 pub use selector::Selector;
 pub use syntax::{Amount, Rate};

@@ -14,6 +14,10 @@ pub const SELECTOR_BYTES: usize = 4_096;
 pub const RULES: usize = 64;
 /// Entries of all lists of what is shared, its rules' included: a guess.
 pub const SHARE_ENTRIES: usize = 4_096;
+/// Products of GPUs that an owner names, and models that are sold though shared: a guess.
+pub const DEVICE_WORDS: usize = 64;
+/// A product of a GPU, which is the value of a label.
+pub const PRODUCT_BYTES: usize = 63;
 /// A country, as a rule names it.
 pub const COUNTRY_BYTES: usize = 64;
 /// Namespaces that an order is for: a guess.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::syntax::{Gpus, Seconds, amount};
-use mercato_broker::{Amount, Approve, Party, SharePolicy, ShareRule, Standing};
+use mercato_broker::{Amount, Approve, DevicePolicy, Party, SharePolicy, ShareRule, Standing};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+use mercato_protocol::text::GpuModel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
@@ -34,6 +35,19 @@ pub struct Share {
     #[serde(deserialize_with = "gpus")]
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub gpu: BTreeMap<Resource, Amount>,
+    /// What products of GPUs that Mercato does not know, or types of nodes without such labels, are
+    /// called on the market: `{NVIDIA-B300-SXM6-AC: b300}`. `mercato share` names those that are not
+    /// sold; buyers are told that it is the owner's word.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub gpu_models: BTreeMap<String, GpuModel>,
+    /// GPUs that several pods share, and that are sold all the same: `[t4.ts4]`. Nothing keeps
+    /// those apart that take turns, and the offer says so.
+    #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 32)))]
+    pub shared_gpus: BTreeSet<GpuModel>,
+    /// To whom processors and memory of nodes with GPUs are sold: `withGpus` (the default), with
+    /// their GPUs, each of which has its share; or `any`, also by themselves.
+    #[schemars(with = "Option<String>", extend("enum" = ["withGpus", "any"]))]
+    pub gpu_nodes: GpuNodes,
     /// Left free for the cluster's own pods beside what they ask for: `cpu=2,memory=4Gi`.
     #[serde(deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
@@ -74,6 +88,17 @@ pub struct Share {
     #[serde(deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
     pub max_term: Option<Seconds>,
+}
+
+/// To whom processors of nodes with GPUs are sold.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GpuNodes {
+    /// To who buys GPUs there, each of which has its share.
+    #[default]
+    WithGpus,
+    /// To anybody who asks for them.
+    Any,
 }
 
 /// What becomes of some requests. What is left out does not matter.
@@ -142,6 +167,11 @@ impl Share {
         amounts.insert(Resource::Pods, self.pods.unwrap_or(Amount::Percent(100)));
         SharePolicy {
             amounts,
+            devices: DevicePolicy {
+                models: self.gpu_models.clone(),
+                shared: self.shared_gpus.clone(),
+                any_node: self.gpu_nodes == GpuNodes::Any,
+            },
             keep_free: self.keep_free.clone().unwrap_or_default(),
             price: self.price.clone().unwrap_or(Price::Free),
             class: self.class,

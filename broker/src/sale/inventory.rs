@@ -28,6 +28,9 @@ pub struct Unsold {
     pub count: u64,
     /// Why they are not sold.
     pub reason: String,
+    /// What the owner may write to sell them, if that helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
 }
 
 /// Nodes of one platform and one kind of GPU, or none.

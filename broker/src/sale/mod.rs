@@ -1,5 +1,6 @@
 //! What this cluster sells: under which policy, out of what capacity, and how that is advertised.
 
+mod devices;
 mod family;
 mod gpu_sharing;
 mod inventory;
@@ -11,6 +12,7 @@ mod publisher;
 pub mod size;
 mod supply;
 
+pub use devices::DevicePolicy;
 pub use inventory::{Inventory, PoolInventory, Unsold};
 pub use policy::{Approve, SharePolicy, ShareRule};
 

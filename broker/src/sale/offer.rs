@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_protocol::ad::{AdBody, AdHeader, Goods, OfferTerms, Pool, PoolRow};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::contract::Terms;
-use mercato_protocol::gpu::{GpuMode, GpuPool};
+use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::limits::{AD_BODY_BYTES, AD_HEADER_BYTES, ADDRESSES, POOLS};
 use mercato_protocol::price::Price;
@@ -20,6 +20,7 @@ use mercato_protocol::text::{GpuModel, PoolId};
 use super::family;
 use super::inventory::{Inventory, PoolInventory};
 use super::policy::SharePolicy;
+use super::size;
 use crate::config::Config;
 use crate::limits;
 use crate::syntax::Amount;
@@ -167,7 +168,10 @@ fn sellable<'a>(policy: &SharePolicy, inventory: &'a Inventory) -> Pools<'a> {
         let idle = pool.allocatable.saturating_sub(&pool.requested);
         let spare = keep_back(&idle, &mut keep);
         let mut sold = Resources::default();
-        for (resource, spare) in spare.iter().filter(|(resource, _)| is_sold(pool, resource)) {
+        let gpus_first =
+            spare.iter().partition(|(resource, _)| matches!(resource, Resource::Gpu(_)));
+        let (gpus, others): (Vec<_>, Vec<_>) = gpus_first;
+        for (resource, spare) in gpus.into_iter().chain(others) {
             let Some((line, amount)) = family::line(&policy.amounts, &resource) else { continue };
             let given = given.entry(line).or_default();
             let most = match amount {
@@ -176,7 +180,8 @@ fn sellable<'a>(policy: &SharePolicy, inventory: &'a Inventory) -> Pools<'a> {
                 }
                 Amount::Exactly(n) => n.saturating_sub(*given),
             };
-            let n = spare.min(most);
+            let comes_with_gpus = size::most_with_gpus(&resource, &sold, &pool.gpus);
+            let n = spare.min(most).min(comes_with_gpus);
             *given = given.saturating_add(n);
             put(&mut sold, resource, n);
         }
@@ -199,13 +204,6 @@ fn keep_back(idle: &Resources, keep: &mut BTreeMap<Resource, u64>) -> Resources 
         put(&mut spare, resource, n);
     }
     spare
-}
-
-/// The replicas of a time-slice are never sold as GPUs.
-fn is_sold(pool: &PoolInventory, resource: &Resource) -> bool {
-    let Resource::Gpu(model) = resource else { return true };
-    let gpu = pool.gpus.iter().find(|gpu| gpu.model == *model);
-    gpu.is_some_and(|gpu| !matches!(gpu.mode, GpuMode::Timeslice { .. }))
 }
 
 fn percent_of(n: u64, percent: u8) -> u64 {
@@ -278,7 +276,7 @@ mod tests {
     use mercato_protocol::terms::Platform;
 
     use super::*;
-    use crate::sale::Approve;
+    use crate::sale::{Approve, DevicePolicy};
     use crate::syntax::FromText as _;
 
     fn pool(model: &str, count: u64) -> PoolInventory {
@@ -294,15 +292,19 @@ mod tests {
         }
     }
 
-    fn sold(share: &[(&str, u64)], keep_free: &str) -> Vec<(String, u64)> {
+    fn inventory() -> Inventory {
         let part = "h100-80gb-sxm.1g.10gb";
-        let inventory = Inventory {
+        Inventory {
             pools: vec![pool("h100-80gb-pcie", 2), pool("h100-80gb-sxm", 8), pool(part, 7)],
             unsold: Vec::new(),
-        };
+        }
+    }
+
+    fn policy(share: &[(&str, u64)], keep_free: &str) -> SharePolicy {
         let amounts = share.iter().map(|(line, n)| (line.parse().unwrap(), Amount::Exactly(*n)));
-        let policy = SharePolicy {
+        SharePolicy {
             amounts: amounts.collect(),
+            devices: DevicePolicy::default(),
             keep_free: Resources::from_text(keep_free).unwrap(),
             price: Price::Free,
             class: Class::default(),
@@ -313,10 +315,30 @@ mod tests {
             rules: Vec::new(),
             reclaim_notice_s: 0,
             max_term_s: 1,
-        };
+        }
+    }
+
+    fn sold(share: &[(&str, u64)], keep_free: &str) -> Vec<(String, u64)> {
+        let (policy, inventory) = (policy(share, keep_free), inventory());
         let pools = sellable(&policy, &inventory);
         let gpus = pools.into_values().flat_map(|(_, sold)| sold.gpus);
         gpus.map(|(model, n)| (model.to_string(), n)).collect()
+    }
+
+    #[test]
+    fn a_pool_of_gpus_sells_processors_with_them_alone() {
+        let mut inventory = inventory();
+        for gpu in inventory.pools.iter_mut().flat_map(|pool| &mut pool.gpus) {
+            gpu.cpu_millis_per_unit = 8_000;
+        }
+        let all = [("cpu", 1_000_000), ("pods", 1_000)];
+        let none = sellable(&policy(&all, "cpu=1"), &inventory);
+        assert!(none.is_empty(), "no GPU is shared: {none:?}");
+        let with = [("gpu.h100-80gb-sxm", 2), ("cpu", 1_000_000), ("pods", 1_000)];
+        let sold = sellable(&policy(&with, "cpu=1"), &inventory);
+        let all: Vec<_> =
+            sold.iter().map(|(id, (_, n))| (id.as_str(), n.cpu_millis, n.pods)).collect();
+        assert_eq!(all, [("amd64-h100-80gb-sxm", 16_000, 100)], "of 64 processors");
     }
 
     #[test]

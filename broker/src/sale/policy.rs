@@ -10,6 +10,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Serialize};
 
+use super::devices::DevicePolicy;
 use super::family;
 use super::size;
 use crate::catalogue::{Affiliation, Party, Standing};
@@ -22,6 +23,9 @@ use crate::syntax::Amount;
 pub struct SharePolicy {
     /// How much of each resource.
     pub amounts: BTreeMap<Resource, Amount>,
+    /// What it says of GPUs that labels of nodes cannot say.
+    #[serde(default)]
+    pub devices: DevicePolicy,
     /// Kept free for home beside what its pods ask for.
     pub keep_free: Resources,
     /// The price that is asked for it.
@@ -116,6 +120,7 @@ impl SharePolicy {
             (parts, "more than 100 % is shared"),
             (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
             (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
+            (self.devices.is_short(), "too many words on GPUs, or too long a product"),
             (countries().all(|it| it.len() <= limits::COUNTRY_BYTES), "too long a country"),
             (self.max_term_s > 0, "shared for no time"),
             (self.rules.len() <= limits::RULES, "too many rules"),

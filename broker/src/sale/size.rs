@@ -72,23 +72,33 @@ pub(crate) fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Si
 /// Whether no more of a pool of GPUs is bought than comes with the GPUs, so that none is left that
 /// nobody can use. A pool that says no shares has none.
 pub fn check_share(quantity: &Resources, pool: &Pool) -> Result<(), SizeError> {
-    if pool.gpus.iter().all(|gpu| gpu.cpu_millis_per_unit == 0 && gpu.memory_bytes_per_unit == 0) {
-        return Ok(());
-    }
-    let share = |of: fn(&GpuPool) -> u64| {
-        let count = |gpu: &GpuPool| quantity.gpus.get(&gpu.model).copied().unwrap_or(0);
-        let each = pool.gpus.iter().map(|gpu| of(gpu).saturating_mul(count(gpu)));
-        each.fold(0, u64::saturating_add)
-    };
-    for (resource, most) in [
-        (Resource::Cpu, share(|gpu| gpu.cpu_millis_per_unit)),
-        (Resource::Memory, share(|gpu| gpu.memory_bytes_per_unit)),
-    ] {
+    for resource in [Resource::Cpu, Resource::Memory] {
+        let most = most_with_gpus(&resource, quantity, &pool.gpus);
         if quantity.quantity(&resource) > most {
             return Err(SizeError::BeyondShare { resource, most });
         }
     }
     Ok(())
+}
+
+/// How much of a resource comes with the GPUs among `quantity`; any number where such GPUs say no
+/// share.
+pub(super) fn most_with_gpus(resource: &Resource, quantity: &Resources, gpus: &[GpuPool]) -> u64 {
+    let has_share = |gpu: &GpuPool| gpu.cpu_millis_per_unit > 0 || gpu.memory_bytes_per_unit > 0;
+    if !gpus.iter().any(has_share) {
+        return u64::MAX;
+    }
+    let each = |gpu: &GpuPool| match resource {
+        Resource::Cpu => gpu.cpu_millis_per_unit,
+        Resource::Memory => gpu.memory_bytes_per_unit,
+        Resource::Pods | Resource::Gpu(_) => u64::MAX,
+    };
+    let count = |gpu: &GpuPool| quantity.gpus.get(&gpu.model).copied().unwrap_or(0);
+    let of_all = gpus.iter().map(|gpu| each(gpu).saturating_mul(count(gpu)));
+    match resource {
+        Resource::Gpu(_) => u64::MAX,
+        Resource::Cpu | Resource::Memory | Resource::Pods => of_all.fold(0, u64::saturating_add),
+    }
 }
 
 fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use mercato_broker::{
-    Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, Effect, Input, Inventory,
-    Meter, PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
+    Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, DevicePolicy, Effect, Input,
+    Inventory, Meter, PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side,
+    Standing,
 };
 use mercato_protocol::ad::{Ad, AdHeader, OpenedBody};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
@@ -81,6 +82,7 @@ pub(crate) fn policy(approve: Approve) -> SharePolicy {
             (Resource::Pods, Amount::Percent(100)),
         ]
         .into(),
+        devices: DevicePolicy::default(),
         keep_free: Resources::default(),
         price: Price::Posted {
             currency: "EUR".parse().unwrap(),

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
-use mercato_broker::{Amount, Approve, ParsePartyError, Party, SharePolicy, Unsold};
-use mercato_config::{Gpus, Seconds, Show as _, SyntaxError, amount};
+use mercato_broker::{Amount, Approve, DevicePolicy, ParsePartyError, Party, SharePolicy};
+use mercato_config::{GpuNodes, Gpus, Seconds, Show as _, SyntaxError, amount};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
-use mercato_protocol::text::shown;
+use mercato_protocol::text::GpuModel;
 
 use super::lookup;
 use super::screen::Screen;
@@ -60,6 +60,16 @@ pub(crate) struct Set {
     /// GPUs by model, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
+    /// What GPUs are called on the market that Mercato does not know, by your word:
+    /// NVIDIA-B300-SXM6-AC=b300; or none
+    #[arg(long, value_name = "PRODUCT=MODEL", value_delimiter = ',', value_parser = named)]
+    gpu_models: Vec<Option<(String, GpuModel)>>,
+    /// GPUs that several pods share, and that are sold all the same: t4.ts4; or none
+    #[arg(long, value_name = "MODEL", value_delimiter = ',', value_parser = unless_none)]
+    shared_gpus: Vec<Option<GpuModel>>,
+    /// Processors of nodes with GPUs are sold withGpus, or to any
+    #[arg(long, value_parser = word::<GpuNodes>(&["withGpus", "any"]))]
+    gpu_nodes: Option<GpuNodes>,
     /// Left for your own pods, beside what they ask for: cpu=2,memory=4Gi
     #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
     keep_free: Option<Resources>,
@@ -146,6 +156,14 @@ impl Set {
                 gpus.into_iter().map(|(model, n)| (Resource::Gpu(model), Amount::Exactly(n)));
             policy.amounts.extend(gpus);
         }
+        let devices = &mut policy.devices;
+        if !self.gpu_models.is_empty() {
+            devices.models = self.gpu_models.into_iter().flatten().collect();
+        }
+        if !self.shared_gpus.is_empty() {
+            devices.shared = self.shared_gpus.into_iter().flatten().collect();
+        }
+        devices.any_node = self.gpu_nodes.map_or(devices.any_node, |it| it == GpuNodes::Any);
         let both = [Resource::Cpu, Resource::Memory];
         if both.iter().any(|resource| !policy.amounts.contains_key(resource)) {
             return Err(Problem::new(Kind::Usage, "pods of guests need processors and memory")
@@ -182,8 +200,9 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         false => "mercato share, or the configuration file",
     };
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    let said = pairs(&[
-        ("shared", amounts(policy)),
+    let mut rows = vec![("shared", amounts(policy))];
+    rows.extend(devices(&policy.devices));
+    rows.extend([
         ("kept free", dash(spaced(&policy.keep_free))),
         ("price", policy.price.show()),
         ("class", name(policy.class)),
@@ -195,6 +214,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         ("longest term", Seconds(policy.max_term_s).show()),
         ("set by", set_by.to_owned()),
     ]);
+    let said = pairs(&rows);
     let mut table = Table::new(["ON SALE", "CPU", "MEMORY", "PODS", "GPUS", "LARGEST POD"]);
     for OnSale { pool, free, .. } in &share.on_sale {
         table.row([
@@ -239,16 +259,42 @@ fn missing(share: &admin::Share) -> String {
     lines.collect()
 }
 
-/// Devices that are not sold, each with the reason. Processors of their nodes are not sold either,
-/// where none of the node's are.
+/// Devices that are not sold, each with the reason, and with what to write if that helps.
 fn unsold_devices(share: &admin::Share) -> String {
-    let line = |it: &Unsold| {
-        let Unsold { resource, nodes, count, reason } = it;
-        let on = if *nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
-        format!("not sold: {count} {} on {on}: {}\n", shown(resource), shown(reason))
-    };
-    let lines: String = share.unsold.iter().map(line).collect();
+    let lines = share.unsold.iter().map(|it| format!("{}\n", wrapped(&unsold::device(it), 2)));
+    let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// What the owner says of devices, if anything.
+fn devices(devices: &DevicePolicy) -> Vec<(&'static str, String)> {
+    let DevicePolicy { models, shared, any_node } = devices;
+    let models = models.iter().map(|(product, model)| format!("{product}={model}"));
+    let any = if *any_node { "any" } else { "" };
+    let rows = [
+        ("gpu models", models.collect::<Vec<_>>().join(",")),
+        ("shared gpus", shared.iter().map(GpuModel::to_string).collect::<Vec<_>>().join(",")),
+        ("gpu nodes", any.to_owned()),
+    ];
+    rows.into_iter().filter(|(_, said)| !said.is_empty()).collect()
+}
+
+/// A product and its model; none for the word `none`.
+fn named(text: &str) -> Result<Option<(String, GpuModel)>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let (product, model) = text.split_once('=').ok_or("say PRODUCT=MODEL")?;
+    let model = model.parse().map_err(|error| format!("{model} is no model: {error}"))?;
+    Ok(Some((product.to_owned(), model)))
+}
+
+/// A model; none for the word `none`.
+fn unless_none(text: &str) -> Result<Option<GpuModel>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error| format!("{text} is no model: {error}"))
 }
 
 fn cpu(text: &str) -> Result<Amount, SyntaxError> {

@@ -287,6 +287,11 @@ impl Driver {
                     self.step_back(ahead);
                     continue;
                 }
+                if let (Some(cluster), Some(share)) =
+                    (&self.kubernetes, self.agent.broker().share())
+                {
+                    cluster.tell_devices(&share.devices);
+                }
                 for taken in self.taken.drain(..) {
                     // Whoever said it may have gone.
                     let _ = taken.send(());

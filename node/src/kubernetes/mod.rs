@@ -16,7 +16,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{Input, LeaseDesire, LeaseInput, LeaseNews, Work};
-use mercato_broker::Inventory;
+use mercato_broker::{DevicePolicy, Inventory};
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::{Bodies, Cluster};
@@ -58,6 +58,10 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
     /// What it has, now and whenever that changes.
     fn inventory(&self) -> BoxStream<'static, Inventory>;
+
+    /// Takes what its owner says of the devices of its nodes; what it has is read with that from then
+    /// on.
+    fn tell_devices(&self, said: &DevicePolicy);
 
     /// Where its pods are, now and whenever that changes: of all that are bound to a node, not
     /// over, and not on the host network.

@@ -1,6 +1,6 @@
 //! Why nothing is on sale, and the line that is missing in the owner's configuration.
 
-use mercato_broker::SharePolicy;
+use mercato_broker::{SharePolicy, Unsold};
 use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
 use mercato_protocol::text::shown;
 
@@ -22,6 +22,15 @@ pub(crate) fn why(policy: &SharePolicy, own: &OwnGateway) -> String {
         },
         NetworkIsolation::None => NO_ROOM.to_owned(),
     }
+}
+
+/// Devices that are not sold, why, and what the owner may write to sell them.
+pub(crate) fn device(unsold: &Unsold) -> String {
+    let Unsold { resource, nodes, count, reason, line } = unsold;
+    let on = if *nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
+    let line = line.as_ref().map(|line| format!("; to sell them: {}", shown(line)));
+    let (resource, reason) = (shown(resource), shown(reason));
+    format!("not sold: {count} {resource} on {on}: {reason}{}", line.unwrap_or_default())
 }
 
 /// What is missing until guests can be kept apart.

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_agent::Agent;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
-    Amount, Approve, Broker, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Standing,
+    Amount, Approve, Broker, Command, Deal, Demand, DevicePolicy, Refusal, Reply, SharePolicy,
+    Side, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
@@ -240,6 +241,7 @@ fn policy() -> SharePolicy {
     let half = |resource| (resource, Amount::Percent(50));
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into(),
+        devices: DevicePolicy::default(),
         keep_free: Resources::default(),
         price: price(),
         class: Class::Reserved,

@@ -216,6 +216,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("broker", "CHANGES", "the owner's next change is refused"),
     ("broker", "CLOSED", "to the archive goes the oldest of whoever has the most"),
     ("broker", "DEALS", "the newcomer: strangers and organisations have bounds far below"),
+    ("broker", "DEVICE_WORDS", "the owner's policy is refused"),
     ("broker", "DISPUTES", "the partner's next one"),
     ("broker", "ENDED", "the oldest of whoever has the most"),
     ("broker", "ENDED_OF_STRANGERS", "the oldest of the stranger that has the most"),

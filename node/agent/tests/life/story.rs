@@ -3,7 +3,8 @@
 use mercato_agent::limits::AFTERLIFE_MS;
 use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, OwnRanges, RangeOwner, Record};
 use mercato_broker::{
-    Amount, Approve, Command, Deal, Demand, Inventory, PoolInventory, SharePolicy, Side, Standing,
+    Amount, Approve, Command, Deal, Demand, DevicePolicy, Inventory, PoolInventory, SharePolicy,
+    Side, Standing,
 };
 use mercato_offload::key::Uid;
 use mercato_offload::message::{self, Route, ToGuest};
@@ -46,6 +47,7 @@ pub(crate) fn policy() -> SharePolicy {
             (Resource::Pods, Amount::Percent(50)),
         ]
         .into(),
+        devices: DevicePolicy::default(),
         keep_free: Resources::default(),
         price: Price::Free,
         class: Class::Reserved,

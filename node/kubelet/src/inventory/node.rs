@@ -27,8 +27,10 @@ pub struct NodeView {
     pub units: Vec<Unit>,
     /// What of its GPUs is not sold.
     pub unsold: Vec<Unsold>,
-    /// Whether it has GPUs, sold or not.
-    pub has_gpus: bool,
+    /// Its processors and memory are sold with its GPUs alone, each of which has its share: whoever
+    /// bought processors would leave the GPUs without any. So it is of all nodes with GPUs, unless
+    /// the owner says otherwise.
+    pub is_for_gpus: bool,
     /// A guest may be scheduled here: no taint keeps it off, but for that of GPUs that are sold.
     pub open: bool,
 }
@@ -42,7 +44,7 @@ pub(super) fn is_virtual(node: &Value) -> bool {
 impl NodeView {
     /// None for what is no node of this cluster's own: ours, or another's
     /// virtual kubelet.
-    pub fn read(node: &Value) -> Option<Self> {
+    pub fn read(node: &Value, word: &OwnersWord) -> Option<Self> {
         if is_virtual(node) {
             return None;
         }
@@ -60,7 +62,7 @@ impl NodeView {
         let amount = |name: &str, read: fn(&str) -> Option<u64>| {
             amounts[name].as_str().and_then(read).unwrap_or(0)
         };
-        let Found { units, mut unsold, has_gpus } = gpus::read(node, &OwnersWord::default());
+        let Found { units, mut unsold, has_gpus } = gpus::read(node, word);
         let (units, others): (Vec<_>, Vec<_>) =
             units.into_iter().partition(|unit| unit.resource == NVIDIA);
         unsold.extend(others.into_iter().map(not_yet));
@@ -75,7 +77,8 @@ impl NodeView {
             gpus,
         };
         let open = open(node, &units);
-        Some(Self { platform, allocatable, units, unsold, has_gpus, open })
+        let is_for_gpus = has_gpus && !word.any_node;
+        Some(Self { platform, allocatable, units, unsold, is_for_gpus, open })
     }
 }
 
@@ -98,8 +101,9 @@ pub fn user_namespaces(cluster: &Cluster, platform: &Platform) -> Answer<bool> {
 }
 
 fn all_have_user_namespaces(nodes: &[Value], platform: &Platform) -> bool {
+    let word = OwnersWord::default();
     let takes_guests = |node: &&Value| {
-        NodeView::read(node).is_some_and(|view| view.open && view.platform == *platform)
+        NodeView::read(node, &word).is_some_and(|view| view.open && view.platform == *platform)
     };
     let has = |node: &Value| {
         let handlers = node["status"]["runtimeHandlers"].as_array().into_iter().flatten();
@@ -147,6 +151,10 @@ pub(super) mod tests {
         })
     }
 
+    pub(in crate::inventory) fn read(node: &Value) -> Option<NodeView> {
+        NodeView::read(node, &OwnersWord::default())
+    }
+
     fn with_gpus(labels: Value, count: &str) -> Value {
         let mut node = node();
         for (key, value) in labels.as_object().unwrap() {
@@ -158,20 +166,20 @@ pub(super) mod tests {
 
     #[test]
     fn a_plain_node() {
-        let view = NodeView::read(&node()).unwrap();
+        let view = read(&node()).unwrap();
         assert_eq!(view.allocatable.cpu_millis, 15_500);
         assert_eq!(view.allocatable.memory_bytes, 64 << 30);
-        assert!(view.open && view.units.is_empty() && !view.has_gpus);
+        assert!(view.open && view.units.is_empty() && !view.is_for_gpus);
     }
 
     #[test]
     fn virtual_nodes_are_never_counted() {
         let mut ours = node();
         ours["metadata"]["labels"][PROVIDER] = "abc".into();
-        assert_eq!(NodeView::read(&ours), None);
+        assert_eq!(read(&ours), None);
         let mut other = node();
         other["metadata"]["labels"]["type"] = "virtual-kubelet".into();
-        assert_eq!(NodeView::read(&other), None);
+        assert_eq!(read(&other), None);
     }
 
     /// What discovery says of eight whole devices.
@@ -182,7 +190,7 @@ pub(super) mod tests {
 
     #[test]
     fn gpus_by_their_labels() {
-        let view = NodeView::read(&with_gpus(h100(), "8")).unwrap();
+        let view = read(&with_gpus(h100(), "8")).unwrap();
         let [Unit { gpu, .. }] = &view.units[..] else { panic!("one kind: {view:?}") };
         assert_eq!((gpu.model.as_str(), gpu.count), ("h100-80gb-sxm", 8));
         assert_eq!(gpu.compute_capability.as_deref(), Some("9.0"));
@@ -193,8 +201,8 @@ pub(super) mod tests {
     fn what_guests_cannot_ask_for_is_not_sold_yet() {
         let mut node = with_gpus(h100(), "0");
         node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "56".into();
-        let view = NodeView::read(&node).unwrap();
-        assert!(view.units.is_empty() && view.allocatable.gpus.is_empty() && view.has_gpus);
+        let view = read(&node).unwrap();
+        assert!(view.units.is_empty() && view.allocatable.gpus.is_empty() && view.is_for_gpus);
         assert!(view.unsold[0].reason.contains("h100-80gb-sxm.1g.10gb"), "{:?}", view.unsold);
     }
 
@@ -204,14 +212,14 @@ pub(super) mod tests {
             |key: &str, effect: &str| json!({ "taints": [{ "key": key, "effect": effect }] });
         let mut node = with_gpus(h100(), "8");
         node["spec"] = taint(NVIDIA, "NoSchedule");
-        assert!(NodeView::read(&node).unwrap().open);
+        assert!(read(&node).unwrap().open);
         node["spec"] = taint(NVIDIA, "NoExecute");
-        assert!(!NodeView::read(&node).unwrap().open);
+        assert!(!read(&node).unwrap().open);
         node["spec"] = taint("sku", "NoSchedule");
-        assert!(!NodeView::read(&node).unwrap().open);
+        assert!(!read(&node).unwrap().open);
         node["spec"] = taint(NVIDIA, "NoSchedule");
         node["metadata"]["labels"]["nvidia.com/gpu.count"] = "1".into();
-        assert!(!NodeView::read(&node).unwrap().open, "what is not sold is not open");
+        assert!(!read(&node).unwrap().open, "what is not sold is not open");
     }
 
     #[test]
@@ -223,7 +231,7 @@ pub(super) mod tests {
         ] {
             let mut node = node();
             *node.pointer_mut(path).unwrap() = value;
-            assert!(!NodeView::read(&node).unwrap().open);
+            assert!(!read(&node).unwrap().open);
         }
     }
 
@@ -238,7 +246,7 @@ pub(super) mod tests {
             { "name": "runsc", "features": { "userNamespaces": false } }]);
         let cannot = json!([{ "features": { "userNamespaces": false } },
             { "name": "crun", "features": { "userNamespaces": true } }]);
-        let platform = NodeView::read(&node()).unwrap().platform;
+        let platform = read(&node()).unwrap().platform;
         let all = |nodes: &[Value]| all_have_user_namespaces(nodes, &platform);
         assert!(all(&[with(can.clone()), with(can.clone())]));
         assert!(!all(&[]) && !all(&[with(Value::Null)]));

@@ -77,8 +77,8 @@ pub fn sum(
             sum.nodes += 1;
             sum.of.count = sum.of.count.saturating_add(of.count);
         }
-        // Whoever bought processors alone there would leave its GPUs without any.
-        if !node.open || node.has_gpus && node.units.is_empty() {
+        let is_kept = node.is_for_gpus && node.units.is_empty();
+        if !node.open || is_kept {
             continue;
         }
         let (own, all) = used.remove(name.as_str()).unwrap_or_default();
@@ -103,7 +103,23 @@ pub fn sum(
             add_gpu(&mut pool.gpus, with_share(unit, node));
         }
     }
-    Inventory { pools: pools.into_values().collect(), unsold: unsold.into_values().collect() }
+    let mut unsold: Vec<_> = unsold.into_values().collect();
+    unsold.extend(no_processors(nodes));
+    Inventory { pools: pools.into_values().collect(), unsold }
+}
+
+/// Where every node has GPUs nobody can buy processors alone, which their owner is told.
+fn no_processors(nodes: &BTreeMap<String, NodeView>) -> Option<UnsoldDevices> {
+    let open = || nodes.values().filter(|node| node.open || !node.unsold.is_empty());
+    let count = open().fold(0, |sum: u64, node| sum.saturating_add(node.allocatable.cpu_millis));
+    let of = gpus::Unsold {
+        resource: "cpu".to_owned(),
+        count: count / 1_000,
+        reason: "every node has GPUs, and their processors are sold with them alone".to_owned(),
+        line: Some("share.gpuNodes: any".to_owned()),
+    };
+    let all_are = open().next().is_some() && open().all(|node| node.is_for_gpus);
+    all_are.then(|| UnsoldDevices { nodes: open().count() as u64, of })
 }
 
 /// `amd64`, `amd64-h100-80gb-sxm`, `arm64-a100-40gb-sxm.1g.5gb`: nodes of one name have units that
@@ -128,8 +144,8 @@ fn id(platform: &Platform, units: &[Unit]) -> PoolId {
     })
 }
 
-/// With what comes with each unit of the node's processors and memory: the same of its memory as of
-/// the memory of all its GPUs.
+/// With what comes with each unit of the node's processors and memory: the same part of both as the
+/// unit has of the memory of all GPUs there. Nothing where processors are sold by themselves.
 fn with_share(unit: &Unit, node: &NodeView) -> GpuPool {
     let weight = |unit: &Unit| u128::from(unit.gpu.memory_mib.max(1));
     let all: u128 = node.units.iter().map(|unit| weight(unit) * u128::from(unit.gpu.count)).sum();
@@ -137,6 +153,9 @@ fn with_share(unit: &Unit, node: &NodeView) -> GpuPool {
         let part = (u128::from(of) * weight(unit)).checked_div(all).unwrap_or(0);
         u64::try_from(part).unwrap_or(of)
     };
+    if !node.is_for_gpus {
+        return unit.gpu.clone();
+    }
     GpuPool {
         cpu_millis_per_unit: part(node.allocatable.cpu_millis),
         memory_bytes_per_unit: part(node.allocatable.memory_bytes),
@@ -198,9 +217,11 @@ fn saturating_add(a: &Resources, b: &Resources) -> Resources {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::Value;
 
     use super::*;
-    use crate::inventory::node::tests::node;
+    use crate::inventory::OwnersWord;
+    use crate::inventory::node::tests::{node, read};
 
     fn pod(node: &str, cpu_millis: u64, guest: bool) -> PodView {
         let namespace = if guest { "shop-rome" } else { "shop" }.to_owned();
@@ -218,7 +239,7 @@ mod tests {
     }
 
     fn two_nodes() -> BTreeMap<String, NodeView> {
-        let view = NodeView::read(&node()).unwrap();
+        let view = read(&node()).unwrap();
         [("a", view.clone()), ("b", view)].map(|(name, view)| (name.to_owned(), view)).into()
     }
 
@@ -245,13 +266,17 @@ mod tests {
 
     /// A node with so many of a device as discovery labels it.
     fn with_gpus(product: &str, count: u64) -> NodeView {
+        read(&raw_with_gpus(product, count)).unwrap()
+    }
+
+    fn raw_with_gpus(product: &str, count: u64) -> Value {
         let mut node = node();
         for (key, value) in [("product", product), ("count", &count.to_string()), ("replicas", "1")]
         {
             node["metadata"]["labels"][format!("nvidia.com/gpu.{key}")] = value.into();
         }
         node["status"]["allocatable"]["nvidia.com/gpu"] = count.to_string().into();
-        NodeView::read(&node).unwrap()
+        node
     }
 
     #[test]
@@ -261,7 +286,7 @@ mod tests {
             ("b", with_gpus("NVIDIA-A100-SXM4-40GB", 2)),
             ("c", with_gpus("NVIDIA-A100-SXM4-40GB", 4)),
             ("d", with_gpus("NVIDIA-A100-SXM4-80GB", 1)),
-            ("e", NodeView::read(&node()).unwrap()),
+            ("e", read(&node()).unwrap()),
         ];
         let nodes: BTreeMap<_, _> = nodes.map(|(name, view)| (name.to_owned(), view)).into();
         let inventory = sum(&nodes, &BTreeMap::new(), &guests());
@@ -288,8 +313,28 @@ mod tests {
         let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
         let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
         assert_eq!(pools, []);
-        let [unsold] = &unsold[..] else { panic!("one reason: {unsold:?}") };
-        assert_eq!((unsold.nodes, unsold.of.count), (2, 12));
+        let [gpus, processors] = &unsold[..] else { panic!("two reasons: {unsold:?}") };
+        assert_eq!((gpus.nodes, gpus.of.count), (2, 12));
+        // Every node has GPUs: nobody can buy processors, which the owner is told.
+        assert_eq!((processors.nodes, processors.of.count), (2, 31));
+        assert_eq!(processors.of.line.as_deref(), Some("share.gpuNodes: any"));
+        let mut nodes: BTreeMap<String, NodeView> = nodes;
+        nodes.insert("c".to_owned(), read(&node()).unwrap());
+        let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
+        assert_eq!((pools.len(), pools[0].nodes, unsold.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn the_owner_may_sell_processors_of_any_node() {
+        let any = OwnersWord { any_node: true, ..OwnersWord::default() };
+        let view = |product: &str| NodeView::read(&raw_with_gpus(product, 4), &any).unwrap();
+        let nodes = [("a", view("NVIDIA-B300-SXM6-AC")), ("b", view("NVIDIA-L4"))];
+        let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
+        let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
+        let ids: Vec<_> = pools.iter().map(|pool| pool.id.as_str()).collect();
+        assert_eq!(ids, ["amd64", "amd64-l4"]);
+        assert_eq!(pools[1].gpus[0].cpu_millis_per_unit, 0, "no share, no bound");
+        assert_eq!(unsold.len(), 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::apiserver::kind::{NAMESPACE, NODE, POD};
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::names::CONTRACT;
 
-use super::{Inventory, NodeView, PodView, TAKES, sum};
+use super::{Inventory, NodeView, OwnersWord, PodView, TAKES, sum};
 
 /// Changes that come together, as a rollout's do, are summed together: those of so long after the
 /// first, since in a busy cluster they never end.
@@ -25,13 +25,41 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// whenever it differs. Ends never; an API server out of reach yields nothing.
 ///
 /// Guests are the pods in namespaces that carry the label of one of `contracts`, which are
-/// those that the daemon knows: anybody can write such a label on a pod.
+/// those that the daemon knows: anybody can write such a label on a pod. `word` is what the owner
+/// says of devices; whenever it changes all is read again.
 pub fn watch(
     cluster: &Cluster,
     contracts: watch::Receiver<BTreeSet<ContractId>>,
+    word: watch::Receiver<OwnersWord>,
 ) -> BoxStream<'static, Inventory> {
-    let nodes = changes(cluster, NODE, Selection::default(), |node| {
-        (key(&node, "name"), NodeView::read(&node).map(Box::new))
+    let cluster = cluster.clone();
+    let first = stream::pending().boxed();
+    stream::unfold((word, first, true), move |(mut word, mut read, mut anew)| {
+        let (cluster, contracts) = (cluster.clone(), contracts.clone());
+        async move {
+            loop {
+                if anew {
+                    let said = word.borrow_and_update().clone();
+                    read = read_with(&cluster, contracts.clone(), said);
+                }
+                tokio::select! {
+                    changed = word.changed() => changed.ok()?,
+                    inventory = read.next() => return Some((inventory?, (word, read, false))),
+                }
+                anew = true;
+            }
+        }
+    })
+    .boxed()
+}
+
+fn read_with(
+    cluster: &Cluster,
+    contracts: watch::Receiver<BTreeSet<ContractId>>,
+    word: OwnersWord,
+) -> BoxStream<'static, Inventory> {
+    let nodes = changes(cluster, NODE, Selection::default(), move |node| {
+        (key(&node, "name"), NodeView::read(&node, &word).map(Box::new))
     });
     let pods = changes(cluster, POD, Selection::default().fields(TAKES.to_owned()), |pod| {
         (key(&pod, "uid"), PodView::read(&pod).map(Box::new))
@@ -139,7 +167,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::inventory::node::tests::node;
+    use crate::inventory::node::tests::{node, read};
 
     /// In a busy cluster another pod changes before the last has settled, for ever.
     #[tokio::test(start_paused = true)]
@@ -166,7 +194,7 @@ mod tests {
         let label =
             |name: &str, contract: &str| (name.to_owned(), Some(Box::new(contract.to_owned())));
         let mut state = State::default();
-        let view = NodeView::read(&node()).map(Box::new);
+        let view = read(&node()).map(Box::new);
         state.take(Seen::Node(Change::Synced(vec![("n".to_owned(), view)])));
         let pods = ["shop", "shop-rome", "forged"].map(pod).into();
         state.take(Seen::Pod(Change::Synced(pods)));

@@ -37,6 +37,7 @@ use crate::desk::Standing;
 use crate::doctor::{Finding, gateway, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
+use crate::present::unsold::device;
 use crate::resources::Ruling;
 use domains::Domains;
 use events::Events;
@@ -307,6 +308,7 @@ impl OperatorService {
                     .todo("start with one: mercato run --kubeconfig FILE"),
             ),
         }
+        findings.extend(self.driver.look(unsold_devices).await?);
         findings.extend(self.about.desk.finding());
         let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();
         findings.extend::<Vec<_>>(self.driver.look(stuck).await?);
@@ -357,6 +359,13 @@ impl OperatorService {
                 .todo("start it with one: mercato run --kubeconfig FILE")
         })
     }
+}
+
+/// What of the cluster's devices is not for sale, where something is shared.
+fn unsold_devices(driver: &Driver) -> Vec<Finding> {
+    let broker = driver.agent().broker();
+    let unsold = broker.share().into_iter().flat_map(|_| broker.unsold());
+    unsold.map(|unsold| Finding::warn("devices", device(unsold))).collect()
 }
 
 /// The clusters that offer something now.

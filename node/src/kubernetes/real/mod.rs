@@ -10,6 +10,7 @@ mod certificates;
 mod cluster_domain;
 mod examine;
 mod link;
+mod market;
 mod name_servers;
 mod retry;
 mod servers;
@@ -22,12 +23,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{Inventory, PoolInventory, Side, Unsold};
+use mercato_broker::{DevicePolicy, Inventory, Side};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
 use mercato_kubelet::guest::stream::{self as api, Opened, Refused};
-use mercato_kubelet::inventory::own_nodes;
+use mercato_kubelet::inventory::{OwnersWord, own_nodes};
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::{Cluster, Failure, Grant, inventory};
 use mercato_offload::placement::export::Consent;
@@ -66,6 +67,8 @@ pub(crate) struct Real {
     server: String,
     scope: settings::Offload,
     link: watch::Receiver<Link>,
+    /// What the owner says of devices.
+    word: watch::Sender<OwnersWord>,
 }
 
 impl Real {
@@ -98,7 +101,7 @@ impl Real {
                 () = link::keep(first, settings, nodes, metrics, certificates, &tell) => {}
             }
         });
-        Ok(Self { server, scope, link })
+        Ok(Self { server, scope, link, word: watch::Sender::default() })
     }
 
     /// What is known of the cluster, once it has answered.
@@ -139,28 +142,20 @@ impl Kubernetes for Real {
     }
 
     fn inventory(&self) -> BoxStream<'static, Inventory> {
-        let pool = |pool: inventory::Pool| PoolInventory {
-            id: pool.id,
-            platform: pool.platform,
-            allocatable: pool.allocatable,
-            requested: pool.requested,
-            largest_pod: pool.largest_pod,
-            gpus: pool.gpus,
-        };
-        let unsold = |inventory::UnsoldDevices { nodes, of }| Unsold {
-            resource: of.resource,
-            nodes,
-            count: of.count,
-            reason: of.reason,
-        };
-        let inventory = move |all: inventory::Inventory| Inventory {
-            pools: all.pools.into_iter().map(pool).collect(),
-            unsold: all.unsold.into_iter().map(unsold).collect(),
-        };
-        let known = stream::once(self.known()).filter_map(ready);
-        let all =
-            known.flat_map(|shared| inventory::watch(&shared.cluster, shared.sold.subscribe()));
-        all.map(inventory).boxed()
+        let (known, word) = (stream::once(self.known()).filter_map(ready), self.word.subscribe());
+        let all = known.flat_map(move |shared| {
+            inventory::watch(&shared.cluster, shared.sold.subscribe(), word.clone())
+        });
+        all.map(market::inventory).boxed()
+    }
+
+    fn tell_devices(&self, said: &DevicePolicy) {
+        let said = market::word(said);
+        self.word.send_if_modified(|now| {
+            let differs = *now != said;
+            *now = said;
+            differs
+        });
     }
 
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{Inventory, PoolInventory, Side};
+use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side};
 use mercato_kubelet::guest::stream::{Opened, Refused};
 use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::OptIn;
@@ -49,6 +49,9 @@ impl Kubernetes for Simulated {
             .chain(stream::pending())
             .boxed()
     }
+
+    /// The model's devices are as it says.
+    fn tell_devices(&self, _: &DevicePolicy) {}
 
     /// They have no addresses that anybody could call.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_agent::limits::{LIVE_CERTIFICATES, NAMESPACE_BYTES, NAMESPACES};
 use mercato_agent::{Grant, Issued, Papers};
 use mercato_broker::{
-    Agreement, Amount, Approve, BuyPolicy, Demand, Dispute, Party as Whom, Rate, SharePolicy,
-    ShareRule, SignedInvoice, SignedReceipt, limits as of_broker,
+    Agreement, Amount, Approve, BuyPolicy, Demand, DevicePolicy, Dispute, Party as Whom, Rate,
+    SharePolicy, ShareRule, SignedInvoice, SignedReceipt, limits as of_broker,
 };
 use mercato_offload::key::PodId;
 use mercato_protocol::certificate::Role;
@@ -109,6 +109,13 @@ pub(super) fn share() -> SharePolicy {
     let rule = ShareRule { price: Some(price()), then: Approve::Auto, ..ShareRule::default() };
     let plain = SharePolicy {
         amounts: [(Resource::Cpu, Amount::Exactly(MAX))].into(),
+        devices: DevicePolicy {
+            models: (0..of_broker::DEVICE_WORDS)
+                .map(|n| (text(n, of_broker::PRODUCT_BYTES), slug(n)))
+                .collect(),
+            shared: (0..of_broker::DEVICE_WORDS).map(slug).collect(),
+            any_node: false,
+        },
         keep_free: Resources::default(),
         price: price(),
         class: Class::Reserved,

@@ -15,6 +15,8 @@ pub struct OwnersWord {
     pub models: BTreeMap<String, GpuModel>,
     /// Devices that several share, and that are sold all the same, as models such as `t4.ts4`.
     pub shared: BTreeSet<GpuModel>,
+    /// Processors of nodes with GPUs are sold by themselves as well.
+    pub any_node: bool,
 }
 
 /// What a node has of GPUs.

@@ -1,0 +1,30 @@
+//! What the owner says of GPUs that labels of nodes cannot say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::text::GpuModel;
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+/// What the owner says of the devices of the cluster's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DevicePolicy {
+    /// What products that no table knows, or types of nodes whose labels name no product, are
+    /// called on the market. Buyers are told that it is the owner's word.
+    pub models: BTreeMap<String, GpuModel>,
+    /// Devices that several pods share, and that are sold all the same: `t4.ts4`, `l4.mps2`.
+    pub shared: BTreeSet<GpuModel>,
+    /// Processors and memory of nodes with GPUs are sold by themselves as well, not only with
+    /// their GPUs.
+    pub any_node: bool,
+}
+
+impl DevicePolicy {
+    /// Whether it has no more entries than may be, and every product could be the value of a label.
+    pub(super) fn is_short(&self) -> bool {
+        let short = self.models.keys().all(|product| product.len() <= limits::PRODUCT_BYTES);
+        short && self.models.len().max(self.shared.len()) <= limits::DEVICE_WORDS
+    }
+}
