@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::Pool;
+use mercato_protocol::contract::Terms;
 use mercato_protocol::gpu::is_a;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::PoolId;
@@ -111,6 +112,11 @@ fn heirs(sellable: &Sellable, pool: &PoolId, promised: Resources) -> Vec<(PoolId
         (id.clone(), quantity)
     };
     sellable.pools.iter().filter(heir).map(counted).collect()
+}
+
+/// Whether pools of other names have taken the place of that of these terms.
+pub(crate) fn has_heirs(sellable: &Sellable, terms: &Terms) -> bool {
+    !heirs(sellable, &terms.pool, terms.quantity.clone()).is_empty()
 }
 
 /// More than any pool has: a sum that overflows leaves nothing free.

@@ -16,7 +16,7 @@ use mercato_protocol::time::Now;
 
 use super::family;
 use super::inventory::{Inventory, Unsold};
-use super::ledger::Ledger;
+use super::ledger::{self, Ledger};
 use super::offer::{Offer, Purchase, bucket, terms_of};
 use super::policy::{Approve, Buyer, SharePolicy};
 use super::publisher::{Announcement, Cause, Publisher, Series};
@@ -267,8 +267,18 @@ impl Supply {
         if lease.agreements().gpu_models_with(terms).len() > GPU_MODELS {
             return Verdict::Refuse(Reason::TooMany, "too many models of GPUs over its time");
         }
-        let (Some(policy), Some((offer, pool))) = (&self.policy, self.pool(terms)) else {
+        let (Some(policy), Some(offer)) = (&self.policy, &self.offer) else {
             return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+        };
+        let more = terms.quantity.saturating_sub(&before.quantity);
+        let pool = match offer.pool(&terms.pool) {
+            Some(pool) => Some(pool),
+            // It goes on under its name, and what it has is counted on others.
+            None if more.is_zero() && ledger::has_heirs(&offer.sellable, before) => None,
+            None => {
+                let text = "nothing more of it is for sale under this name: order anew";
+                return Verdict::Refuse(Reason::AdUnknown, text);
+            }
         };
         let begun_ms = lease.agreements().contract().not_before_ms;
         let end_ms = begun_ms.saturating_add(terms.term_s.saturating_mul(1_000));
@@ -277,15 +287,15 @@ impl Supply {
         if end_ms <= soonest_ms || end_ms - now.wall_ms > latest_ms {
             return Verdict::Refuse(Reason::TermsRefused, "its end would be too soon or too late");
         }
-        if size::check_share(&terms.quantity, pool).is_err() {
+        if pool.is_some_and(|pool| size::check_share(&terms.quantity, pool).is_err()) {
             return Verdict::Refuse(Reason::TermsRefused, BEYOND_SHARE);
         }
         let (approval, price) = policy.approval(buyer, terms);
         if approval == Approve::Deny {
             return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
         }
-        let more = terms.quantity.saturating_sub(&before.quantity);
-        if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, &more) {
+        let ledger = || Ledger::new(&offer.sellable, deals);
+        if pool.is_some_and(|pool| !shows_room(approval, &ledger(), pool, &more)) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
         let price = price.and_then(|price| family::price(price, terms.quantity.gpus.keys()));

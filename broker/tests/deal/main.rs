@@ -12,4 +12,5 @@ mod policy;
 mod refused;
 mod shares;
 mod story;
+mod upgraded;
 mod world;
