@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::codec::{CodecError, at_most, ensure, wire_map};
+use crate::gpu::is_a;
 use crate::limits;
 use crate::text::GpuModel;
 
@@ -45,7 +46,7 @@ impl Resource {
     /// GPUs of the family that is written.
     pub fn is_a(&self, asked: &Self) -> bool {
         match (self, asked) {
-            (Self::Gpu(model), Self::Gpu(asked)) => crate::gpu::is_a(model, asked),
+            (Self::Gpu(model), Self::Gpu(asked)) => is_a(model, asked),
             (resource, asked) => resource == asked,
         }
     }
@@ -158,6 +159,19 @@ impl Resources {
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         self.combine(other, |_, a, b| Ok(if a == 0 { b } else { a })).unwrap_or_default()
+    }
+
+    /// The same with models in the place of families: a name of GPUs gives way to the first of
+    /// these models that is meant by it, and stays where none is.
+    #[must_use]
+    pub fn of_models<'a>(&self, models: impl IntoIterator<Item = &'a GpuModel> + Clone) -> Self {
+        let mut exact = Self { gpus: BTreeMap::new(), ..self.clone() };
+        for (asked, count) in &self.gpus {
+            let mut meant = models.clone().into_iter().filter(|model| is_a(model, asked));
+            let sum = exact.gpus.entry(meant.next().unwrap_or(asked).clone()).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        exact
     }
 
     /// Of each resource the larger of both quantities.

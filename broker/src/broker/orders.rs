@@ -43,7 +43,7 @@ impl Opening<'_> {
         }
         let offered = ad.body.terms.classes.first().copied();
         let class = demand.class.or(offered).unwrap_or_default();
-        let purchase = Purchase { quantity: &demand.quantity, class, term_s: demand.term_s };
+        let purchase = Purchase { quantity: &chosen.quantity, class, term_s: demand.term_s };
         let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, purchase);
         let limit = demand.max_price.filter(|_| round.is_none());
         let order = Order {

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use mercato_protocol::ad::Ad;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{Body, Message, Request, State, TerminateReason};
 use mercato_protocol::resources::Resources;
+use mercato_protocol::text::GpuModel;
 use mercato_protocol::time::Now;
 
 use super::Broker;
@@ -28,12 +30,17 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// The terms with these changes.
-    fn apply(self, asked: &Terms) -> Result<Terms, Refusal> {
+    /// The terms with these changes; the names of families give way to these models.
+    fn apply<'a>(
+        self,
+        asked: &Terms,
+        models: impl IntoIterator<Item = &'a GpuModel> + Clone,
+    ) -> Result<Terms, Refusal> {
         let Self { price, quantity, hold_s } = self;
         let mut terms = asked.clone();
-        terms.quantity = quantity.unwrap_or(terms.quantity);
-        size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        if let Some(quantity) = quantity {
+            terms.quantity = exact(&quantity, models)?;
+        }
         if let Some(price) = price {
             let changed = price.of(&terms.price, &terms.quantity);
             terms.price = changed.map_err(|error| Refusal::Invalid(error.to_string()))?;
@@ -127,7 +134,9 @@ impl Broker {
             let text = "a change is at the price of its contract, as asked for or not at all";
             return Err(Refusal::Invalid(text.to_owned()));
         }
-        let (hold_s, terms) = (changes.hold_s, changes.apply(&asked.request().terms)?);
+        let (hold_s, requested) = (changes.hold_s, &asked.request().terms);
+        let models = requested.quantity.gpus.keys().chain(self.supply.models(&requested.pool));
+        let terms = changes.apply(requested, models)?;
         let hold_ms = hold_ms(asked, now, hold_s);
         self.supply.has_room(&terms, &terms.quantity, self.deals.current())?;
         let offer = self
@@ -186,7 +195,10 @@ impl Broker {
         term_s: Option<u64>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let terms = amended(self.deals.bought(contract)?, contract, quantity, term_s)?;
+        let lease = self.deals.bought(contract)?;
+        let ad = self.deals.get(&contract.into()).and_then(|deal| self.catalogue.ad(&deal.peer()));
+        let quantity = quantity.map(|quantity| more_of(lease, ad, &quantity)).transpose()?;
+        let terms = amended(lease, contract, quantity, term_s)?;
         let asked = self.deals.edit_lease(now, contract.into(), effects, |lease, exchange| {
             lease.ask_amendment(exchange, terms)
         });
@@ -206,6 +218,23 @@ impl Broker {
         open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;
         Ok(self.deals.edit_lease(now, contract.into(), effects, Lease::withdraw_amendment)?)
     }
+}
+
+/// So much with models in the place of families, if it can be bought.
+fn exact<'a>(
+    quantity: &Resources,
+    models: impl IntoIterator<Item = &'a GpuModel> + Clone,
+) -> Result<Resources, Refusal> {
+    size::check(quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    Ok(quantity.of_models(models))
+}
+
+/// So much with the models that a lease has in the place of families, before those on offer.
+fn more_of(lease: &Lease, ad: Option<&Ad>, quantity: &Resources) -> Result<Resources, Refusal> {
+    let before = lease.agreements().terms();
+    let pool = ad.and_then(|ad| ad.body.pools.iter().find(|pool| pool.id == before.pool));
+    let offered = pool.iter().flat_map(|pool| pool.gpus.iter().map(|gpu| &gpu.model));
+    exact(quantity, before.quantity.gpus.keys().chain(offered))
 }
 
 /// What the contract of a lease is to say; all else stays.
@@ -229,7 +258,6 @@ fn amended(
     if terms == *before {
         return Err(Refusal::Invalid("that is what the contract says".to_owned()));
     }
-    size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
     Ok(terms)
 }
 

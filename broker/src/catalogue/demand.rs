@@ -7,6 +7,7 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Currency, Money};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
+use mercato_protocol::text::GpuModel;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -102,6 +103,30 @@ pub enum Exclusion {
     /// Kinds of GPUs that are cut out of the same devices do not fit them together.
     #[error("these GPUs are cut out of the same devices")]
     Devices,
+    /// More than comes with the GPUs that are asked for with it.
+    #[error("{} {resource} comes with these GPUs", quantity::show(.resource, *.most))]
+    BeyondShare {
+        /// The resource of which there is a share.
+        resource: Resource,
+        /// What comes with all GPUs, in the smallest unit.
+        most: u64,
+        /// What was asked for, in the smallest unit.
+        asked: u64,
+    },
+    /// Processors and memory of nodes with GPUs, and no GPUs are asked for.
+    #[error(
+        "sold with GPUs alone: {} cpu and {} memory come with each {model}",
+        quantity::show(&Resource::Cpu, *.cpu_millis),
+        quantity::show(&Resource::Memory, *.memory_bytes)
+    )]
+    OnlyWithGpus {
+        /// A model of the pool.
+        model: GpuModel,
+        /// What comes with one, in thousandths of a core.
+        cpu_millis: u64,
+        /// What comes with one, in bytes.
+        memory_bytes: u64,
+    },
     /// A term of the selector, or of the owner's policy, does not hold.
     #[error("{} is {}", .attribute, .said.as_deref().unwrap_or("not said"))]
     Term {

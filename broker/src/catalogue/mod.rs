@@ -19,7 +19,7 @@ use mercato_protocol::time::Now;
 
 use crate::deal::{Deal, EndReason, Remains, Side};
 use crate::limits;
-use crate::sale::Buyer;
+use crate::sale::{Buyer, may_mean};
 use book::{Book, BuyerContext, SearchInputs};
 use reputation::unfaithful;
 
@@ -143,7 +143,7 @@ impl Catalogue {
             let Some(EndReason::Terminated(reason)) = deal.end().map(|end| end.reason) else {
                 return false;
             };
-            let as_much = reason == Reason::NoCapacity && deal.terms().quantity.fits(asked)
+            let as_much = reason == Reason::NoCapacity && may_mean(asked, &deal.terms().quantity)
                 || [Reason::AdUnknown, Reason::PriceChanged].contains(&reason);
             let offer = || self.book.ad(&deal.peer()).map(|ad| ad.digest);
             as_much && deal.side() == Side::Consumer && offer() == Some(deal.request().ad)

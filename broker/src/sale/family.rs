@@ -22,6 +22,15 @@ pub(crate) fn quantity(resources: &Resources, asked: &Resource) -> u64 {
     meant.fold(0, |sum, (_, n)| sum.saturating_add(n))
 }
 
+/// Whether who asks for so much may mean as much as this, which names models.
+pub(crate) fn may_mean(asked: &Resources, quantity: &Resources) -> bool {
+    let least = |(resource, n): (Resource, u64)| {
+        let meant = asked.iter().filter(|(name, _)| resource.is_a(name));
+        meant.fold(0, |sum: u64, (_, count)| sum.saturating_add(count)) >= n
+    };
+    quantity.iter().all(least)
+}
+
 /// The price with a line for each of these models, in the place of those of their families. None:
 /// there are more lines than a price may have.
 pub(crate) fn price<'a>(
@@ -45,6 +54,22 @@ pub(crate) fn price<'a>(
 mod tests {
     use super::*;
     use crate::syntax::FromText as _;
+
+    #[test]
+    fn who_asks_for_a_family_may_mean_each_of_its_models() {
+        let of = |text: &str| Resources::from_text(text).unwrap();
+        let refused = of("cpu=8,gpu.h100-80gb-sxm=2");
+        for (asked, may) in [
+            ("cpu=8,gpu.h100=2", true),
+            ("cpu=8,gpu.h100-80gb-sxm=3", true),
+            ("cpu=8,gpu.h100=1", false),
+            ("cpu=4,gpu.h100=2", false),
+            ("cpu=8,gpu.h100-80gb-pcie=2", false),
+            ("cpu=8,gpu.h100.1g.10gb=2", false),
+        ] {
+            assert_eq!(may_mean(&of(asked), &refused), may, "{asked}");
+        }
+    }
 
     #[test]
     fn a_price_names_models_and_the_longer_line_wins() {

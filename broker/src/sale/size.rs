@@ -3,7 +3,7 @@
 //! resources, this cluster's own broker and the one that receives the message.
 
 use mercato_protocol::ad::Pool;
-use mercato_protocol::gpu::GpuPool;
+use mercato_protocol::gpu::{GpuPool, is_a};
 use mercato_protocol::resources::{Resource, Resources};
 use thiserror::Error;
 
@@ -25,6 +25,14 @@ pub enum SizeError {
     /// A GPU model with a count of zero.
     #[error("zero of {0}: leave it out")]
     Nothing(Resource),
+    /// Two names that one model may have.
+    #[error("{model} may be had for {family}, too: ask for each by the whole name of its model")]
+    OneModel {
+        /// The name of a model.
+        model: Resource,
+        /// The name of its family.
+        family: Resource,
+    },
     /// More than comes with the GPUs that are bought with it.
     #[error("too much {resource}: {} comes with these GPUs", show(.resource, *.most))]
     BeyondShare {
@@ -57,6 +65,12 @@ pub fn check(quantity: &Resources) -> Result<(), SizeError> {
     if let Some((model, _)) = quantity.gpus.iter().find(|(_, count)| **count == 0) {
         return Err(SizeError::Nothing(Resource::Gpu(model.clone())));
     }
+    let pairs =
+        quantity.gpus.keys().flat_map(|model| quantity.gpus.keys().map(move |it| (model, it)));
+    if let Some((model, family)) = pairs.into_iter().find(|(a, b)| a != b && is_a(a, b)) {
+        let [model, family] = [model, family].map(|name| Resource::Gpu(name.clone()));
+        return Err(SizeError::OneModel { model, family });
+    }
     quantity.iter().try_for_each(|(resource, n)| at_most(resource, n))
 }
 
@@ -84,8 +98,7 @@ pub fn check_share(quantity: &Resources, pool: &Pool) -> Result<(), SizeError> {
 /// How much of a resource comes with the GPUs among `quantity`; any number where such GPUs say no
 /// share.
 pub(super) fn most_with_gpus(resource: &Resource, quantity: &Resources, gpus: &[GpuPool]) -> u64 {
-    let has_share = |gpu: &GpuPool| gpu.cpu_millis_per_unit > 0 || gpu.memory_bytes_per_unit > 0;
-    if !gpus.iter().any(has_share) {
+    if !says_share(gpus) {
         return u64::MAX;
     }
     let each = |gpu: &GpuPool| match resource {
@@ -99,6 +112,11 @@ pub(super) fn most_with_gpus(resource: &Resource, quantity: &Resources, gpus: &[
         Resource::Gpu(_) => u64::MAX,
         Resource::Cpu | Resource::Memory | Resource::Pods => of_all.fold(0, u64::saturating_add),
     }
+}
+
+/// Whether it is said what processors and memory come with such GPUs.
+pub(crate) fn says_share(gpus: &[GpuPool]) -> bool {
+    gpus.iter().any(|gpu| gpu.cpu_millis_per_unit > 0 || gpu.memory_bytes_per_unit > 0)
 }
 
 fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {
@@ -154,6 +172,7 @@ mod tests {
             ("cpu=1,memory=1,pods=1", "at least 4Mi of memory"),
             ("cpu=1,memory=1Gi", "at least 1 of pods"),
             ("cpu=1,memory=1Gi,pods=1,gpu.h100=0", "zero of gpu.h100"),
+            ("cpu=1,memory=1Gi,pods=1,gpu.h100=1,gpu.h100-80gb-sxm=1", "may be had for gpu.h100"),
             ("cpu=1000001,memory=1Gi,pods=1", "too much cpu: at most 1000000"),
             ("cpu=1,memory=16000000Ti,pods=1", "too much memory"),
             ("cpu=1,memory=1Gi,pods=10000000", "too much pods"),
@@ -163,6 +182,8 @@ mod tests {
             let error = check(&quantity).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
+        let apart = "cpu=1,memory=1Gi,pods=1,gpu.h100=1,gpu.h100.1g.10gb=1,gpu.h200-141gb-sxm=1";
+        assert_eq!(check(&Resources::from_text(apart).unwrap()), Ok(()));
         let one = Resources::from_text("cpu=10m,memory=4Mi,pods=1").unwrap();
         assert_eq!(check(&one), Ok(()));
     }

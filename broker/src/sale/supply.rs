@@ -11,7 +11,7 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::limits::GPU_MODELS;
 use mercato_protocol::negotiation::{Body, State, TerminateReason};
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::text::PoolId;
+use mercato_protocol::text::{GpuModel, PoolId};
 use mercato_protocol::time::Now;
 
 use super::family;
@@ -155,6 +155,12 @@ impl Supply {
             price: offer.price.clone(),
         };
         offer.body.pools.iter().map(row).collect()
+    }
+
+    /// The models of GPUs of a pool that is for sale.
+    pub(crate) fn models(&self, pool: &PoolId) -> impl Iterator<Item = &GpuModel> + Clone {
+        let pool = self.offer.as_ref().and_then(|offer| offer.pool(pool));
+        pool.into_iter().flat_map(|pool| pool.gpus.iter().map(|gpu| &gpu.model))
     }
 
     fn pool(&self, terms: &Terms) -> Option<(&Offer, &Pool)> {

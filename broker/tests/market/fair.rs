@@ -84,7 +84,7 @@ pub(crate) fn with_pool(mut ad: Ad, id: &str, free: &str, price: &str, gpu: Opti
     ad
 }
 
-/// Whole GPUs.
+/// Whole GPUs, without a share of their nodes.
 pub(crate) fn gpu(model: &str, count: u64, gib: u64) -> GpuPool {
     GpuPool {
         model: model.parse().unwrap(),
@@ -101,8 +101,8 @@ pub(crate) fn gpu(model: &str, count: u64, gib: u64) -> GpuPool {
         mode: GpuMode::Exclusive,
         isolation: GpuIsolation::Hardware,
         shared_counter: None,
-        cpu_millis_per_unit: 8_000,
-        memory_bytes_per_unit: 64 << 30,
+        cpu_millis_per_unit: 0,
+        memory_bytes_per_unit: 0,
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
 
 mod fair;
+mod gpus;
 mod model;
 mod search;
 mod selector;

@@ -68,6 +68,7 @@ pub(crate) async fn resize(
         gpus: quantity.gpu.map_or_else(|| before.gpus.clone(), |Gpus(gpus)| gpus),
     };
     can_be_bought(&quantity)?;
+    let quantity = quantity.of_models(before.gpus.keys());
     ask(api, screen, &deal, Some(quantity), None).await
 }
 

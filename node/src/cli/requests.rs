@@ -117,7 +117,10 @@ async fn counter(
     hold: Option<Seconds>,
 ) -> Result<String, Problem> {
     let before = &request.terms;
-    let quantity = quantity.map(|named| named.or(&before.quantity));
+    let quantity = quantity.map(|named| {
+        let of_models = named.of_models(before.quantity.gpus.keys());
+        of_models.or(&before.quantity)
+    });
     let bought = quantity.as_ref().unwrap_or(&before.quantity);
     can_be_bought(bought)?;
     let wrong = |error: PriceChangeError| Problem::new(Class::Usage, error.to_string());

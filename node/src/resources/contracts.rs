@@ -191,7 +191,8 @@ fn change_of(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
         return Err("only the buyer's side changes what was agreed".to_owned());
     }
     let known = deal.change.as_ref().filter(|change| {
-        change.terms.quantity == *quantity.as_ref().unwrap_or(&deal.terms.quantity)
+        let wanted = quantity.as_ref().unwrap_or(&deal.terms.quantity);
+        change.terms.quantity == wanted.of_models(change.terms.quantity.gpus.keys())
             && change.terms.term_s == term_s.unwrap_or(deal.terms.term_s)
     });
     let refused = known.is_some_and(|change| change.state == State::Terminated);

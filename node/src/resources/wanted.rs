@@ -86,6 +86,7 @@ pub(super) fn change(
         gpus: gpus.map_or_else(|| terms.quantity.gpus.clone(), |Gpus(gpus)| gpus),
     };
     size::check(&quantity).map_err(|error| format!("spec: {error}"))?;
+    let quantity = quantity.of_models(terms.quantity.gpus.keys());
     let term: Option<Seconds> = text("for", spec.term.as_deref())?;
     let term_s = term.map(|Seconds(term_s)| term_s).filter(|term_s| *term_s != terms.term_s);
     Ok(((quantity != terms.quantity).then_some(quantity), term_s))

@@ -301,6 +301,7 @@ fn why_not(site: &Site, at_ms: u64, demand: &Demand) -> &'static str {
         Exclusion::TooDear { .. } => "too dear",
         Exclusion::Short { resource: Resource::Gpu(_), .. } => "no GPU is free",
         Exclusion::Short { .. } => "no room is free",
+        Exclusion::BeyondShare { .. } | Exclusion::OnlyWithGpus { .. } => "sold with GPUs alone",
         Exclusion::Blocked
         | Exclusion::OtherProvider
         | Exclusion::Class(_)

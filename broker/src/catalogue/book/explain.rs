@@ -11,7 +11,7 @@ use mercato_protocol::text::PoolId;
 use serde::{Deserialize, Serialize};
 
 use super::context::{BuyerContext, ProviderFacts};
-use super::listing::{Listing, sold};
+use super::listing::Listing;
 use super::needs::{Need, Needs};
 use crate::catalogue::demand::Exclusion;
 use crate::selector::{
@@ -147,7 +147,8 @@ impl<'s> Explanation<'s> {
             Need::Cpu => asked(Resource::Cpu),
             Need::Memory => asked(Resource::Memory),
             Need::Pods => asked(Resource::Pods),
-            Need::Gpus { model, .. } => asked(Resource::Gpu((*model).clone())),
+            Need::Gpus(gpus) => asked(Resource::Gpu(gpus.model.clone())),
+            Need::InShare => "no more than comes with the GPUs".to_owned(),
             Need::Affordable => {
                 demand.max_price.map_or_else(|| "a price".to_owned(), |rate| rate.show())
             }
@@ -164,7 +165,7 @@ impl<'s> Explanation<'s> {
         let Some(term) = need.term() else {
             return self.needs.exclusion(need, listing, row);
         };
-        let gpu = self.needs.closest_gpu(listing, row).0;
+        let gpu = self.needs.gpus.spokesman(listing, row);
         let said =
             heard(term, listing, row, gpu, &self.context.of(&listing.provider, &listing.key));
         let said = (!said.is_empty()).then(|| said.join(" and "));
@@ -187,13 +188,19 @@ fn gap(
                 .or_else(|| context.of(&listing.provider, &listing.key).value(fact)),
             Attribute::Claim { .. } => None,
             Attribute::Pool(_) | Attribute::Gpu(_) | Attribute::Price(..) => {
-                listing.value(term.attribute(), row, needs.closest_gpu(listing, row).0)
+                listing.value(term.attribute(), row, needs.gpus.spokesman(listing, row))
             }
         }),
-        Need::Cpu | Need::Memory | Need::Pods | Need::Gpus { .. } | Need::Affordable => match needs
-            .exclusion(need, listing, row)
-        {
+        Need::Cpu
+        | Need::Memory
+        | Need::Pods
+        | Need::Gpus(_)
+        | Need::InShare
+        | Need::Affordable => match needs.exclusion(need, listing, row) {
             Exclusion::Short { free, asked, .. } => Value::number(free).gap(Value::number(asked)),
+            Exclusion::BeyondShare { most, asked, .. } => {
+                Value::number(most).gap(Value::number(asked))
+            }
             Exclusion::TooDear { total, limit } => {
                 Value::number(total.micros).gap(Value::number(limit.micros))
             }
@@ -210,6 +217,7 @@ fn gap(
             | Exclusion::OverBudget { .. }
             | Exclusion::TermNotAllowed
             | Exclusion::Devices
+            | Exclusion::OnlyWithGpus { .. }
             | Exclusion::Term { .. } => 1_000,
         },
         Need::Unblocked
@@ -240,7 +248,6 @@ fn heard(
         Said::Number(n) => kind.show(n),
     };
     let (pool, free) = listing.pool(row);
-    let nth = gpu.map(|gpu| gpu - listing.gpus(row).start);
     match term.attribute() {
         Attribute::Ad(AdFact::Trust) => vec![TRUST[facts.standing as usize].to_owned()],
         Attribute::Ad(AdFact::Rtt) => facts.rtt_us.map(|us| kind.show(us)).into_iter().collect(),
@@ -267,7 +274,7 @@ fn heard(
             said.filter(|(fact, _)| *fact == asked).map(|(_, said)| show(said)).collect()
         }
         Attribute::Gpu(asked) => {
-            let gpu = nth.and_then(|nth| sold(pool, free).nth(nth));
+            let gpu = gpu.and_then(|kind| listing.gpu(row, kind));
             let said = gpu.map(|(gpu, free)| of_gpu(gpu, free)).unwrap_or_default().into_iter();
             said.filter(|(fact, _)| *fact == asked).map(|(_, said)| show(said)).collect()
         }

@@ -6,16 +6,15 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use mercato_protocol::ad::{Ad, Assurance, Attribute as Claim, Pool, PoolRow};
-use mercato_protocol::gpu::{GpuMode, any_variant};
+use mercato_protocol::gpu::{GpuMode, GpuPool, any_variant};
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::limits::POOLS;
-use mercato_protocol::price::{Currency, Money, Price, PriceError, UnitPrice, Usage};
-use mercato_protocol::resources::Resource;
-use mercato_protocol::text::GpuModel;
 use mercato_protocol::time::Now;
 
 use super::context::ProviderFacts;
 use super::pool_set::PoolSet;
+use super::tariff::Tariff;
+use crate::sale::says_share;
 use crate::selector::{
     AdFact, Attribute, GpuFact, PoolFact, Priced, Term, UNSAID, Value, of_ad, of_gpu, of_pool,
 };
@@ -48,6 +47,17 @@ pub(super) struct Stock {
     columns: Vec<u64>,
     rows: Vec<Row>,
     gpus: Vec<[u64; GpuFact::COUNT]>,
+    /// What else there is to each kind of GPU.
+    kinds: Vec<Kind>,
+    /// The pools that say such shares.
+    with_shares: PoolSet,
+}
+
+/// What no term asks of one kind of GPU.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// The processors and the memory that come with one.
+    share: (u64, u64),
 }
 
 /// Where what else a pool says is found.
@@ -56,34 +66,6 @@ struct Row {
     /// Which of the listing's prices.
     price: u32,
     gpus: Range<u32>,
-}
-
-/// A price by what it is for.
-#[derive(Clone, Debug)]
-pub(crate) struct Tariff {
-    /// The pools at this price.
-    pub(super) rows: PoolSet,
-    /// None: all of it is free.
-    currency: Option<Currency>,
-    cpu: Option<UnitPrice>,
-    memory: Option<UnitPrice>,
-    pods: Option<UnitPrice>,
-    /// What a GPU costs, by the model's fingerprint.
-    gpus: Vec<(u64, UnitPrice)>,
-}
-
-/// What would be used of each resource, with its model's fingerprint.
-pub(super) struct Used(Vec<(Resource, u64, u64)>);
-
-impl Used {
-    pub(super) fn new(usage: Usage) -> Self {
-        let line = |(resource, counter): (Resource, u64)| {
-            let model =
-                if let Resource::Gpu(model) = &resource { fingerprint(model) } else { UNSAID };
-            (resource, model, counter)
-        };
-        Self(usage.counters.into_iter().map(line).collect())
-    }
 }
 
 impl Listing {
@@ -231,11 +213,43 @@ impl Listing {
         gpus.start as usize..gpus.end as usize
     }
 
-    /// How many GPUs of a model are free; the model by its fingerprint.
-    pub(crate) fn free_gpus(&self, row: usize, model: u64) -> u64 {
-        let of_model = |gpu: &&[u64; GpuFact::COUNT]| gpu[GpuFact::Model as usize] == model;
-        let gpu = self.stock.gpus[self.gpus(row)].iter().find(of_model);
-        gpu.map_or(0, |gpu| gpu[GpuFact::Count as usize])
+    /// The kinds of GPUs of a pool that somebody means who asks for a name; by its fingerprint.
+    #[inline]
+    pub(super) fn meant(&self, row: usize, name: u64) -> impl Iterator<Item = usize> {
+        let is_meant = move |kind: &usize| {
+            let gpu = &self.stock.gpus[*kind];
+            gpu[GpuFact::Model as usize] == name || gpu[GpuFact::AnyVariant as usize] == name
+        };
+        self.gpus(row).filter(is_meant)
+    }
+
+    /// How many GPUs of a name are free, of the kind that has most; the name by its fingerprint.
+    pub(super) fn free_gpus(&self, row: usize, name: u64) -> u64 {
+        let free = self.meant(row, name).map(|kind| self.gpu_fact(kind, GpuFact::Count));
+        free.max().unwrap_or(0)
+    }
+
+    /// What one kind of GPU says.
+    #[inline]
+    pub(super) fn gpu_fact(&self, kind: usize, fact: GpuFact) -> u64 {
+        self.stock.gpus[kind][fact as usize]
+    }
+
+    /// One kind of GPU of a pool as it was sent, and how many are free.
+    pub(super) fn gpu(&self, row: usize, kind: usize) -> Option<(&GpuPool, u64)> {
+        let nth = kind.checked_sub(self.gpus(row).start)?;
+        let (pool, free) = self.pool(row);
+        sold(pool, free).nth(nth)
+    }
+
+    /// The processors and the memory that come with one of a kind of GPU.
+    pub(super) fn share(&self, kind: usize) -> (u64, u64) {
+        self.stock.kinds[kind].share
+    }
+
+    /// The pools of which processors and memory come with GPUs alone.
+    pub(super) fn rows_with_shares(&self) -> PoolSet {
+        self.stock.with_shares
     }
 
     /// A pool, and what is free of it.
@@ -248,6 +262,7 @@ impl Stock {
     fn new(ad: &Ad) -> Self {
         let offers = || ad.body.pools.iter().zip(&ad.header.rows).take(POOLS);
         let (mut prices, mut gpus, mut rows) = (Vec::<Tariff>::new(), Vec::new(), Vec::new());
+        let (mut kinds, mut with_shares) = (Vec::new(), PoolSet::default());
         let mut columns = vec![UNSAID; PoolFact::COUNT * offers().count()];
         for (n, (pool, row)) in offers().enumerate() {
             let mut others = ad.header.rows.iter().zip(&rows);
@@ -267,75 +282,18 @@ impl Stock {
                     name => Value::word(&name).raw(),
                 };
                 gpus.push(facts);
+                let share = (gpu.cpu_millis_per_unit, gpu.memory_bytes_per_unit);
+                kinds.push(Kind { share });
+            }
+            if says_share(&pool.gpus) {
+                with_shares.add(n);
             }
             for (fact, said) in of_pool(pool, row) {
                 columns[fact as usize * offers().count() + n] = said.value().raw();
             }
             rows.push(Row { price: index(price), gpus: first..index(gpus.len()) });
         }
-        Self { prices, columns, rows, gpus }
-    }
-}
-
-impl Tariff {
-    fn new(price: &Price) -> Self {
-        let mut tariff = Self {
-            rows: PoolSet::default(),
-            currency: None,
-            cpu: None,
-            memory: None,
-            pods: None,
-            gpus: Vec::new(),
-        };
-        if let Price::Posted { currency, units } = price {
-            tariff.currency = Some(*currency);
-            for (resource, unit) in units {
-                match resource {
-                    Resource::Cpu => tariff.cpu = Some(*unit),
-                    Resource::Memory => tariff.memory = Some(*unit),
-                    Resource::Pods => tariff.pods = Some(*unit),
-                    Resource::Gpu(model) => tariff.gpus.push((fingerprint(model), *unit)),
-                }
-            }
-        }
-        tariff
-    }
-
-    /// What one unit costs; none, in another currency. What is free, or has no line of its
-    /// own, costs nothing.
-    #[inline]
-    fn unit(&self, priced: Priced, wanted: Currency, model: u64) -> Option<Value> {
-        let unit = match priced {
-            Priced::Cpu => self.cpu,
-            Priced::Memory => self.memory,
-            Priced::Pods => self.pods,
-            Priced::Gpu => self.gpu(model),
-        };
-        let value =
-            unit.map_or(Value::price(0, 1), |unit| Value::price(unit.micros, unit.period_s));
-        self.currency.is_none_or(|currency| currency == wanted).then_some(value)
-    }
-
-    fn gpu(&self, model: u64) -> Option<UnitPrice> {
-        self.gpus.iter().find(|(of, _)| *of == model).map(|(_, unit)| *unit)
-    }
-
-    /// What all of it costs: the same as [`Price::total`], without a look at the far away
-    /// price itself.
-    pub(super) fn total(&self, used: &Used) -> Result<Option<Money>, PriceError> {
-        let Some(currency) = self.currency else { return Ok(None) };
-        let line = |sum: u64, (resource, model, counter): &(Resource, u64, u64)| {
-            let unit = match resource {
-                Resource::Cpu => self.cpu,
-                Resource::Memory => self.memory,
-                Resource::Pods => self.pods,
-                Resource::Gpu(_) => self.gpu(*model),
-            };
-            let line = unit.map_or(Ok(0), |unit| unit.line(resource, *counter))?;
-            sum.checked_add(line).ok_or(PriceError::Overflow)
-        };
-        let micros = used.0.iter().try_fold(0, line)?;
-        Ok(Some(Money { micros, currency }))
+        Self { prices, columns, rows, gpus, kinds, with_shares }
     }
 }
 
@@ -344,17 +302,12 @@ fn named(claim: &Claim) -> (u64, Value) {
     (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value))
 }
 
-/// The fingerprint of a model.
-pub(crate) fn fingerprint(model: &GpuModel) -> u64 {
-    Value::word(model.as_str()).raw()
-}
-
 /// The GPUs of a pool that are really sold, and how many are free. The replicas of a
 /// time-slice are not GPUs, whatever an advertisement says.
 pub(crate) fn sold<'a>(
     pool: &'a Pool,
     row: &'a PoolRow,
-) -> impl Iterator<Item = (&'a mercato_protocol::gpu::GpuPool, u64)> {
+) -> impl Iterator<Item = (&'a GpuPool, u64)> {
     let whole = pool.gpus.iter().filter(|gpu| !matches!(gpu.mode, GpuMode::Timeslice { .. }));
     whole.map(|gpu| (gpu, row.free.gpus.get(&gpu.model).copied().unwrap_or(0)))
 }

@@ -4,10 +4,12 @@
 
 mod context;
 mod explain;
+mod gpu_needs;
 mod listing;
 mod needs;
 mod pool_set;
 mod search;
+mod tariff;
 
 use std::collections::BTreeMap;
 
@@ -76,6 +78,8 @@ pub struct Candidate {
     pub pool: Pool,
     /// What is free, in buckets.
     pub free: Resources,
+    /// What was asked for, as a contract would name it: a family's name gives way to the model.
+    pub quantity: Resources,
     /// The price that is asked for it.
     pub price: Price,
     /// For the whole term; none: free, or no term was stated.
@@ -175,7 +179,7 @@ impl Book {
         let found = search(&needs, &listings, context, missed);
         let (suiting, excluded) = (found.len(), explanation.groups());
         let (ranking, best) = found.best(demand.sort, limits::CANDIDATES);
-        let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, context);
+        let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, &needs, context);
         Market { seen, suiting, offers: best.iter().map(shown).collect(), excluded }
     }
 
@@ -193,7 +197,8 @@ impl Book {
         let (ranking, mut best) = found.best(demand.sort, limits::CANDIDATES);
         let Some(first) = best.first().copied() else { return Vec::new() };
         best.retain(|hit| hit.rank.is_near(first.rank));
-        best.iter().map(|hit| candidate(listings[hit.listing], hit, &ranking, context)).collect()
+        let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, &needs, context);
+        best.iter().map(shown).collect()
     }
 
     /// How many offers there are: a pool each.
@@ -210,6 +215,7 @@ fn candidate(
     listing: &Listing,
     hit: &Hit,
     ranking: &Ranking,
+    needs: &Needs<'_>,
     context: BuyerContext<'_>,
 ) -> Candidate {
     let Ad { header, body, key, .. } = &*listing.ad;
@@ -231,6 +237,7 @@ fn candidate(
         score: ranking.score(&hit.merits),
         pool: pool.clone(),
         free,
+        quantity: needs.gpus.bought(listing, hit.row),
         price: row.price.clone(),
         total: hit.merits.cost.map(|(currency, micros)| Money { micros, currency }),
         network_isolation: body.network_isolation,

@@ -4,11 +4,12 @@
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::resources::Resource;
-use mercato_protocol::text::GpuModel;
 
 use super::context::{Audience, BuyerContext, ProviderFacts};
-use super::listing::{Listing, Tariff, Used, fingerprint};
+use super::gpu_needs::GpuNeeds;
+use super::listing::Listing;
 use super::pool_set::{Filter, PoolSet};
+use super::tariff::{Asked, Tariff, Used};
 use crate::catalogue::demand::{Demand, Exclusion};
 use crate::catalogue::trust::Standing;
 use crate::sale::{is_kept, sharers};
@@ -30,11 +31,9 @@ pub(super) enum Need<'a> {
     Cpu,
     Memory,
     Pods,
-    Gpus {
-        model: &'a GpuModel,
-        fingerprint: u64,
-        count: u64,
-    },
+    Gpus(Asked<'a>),
+    /// No more processors and memory than come with the GPUs.
+    InShare,
     /// Kinds of GPUs that share devices fit them together.
     Together,
     Affordable,
@@ -56,6 +55,7 @@ impl<'a> Need<'a> {
 pub(super) struct Needs<'a> {
     pub(super) demand: &'a Demand,
     pub(super) all: Vec<Need<'a>>,
+    pub(super) gpus: GpuNeeds<'a>,
     /// What is left of every budget.
     budgets: &'a [Money],
     /// Of the whole term; an error has no price.
@@ -68,7 +68,7 @@ pub(super) struct Needs<'a> {
 struct Levels<'a> {
     ad: Vec<(u128, Need<'a>)>,
     row: Vec<(u128, Need<'a>)>,
-    gpu: Vec<(u128, &'a Term)>,
+    in_share: u128,
     together: u128,
     affordable: u128,
     in_budget: u128,
@@ -107,9 +107,9 @@ impl<'a> Needs<'a> {
         needs.extend((asked.cpu_millis > 0).then_some(Need::Cpu));
         needs.extend((asked.memory_bytes > 0).then_some(Need::Memory));
         needs.extend((asked.pods > 0).then_some(Need::Pods));
-        needs.extend(asked.gpus.iter().filter(|(_, count)| **count > 0).map(|(model, count)| {
-            Need::Gpus { model, fingerprint: fingerprint(model), count: *count }
-        }));
+        let mut gpus = GpuNeeds::new(demand);
+        needs.extend(gpus.asked.iter().copied().map(Need::Gpus));
+        needs.extend((asked.cpu_millis > 0 || asked.memory_bytes > 0).then_some(Need::InShare));
         needs.extend((asked.gpus.len() > 1).then_some(Need::Together));
         needs.push(Need::Affordable);
         needs.extend((!context.inputs.budgets.is_empty()).then_some(Need::InBudget));
@@ -122,16 +122,17 @@ impl<'a> Needs<'a> {
                         levels.ad.push((bit, need.clone()));
                     }
                     Attribute::Gpu(_) | Attribute::Price(Priced::Gpu, _) => {
-                        levels.gpu.push((bit, term));
+                        gpus.terms.push((bit, term));
                     }
                     Attribute::Pool(_)
                     | Attribute::Price(Priced::Cpu | Priced::Memory | Priced::Pods, _) => {
                         levels.row.push((bit, need.clone()));
                     }
                 },
-                Need::Cpu | Need::Memory | Need::Pods | Need::Gpus { .. } => {
+                Need::Cpu | Need::Memory | Need::Pods | Need::Gpus(_) => {
                     levels.row.push((bit, need.clone()));
                 }
+                Need::InShare => levels.in_share = bit,
                 Need::Together => levels.together = bit,
                 Need::Affordable => levels.affordable = bit,
                 Need::InBudget => levels.in_budget = bit,
@@ -148,8 +149,8 @@ impl<'a> Needs<'a> {
         }
         let term_ms = demand.term_s.checked_mul(1_000).ok_or(PriceError::Overflow);
         let usage = term_ms.and_then(|term_ms| Usage::of(&demand.quantity, term_ms));
-        let used = usage.map(Used::new);
-        Some(Self { demand, all: needs, budgets: &context.inputs.budgets, used, levels })
+        let used = usage.map(|usage| Used::new(usage, &gpus.asked));
+        Some(Self { demand, all: needs, gpus, budgets: &context.inputs.budgets, used, levels })
     }
 
     /// Those that all of an advertisement misses; only the first, unless all are asked for.
@@ -184,7 +185,8 @@ impl<'a> Needs<'a> {
             Need::Cpu
             | Need::Memory
             | Need::Pods
-            | Need::Gpus { .. }
+            | Need::Gpus(_)
+            | Need::InShare
             | Need::Together
             | Need::Affordable
             | Need::InBudget => true,
@@ -199,10 +201,15 @@ impl<'a> Needs<'a> {
             }
             filter.keep(self.rows_that_meet(listing, need, filter.open()), *bit);
         }
-        if !self.levels.gpu.is_empty() {
+        if !self.gpus.terms.is_empty() {
             for row in filter.open().iter() {
-                filter.miss(PoolSet::one(row), self.closest_gpu(listing, row).1);
+                filter.miss(PoolSet::one(row), self.gpus.missed(listing, row));
             }
+        }
+        if self.levels.in_share != 0 {
+            let beyond = filter.open().and(listing.rows_with_shares());
+            let beyond = beyond.filter(|row| !self.gpus.is_in_share(listing, row));
+            filter.miss(beyond, self.levels.in_share);
         }
         if self.levels.together != 0 {
             let fit = filter.open().filter(|row| self.fit_together(listing, row));
@@ -218,8 +225,8 @@ impl<'a> Needs<'a> {
             Need::Cpu => least(PoolFact::Cpu, asked.cpu_millis),
             Need::Memory => least(PoolFact::Memory, asked.memory_bytes),
             Need::Pods => least(PoolFact::Pods, asked.pods),
-            Need::Gpus { fingerprint, count, .. } => {
-                open.filter(|row| listing.free_gpus(row, *fingerprint) >= *count)
+            Need::Gpus(asked) => {
+                open.filter(|row| listing.free_gpus(row, asked.name) >= asked.count)
             }
             Need::Holds(term) | Need::Permitted(term) => listing.rows_that_hold(term),
             Need::Unblocked
@@ -230,25 +237,12 @@ impl<'a> Needs<'a> {
             | Need::Class
             | Need::LongEnough
             | Need::ShortEnough
+            | Need::InShare
             | Need::Together
             | Need::Affordable
             | Need::InBudget
             | Need::Allowed => open,
         }
-    }
-
-    /// The kind of GPU of a pool that misses the fewest terms, and which those are; none,
-    /// and all of them, if there are no GPUs.
-    pub(super) fn closest_gpu(&self, listing: &Listing, row: usize) -> (Option<usize>, u128) {
-        let all = self.levels.gpu.iter().fold(0, |bits, (bit, _)| bits | bit);
-        let misses = |gpu: usize| {
-            let missed = |(_, term): &&(u128, &Term)| {
-                !term.holds(listing.gpu_values(term.attribute(), row, gpu))
-            };
-            self.levels.gpu.iter().filter(missed).fold(0, |bits, (bit, _)| bits | bit)
-        };
-        let gpus = listing.gpus(row).map(|gpu| (Some(gpu), misses(gpu)));
-        gpus.min_by_key(|(_, bits): &(_, u128)| bits.count_ones()).unwrap_or((None, all))
     }
 
     /// Those that a cost misses.
@@ -258,9 +252,9 @@ impl<'a> Needs<'a> {
     }
 
     fn fit_together(&self, listing: &Listing, row: usize) -> bool {
+        let bought = self.gpus.bought(listing, row);
         let (pool, row) = listing.pool(row);
-        let asked = &self.demand.quantity;
-        asked.gpus.keys().all(|model| is_kept(&sharers(pool, model, &row.free, asked)))
+        bought.gpus.keys().all(|model| is_kept(&sharers(pool, model, &row.free, &bought)))
     }
 
     /// Which budget does not have so much left; none: each has.
@@ -270,11 +264,16 @@ impl<'a> Needs<'a> {
         self.budgets.iter().find(over).map(|left| Exclusion::OverBudget { total, left: *left })
     }
 
-    pub(super) fn cost(&self, price: &Tariff) -> Cost {
+    /// What these models cost at a price, and all else that is asked for.
+    pub(super) fn cost(&self, price: &Tariff, models: &[u64]) -> Cost {
         if self.demand.term_s == 0 {
             return Ok(None);
         }
-        price.total(self.used.as_ref().map_err(Clone::clone)?)
+        price.total(self.used.as_ref().map_err(Clone::clone)?, models)
+    }
+
+    fn cost_of(&self, listing: &Listing, row: usize) -> Cost {
+        self.cost(listing.price(row), &self.gpus.models(listing, row))
     }
 
     /// Why so much is not paid; none: it is.
@@ -307,18 +306,17 @@ impl<'a> Needs<'a> {
             Need::Cpu => short(Resource::Cpu, free.cpu_millis),
             Need::Memory => short(Resource::Memory, free.memory_bytes),
             Need::Pods => short(Resource::Pods, free.pods),
-            Need::Gpus { model, fingerprint, .. } => {
-                let free = listing.free_gpus(row, *fingerprint);
-                short(Resource::Gpu((*model).clone()), free)
+            Need::Gpus(asked) => {
+                let free = listing.free_gpus(row, asked.name);
+                short(Resource::Gpu(asked.model.clone()), free)
             }
+            Need::InShare => self.gpus.beyond_share(listing, row),
             Need::Affordable => {
-                let cost = self.cost(listing.price(row));
-                self.exceeds(&cost).unwrap_or(Exclusion::Price)
+                self.exceeds(&self.cost_of(listing, row)).unwrap_or(Exclusion::Price)
             }
             Need::Together => Exclusion::Devices,
             Need::InBudget => {
-                let cost = self.cost(listing.price(row));
-                self.overdraws(&cost).unwrap_or(Exclusion::Price)
+                self.overdraws(&self.cost_of(listing, row)).unwrap_or(Exclusion::Price)
             }
             Need::Allowed => Exclusion::TermNotAllowed,
             Need::Holds(term) | Need::Permitted(term) => {

@@ -1,6 +1,7 @@
 //! Which offers suit a demand, and in which order.
 //!
-//! Pools of one provider at one price rank alike, so they are ranked as one bunch.
+//! Pools of one provider at one price, of which the same models would be bought, rank alike, so
+//! they are ranked as one bunch.
 
 use mercato_protocol::price::Currency;
 
@@ -17,7 +18,7 @@ pub(super) struct Found {
     bunches: Vec<Bunch>,
 }
 
-/// The pools of one provider that suit at one price.
+/// The pools of one provider that suit at one price, with the same models.
 #[derive(Clone, Copy, Debug)]
 struct Bunch {
     // No memory holds as many advertisements as 32 bits count.
@@ -57,18 +58,18 @@ pub(super) fn search(
         let mut filter = Filter::new(listing.pools(), of_ad, all);
         needs.apply(listing, &mut filter);
         for price in &listing.stock.prices {
-            let open = price.rows.and(filter.open());
-            if open.is_empty() {
-                continue;
-            }
-            let cost = needs.cost(price);
-            let missed_at = needs.missed_at(&cost);
-            filter.miss(open, missed_at);
-            let rows = price.rows.and(filter.left());
-            if !rows.is_empty() {
-                let total = cost.ok().flatten().map(|total| (total.currency, total.micros));
-                let merits = merits(&facts, listing, total);
-                found.bunches.push(Bunch { listing: at as u32, rows, merits });
+            let mut open = price.rows.and(filter.open());
+            while let Some((alike, models)) = needs.gpus.alike(listing, open) {
+                open = open.without(alike);
+                let cost = needs.cost(price, &models);
+                let missed_at = needs.missed_at(&cost);
+                filter.miss(alike, missed_at);
+                let rows = alike.and(filter.left());
+                if !rows.is_empty() {
+                    let total = cost.ok().flatten().map(|total| (total.currency, total.micros));
+                    let merits = merits(&facts, listing, total);
+                    found.bunches.push(Bunch { listing: at as u32, rows, merits });
+                }
             }
         }
         if let Some(missed) = &mut missed {

@@ -20,6 +20,7 @@ pub(super) fn market() -> Market {
             "gpus": [gpus()] },
         "free": { "cpuMillis": 16_000, "memoryBytes": 68_719_476_736_u64, "pods": 110,
             "gpus": { "h100": 4 } },
+        "quantity": { "gpus": { "h100": 1 } },
         "price": "free", "total": null, "networkIsolation": "required",
         "terms": { "classes": ["reserved"], "minTermS": 60, "maxTermS": 86_400,
             "reclaimNoticeS": 3_600, "meteringIntervalS": 300 },
