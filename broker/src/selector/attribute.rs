@@ -39,7 +39,7 @@ pub(super) const ISOLATION: [&str; 4] = ["runc", "gvisor", "kata", "confidential
 pub(super) const NETWORK_ISOLATION: [&str; 2] = ["none", "required"];
 pub(super) const POD_SECURITY: [&str; 3] = ["privileged", "baseline", "restricted"];
 pub(super) const GPU_ISOLATION: [&str; 3] = ["none", "limit", "hardware"];
-pub(super) const GPU_MODE: [&str; 4] = ["exclusive", "mig", "mps", "vgpu"];
+pub(super) const GPU_MODE: [&str; 5] = ["exclusive", "mig", "mps", "timeslice", "vgpu"];
 pub(super) const PRICE: [&str; 2] = ["free", "posted"];
 
 /// Every name but those of prices and claims.

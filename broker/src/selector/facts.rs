@@ -2,7 +2,7 @@
 //! it each of them stands.
 
 use mercato_protocol::ad::{AdBody, Pool, PoolRow};
-use mercato_protocol::gpu::{GpuMode, GpuPool};
+use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool};
 use mercato_protocol::price::Price;
 
 use super::attribute::{
@@ -73,21 +73,23 @@ pub(crate) fn of_pool<'a>(
 
 /// Of one kind of GPU, of which so many are free.
 pub(crate) fn of_gpu(gpu: &GpuPool, free: u64) -> Vec<(GpuFact, Said<'_>)> {
-    let mode = match gpu.mode {
-        GpuMode::Exclusive => Some(0),
-        GpuMode::Mig { .. } => Some(1),
-        GpuMode::Mps { .. } => Some(2),
-        GpuMode::Vgpu { .. } => Some(3),
-        // Not a GPU.
-        GpuMode::Timeslice { .. } => None,
+    // Whatever else is claimed, the device itself keeps nobody apart where it is shared.
+    let (mode, most) = match gpu.mode {
+        GpuMode::Exclusive => (0, GpuIsolation::Hardware),
+        GpuMode::Mig { .. } => (1, GpuIsolation::Hardware),
+        GpuMode::Mps { .. } => (2, GpuIsolation::Limit),
+        GpuMode::Timeslice { .. } => (3, GpuIsolation::None),
+        GpuMode::Vgpu { .. } => (4, GpuIsolation::Hardware),
     };
+    let isolation = gpu.isolation.min(most);
     let mut said = vec![
         (GpuFact::Model, Said::Word(gpu.model.as_str())),
         (GpuFact::Vendor, Said::Word(gpu.vendor.as_str())),
         (GpuFact::Memory, Said::Number(gpu.memory_mib.saturating_mul(1 << 20))),
         (GpuFact::Count, Said::Number(free)),
         (GpuFact::PerNode, Said::Number(gpu.most_per_node)),
-        (GpuFact::Isolation, Said::Word(GPU_ISOLATION[gpu.isolation as usize])),
+        (GpuFact::Mode, Said::Word(GPU_MODE[mode])),
+        (GpuFact::Isolation, Said::Word(GPU_ISOLATION[isolation as usize])),
     ];
     let versions = [
         (GpuFact::Driver, &gpu.driver),
@@ -98,7 +100,6 @@ pub(crate) fn of_gpu(gpu: &GpuPool, free: u64) -> Vec<(GpuFact, Said<'_>)> {
         let version = version(text.as_deref()?)?;
         Some((fact, Said::Number(version.raw())))
     }));
-    said.extend(mode.map(|mode| (GpuFact::Mode, Said::Word(GPU_MODE[mode]))));
     said.extend(gpu.interconnect.as_deref().map(|kind| (GpuFact::Interconnect, Said::Word(kind))));
     said
 }

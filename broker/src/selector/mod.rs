@@ -2,7 +2,7 @@
 //! as `gpu.model in (h100,h200), gpu.mem>=80Gi, jurisdiction in (IT,FR)`.
 //!
 //! What an offer does not say never matches, not even a negative term. Every term that is
-//! about GPUs must hold for the same GPUs. Matching takes time linear in the selector:
+//! about GPUs must hold for the same GPUs: for each kind that is bought, if some are. Matching takes time linear in the selector:
 //! there are no patterns. How offers are laid out and ranked is the order book's.
 
 mod attribute;
@@ -269,6 +269,12 @@ impl Term {
                 Side::More => value > *than,
             }),
         }
+    }
+
+    /// Whether it says by name which kinds of GPUs are wanted, shared ones too where they are named.
+    pub(crate) fn names_gpus(&self) -> bool {
+        let by = [GpuFact::Model, GpuFact::Mode, GpuFact::Isolation].map(Attribute::Gpu);
+        matches!(self.test, Test::OneOf { not: false, .. }) && by.contains(&self.attribute)
     }
 
     /// How far a value is from holding, in thousandths; words are as far as can be.

@@ -3,10 +3,10 @@
 use mercato_broker::syntax::{FromText as _, Show as _};
 use mercato_broker::{Affiliation, Exclusion, Input, Membership, Selector};
 use mercato_protocol::ad::{Assurance, Attribute};
-use mercato_protocol::gpu::GpuMode;
+use mercato_protocol::gpu::{GpuMode, GpuPool};
 use mercato_protocol::id::FederationId;
 
-use crate::fair::{NOW, ad, body, broker, gpu, header, select, selecting, with_pool};
+use crate::fair::{NOW, ad, body, broker, found, gpu, header, select, selecting, with_pool};
 
 const DOCS: &str = include_str!("../../../docs/selectors.md");
 
@@ -272,12 +272,68 @@ fn a_family_is_each_of_its_models_and_no_part() {
 
 #[test]
 fn the_replicas_of_a_time_slice_are_no_gpus() {
-    let mut slices = gpu("h100", 40, 80);
-    slices.mode = GpuMode::Timeslice { replicas: 10 };
-    let broker = broker([with_pool(ad("turin"), "gpus", "cpu=8", "free", Some(slices))]);
-    assert!(select(&broker, "gpu.model").is_empty());
-    let mut demand = selecting("");
-    assert!(broker.browse(NOW, &demand, false).offers[1].free.gpus.is_empty());
-    demand.quantity.gpus.insert("h100".parse().unwrap(), 1);
-    assert_eq!(broker.browse(NOW, &demand, false).suiting, 0);
+    for mode in [GpuMode::Timeslice { replicas: 10 }, GpuMode::Mps { memory_mib: 1, percent: 1 }] {
+        let slices = GpuPool { mode, ..gpu("h100", 40, 80) };
+        let broker = broker([with_pool(ad("turin"), "gpus", "cpu=8", "free", Some(slices))]);
+        assert!(select(&broker, "gpu.model").is_empty());
+        let mut demand = selecting("");
+        assert!(broker.browse(NOW, &demand, false).offers[1].free.gpus.is_empty());
+        demand.quantity.gpus.insert("h100".parse().unwrap(), 1);
+        assert_eq!(broker.browse(NOW, &demand, false).suiting, 0);
+    }
+}
+
+#[test]
+fn shared_devices_are_for_those_who_name_them() {
+    let shared = |model: &str, mode| GpuPool { mode, ..gpu(model, 40, 16) };
+    let turns = shared("t4.ts4", GpuMode::Timeslice { replicas: 4 });
+    let shares = shared("t4.mps4", GpuMode::Mps { memory_mib: 4_096, percent: 25 });
+    let ad = with_pool(ad("turin"), "mps", "cpu=8", "free", Some(shares));
+    let ad = with_pool(ad, "turns", "cpu=8", "free", Some(turns));
+    let broker = broker([with_pool(ad, "whole", "cpu=8", "free", Some(gpu("t4", 2, 16)))]);
+    for (terms, pools) in [
+        ("gpu.model=t4", &["whole"][..]),
+        ("gpu.model=t4.ts4", &["turns"]),
+        ("gpu.mode=timeslice", &["turns"]),
+        ("gpu.mode in (mps,timeslice)", &["mps", "turns"]),
+        ("gpu.mode in (exclusive,mps), gpu.mem>=8Gi", &["mps", "whole"]),
+        ("gpu.mode!=mig", &["whole"]),
+        ("gpu.vendor=nvidia", &["whole"]),
+        ("gpu.mem>=8Gi, gpu.model", &["whole"]),
+        ("gpu.model notin (h100)", &["whole"]),
+        // They say hardware, whatever they are.
+        ("gpu.isolation=hardware", &["whole"]),
+        ("gpu.mode=timeslice, gpu.isolation=hardware", &[]),
+        ("gpu.isolation=none", &["turns"]),
+        ("gpu.isolation in (none,limit)", &["mps", "turns"]),
+        ("gpu.isolation!=hardware", &[]),
+    ] {
+        let pools: Vec<_> = pools.iter().map(|pool| format!("turin/{pool}")).collect();
+        assert_eq!(select(&broker, terms), pools, "{terms}");
+    }
+    let buys = |model: &str, selector: &str| {
+        let mut demand = selecting(selector);
+        demand.quantity.gpus.insert(model.parse().unwrap(), 1);
+        found(&broker.browse(NOW, &demand, false))
+    };
+    assert_eq!(buys("t4", ""), ["turin/whole"]);
+    assert_eq!(buys("t4.ts4", ""), ["turin/turns"]);
+    assert_eq!(buys("t4.ts4", "gpu.vendor=nvidia"), ["turin/turns"]);
+    assert_eq!(buys("t4.ts4", "gpu.isolation=hardware"), Vec::<String>::new());
+}
+
+#[test]
+fn memory_and_interconnect_are_of_the_same_gpus() {
+    let joined = GpuPool { interconnect: Some("nvlink".to_owned()), ..gpu("h100-80gb-sxm", 8, 80) };
+    let ad = with_pool(ad("turin"), "pcie", "cpu=8", "free", Some(gpu("h100-94gb-nvl", 8, 94)));
+    let broker = broker([with_pool(ad, "sxm", "cpu=8", "free", Some(joined))]);
+    for (terms, pools) in [
+        ("gpu.mem>=80Gi", &["turin/pcie", "turin/sxm"][..]),
+        ("gpu.mem>=80Gi, gpu.interconnect=nvlink", &["turin/sxm"]),
+        ("gpu.mem>80Gi, gpu.interconnect=nvlink", &[]),
+        ("gpu.interconnect!=nvlink", &[]),
+        ("gpu.interconnect", &["turin/sxm"]),
+    ] {
+        assert_eq!(select(&broker, terms), pools, "{terms}");
+    }
 }

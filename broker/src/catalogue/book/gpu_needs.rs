@@ -16,6 +16,8 @@ pub(super) struct GpuNeeds<'a> {
     pub(super) asked: Vec<Asked<'a>>,
     /// The terms on GPUs, each with its bit.
     pub(super) terms: Vec<(u128, &'a Term)>,
+    /// A term names the kinds of GPUs that are wanted.
+    names_gpus: bool,
 }
 
 impl<'a> GpuNeeds<'a> {
@@ -25,6 +27,7 @@ impl<'a> GpuNeeds<'a> {
             quantity: &demand.quantity,
             asked: Asked::all(&demand.quantity).collect(),
             terms: Vec::new(),
+            names_gpus: demand.selector.terms().iter().any(Term::names_gpus),
         }
     }
 }
@@ -94,10 +97,11 @@ impl GpuNeeds<'_> {
     }
 
     /// The kind of GPU of a pool that misses the fewest terms, and which those are; none,
-    /// and all of them, if there are no GPUs.
+    /// and all of them, if there are no GPUs. Shared devices are for who names them.
     fn closest(&self, listing: &Listing, row: usize) -> (Option<usize>, u128) {
         let misses = |gpu| (Some(gpu), self.missed_by(listing, row, gpu));
-        let gpus = listing.gpus(row).map(misses);
+        let is_meant = |gpu: &usize| self.names_gpus || !listing.is_shared(*gpu);
+        let gpus = listing.gpus(row).filter(is_meant).map(misses);
         let closest = gpus.min_by_key(|(_, bits): &(_, u128)| bits.count_ones());
         closest.unwrap_or((None, self.all_terms()))
     }

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use mercato_protocol::ad::{Ad, Assurance, Attribute as Claim, Pool, PoolRow};
-use mercato_protocol::gpu::{GpuMode, GpuPool, any_variant};
+use mercato_protocol::gpu::{GpuMode, GpuPool, any_variant, part};
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::limits::POOLS;
 use mercato_protocol::time::Now;
@@ -58,6 +58,8 @@ pub(super) struct Stock {
 struct Kind {
     /// The processors and the memory that come with one.
     share: (u64, u64),
+    /// Whether others have the same device at the same time, and nothing but software between.
+    is_shared: bool,
 }
 
 /// Where what else a pool says is found.
@@ -247,6 +249,11 @@ impl Listing {
         self.stock.kinds[kind].share
     }
 
+    /// Whether others have the same device of that kind, in turns or in shares.
+    pub(super) fn is_shared(&self, kind: usize) -> bool {
+        self.stock.kinds[kind].is_shared
+    }
+
     /// The pools of which processors and memory come with GPUs alone.
     pub(super) fn rows_with_shares(&self) -> PoolSet {
         self.stock.with_shares
@@ -283,7 +290,7 @@ impl Stock {
                 };
                 gpus.push(facts);
                 let share = (gpu.cpu_millis_per_unit, gpu.memory_bytes_per_unit);
-                kinds.push(Kind { share });
+                kinds.push(Kind { share, is_shared: is_shared(gpu) });
             }
             if says_share(&pool.gpus) {
                 with_shares.add(n);
@@ -302,14 +309,19 @@ fn named(claim: &Claim) -> (u64, Value) {
     (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value))
 }
 
-/// The GPUs of a pool that are really sold, and how many are free. The replicas of a
-/// time-slice are not GPUs, whatever an advertisement says.
+/// Whether others have the same device, in turns or in shares.
+fn is_shared(gpu: &GpuPool) -> bool {
+    matches!(gpu.mode, GpuMode::Timeslice { .. } | GpuMode::Mps { .. })
+}
+
+/// The GPUs of a pool that are really sold, and how many are free. Shared devices have the name of
+/// a part, as `t4.ts4`: under that of a whole one they are no GPUs, whatever an advertisement says.
 pub(crate) fn sold<'a>(
     pool: &'a Pool,
     row: &'a PoolRow,
 ) -> impl Iterator<Item = (&'a GpuPool, u64)> {
-    let whole = pool.gpus.iter().filter(|gpu| !matches!(gpu.mode, GpuMode::Timeslice { .. }));
-    whole.map(|gpu| (gpu, row.free.gpus.get(&gpu.model).copied().unwrap_or(0)))
+    let sold = pool.gpus.iter().filter(|gpu| !is_shared(gpu) || part(&gpu.model).is_some());
+    sold.map(|gpu| (gpu, row.free.gpus.get(&gpu.model).copied().unwrap_or(0)))
 }
 
 /// An advertisement is of 16 KiB, so that nothing in it is counted in billions.
