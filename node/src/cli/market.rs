@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
 use mercato_config::{Seconds, Show as _};
-use mercato_protocol::resources::Resource;
+use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::shown;
 
 use super::demand::Wanted;
@@ -19,7 +19,7 @@ use super::{lookup, watch};
 use crate::admin::{Class, OperatorApi, Problem};
 use crate::present::brief;
 use crate::present::text::{
-    called, fingerprint, gpus, left, money, name, of, round_trip, standing, text,
+    called, device, fingerprint, gpus, left, money, name, of, round_trip, standing, text,
 };
 
 #[derive(Args, Debug)]
@@ -176,6 +176,7 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
         columns.push(column("SCORE", |offer| {
             offer.score.map_or_else(dash, |score| score.to_string())
         }));
+        columns.push(column("DEVICES", devices));
     }
     columns.push(match demand.term_s {
         0 => column("PRICE", move |offer| match wide {
@@ -191,6 +192,29 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
         table.row(columns.iter().map(|(_, cell)| cell(offer)));
     }
     table
+}
+
+/// What its GPUs are, in a line.
+fn devices(offer: &Candidate) -> String {
+    let all: Vec<_> = offer.pool.gpus.iter().map(device).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join("; ") }
+}
+
+/// What its GPUs are, each with what comes with one, how many a node has and how they are joined.
+fn gpus_of(offer: &Candidate) -> String {
+    let each = offer.pool.gpus.iter().map(|gpu| {
+        let with = Resources {
+            cpu_millis: gpu.cpu_millis_per_unit,
+            memory_bytes: gpu.memory_bytes_per_unit,
+            ..Resources::default()
+        };
+        let with = (!with.is_zero()).then(|| format!("; with each {}", with.show()));
+        let joined = gpu.interconnect.as_deref().map(|how| format!(", by {}", shown(how)));
+        let (with, joined) = (with.unwrap_or_default(), joined.unwrap_or_default());
+        format!("{}; {} a node{joined}{with}", device(gpu), gpu.most_per_node)
+    });
+    let all: Vec<_> = each.collect();
+    if all.is_empty() { "-".to_owned() } else { all.join("\n") }
 }
 
 /// What one need excludes, and what comes nearest.
@@ -234,6 +258,7 @@ fn offer_page(offer: &Candidate) -> String {
         ("free", offer.free.show()),
         ("in all", offer.pool.total.show()),
         ("largest pod", offer.pool.largest_pod.show()),
+        ("gpus", gpus_of(offer)),
         ("price", offer.price.show()),
         ("class", classes.join(", ")),
         ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mercato_broker::{Party, SharePolicy, ShareRule, Standing};
 use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
+use mercato_protocol::gpu::{GpuMode, GpuPool, GpuSource};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::limits::LABEL_BYTES;
 use mercato_protocol::price::{Money, Price};
@@ -176,6 +177,22 @@ pub(crate) fn party(party: &Party) -> String {
     }
 }
 
+/// What a kind of GPU is, and how it is cut: `h100-80gb-sxm 80Gi whole, hardware`.
+pub(crate) fn device(gpu: &GpuPool) -> String {
+    let named = |how: &str, name: &str| format!("{how} {}", shown(name));
+    let cut = match &gpu.mode {
+        GpuMode::Exclusive => "whole".to_owned(),
+        GpuMode::Mig { profile } => named("part", profile),
+        GpuMode::Vgpu { profile } => named("vGPU", profile),
+        GpuMode::Timeslice { replicas } => format!("time-slice 1/{replicas}"),
+        GpuMode::Mps { percent, .. } => format!("MPS {percent}%"),
+    };
+    let memory = memory(gpu.memory_mib.saturating_mul(1 << 20));
+    // What labels say is read from devices.
+    let by = if gpu.source == GpuSource::Manual { ", its owner's word" } else { "" };
+    format!("{} {memory} {cut}, {}{by}", gpu.model, name(gpu.isolation))
+}
+
 /// A rule of what is shared, in a line: `deny: stranger, gpu.h100`.
 pub(crate) fn rule(rule: &ShareRule) -> String {
     let ShareRule { buyers, standing: of, jurisdictions, resources, class, .. } = rule;
@@ -196,7 +213,28 @@ pub(crate) fn rule(rule: &ShareRule) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::gpu::GpuIsolation;
+
     use super::*;
+
+    #[test]
+    fn a_device_says_how_it_is_cut_and_whose_word_that_is() {
+        let whole = GpuPool::whole("h100-80gb-sxm".parse().unwrap(), 8, 81_920);
+        assert_eq!(device(&whole), "h100-80gb-sxm 80Gi whole, hardware, its owner's word");
+        let of = |model: &str, mode, isolation| {
+            let gpu = GpuPool { source: GpuSource::Labels, mode, isolation, ..whole.clone() };
+            device(&GpuPool { model: model.parse().unwrap(), memory_mib: 4_096, ..gpu })
+        };
+        let (mps, mig) = (GpuMode::Mps { memory_mib: 4_096, percent: 25 }, "1g.5gb".to_owned());
+        let mig = of("a100.1g.5gb", GpuMode::Mig { profile: mig }, GpuIsolation::Hardware);
+        assert_eq!(mig, "a100.1g.5gb 4Gi part 1g.5gb, hardware");
+        let vgpu = GpuMode::Vgpu { profile: "4C".to_owned() };
+        let vgpu = of("v100.4c", vgpu, GpuIsolation::Hardware);
+        assert_eq!(vgpu, "v100.4c 4Gi vGPU 4C, hardware");
+        let turns = of("t4.ts4", GpuMode::Timeslice { replicas: 4 }, GpuIsolation::None);
+        assert_eq!(turns, "t4.ts4 4Gi time-slice 1/4, none");
+        assert_eq!(of("t4.mps4", mps, GpuIsolation::Limit), "t4.mps4 4Gi MPS 25%, limit");
+    }
 
     #[test]
     fn times_are_shown_in_two_units() {

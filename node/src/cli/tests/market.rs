@@ -76,7 +76,14 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     let Some(Request::Browse { demand, explain: true }) = told(&api) else { panic!() };
     assert_eq!((demand.term_s, demand.quantity.pods), (14_400, 20));
     let wide = mercato(&api, "browse -o wide").unwrap();
-    assert!(wide.contains("  IT   x       12ms  180g    91%         750    free\n"), "{wide}");
+    assert!(
+        wide.contains(
+            "  IT   x       12ms  180g    91%         750    h100 81559Mi part x, none  free\n"
+        ),
+        "{wide}"
+    );
+    let page = mercato(&api, "offer show 4f4f").unwrap();
+    assert!(page.contains("h100 81559Mi part x, none; 4 a node, by x\n"), "{page}");
     let name = mercato(&api, "browse -o name").unwrap();
     assert_eq!(name, format!("{TURIN}\n"));
     let csv = mercato(&api, "browse --for 4h -o csv").unwrap();
