@@ -15,6 +15,7 @@ mod disk;
 mod doctor;
 mod federation;
 mod gate;
+mod gpus;
 mod health;
 mod hoard;
 mod hostile;

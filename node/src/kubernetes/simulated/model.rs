@@ -16,6 +16,7 @@ use mercato_offload::placement::export::Scope;
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::Digest;
 use mercato_protocol::resources::Resources;
+use mercato_protocol::text::GpuModel;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -134,10 +135,18 @@ impl Simulated {
         async move { applied.map(drop).map_err(|error| error.to_string()) }.boxed()
     }
 
-    /// The devices of its node.
+    /// The devices of its node, each with its share of the rest.
     pub(super) fn gpus(&self) -> Vec<GpuPool> {
-        let all = self.0.size.gpus.iter().filter(|(_, count)| **count > 0);
-        all.map(|(model, count)| GpuPool::whole(model.clone(), *count, GPU_MEMORY_MIB)).collect()
+        let Resources { cpu_millis, memory_bytes, gpus, .. } = &self.0.size;
+        let units = gpus.values().copied().fold(0, u64::saturating_add);
+        let part = |of: u64| of.checked_div(units).unwrap_or(0);
+        let all = gpus.iter().filter(|(_, count)| **count > 0);
+        let unit = |(model, count): (&GpuModel, &u64)| GpuPool {
+            cpu_millis_per_unit: part(*cpu_millis),
+            memory_bytes_per_unit: part(*memory_bytes),
+            ..GpuPool::whole(model.clone(), *count, GPU_MEMORY_MIB)
+        };
+        all.map(unit).collect()
     }
 
     pub(super) fn name(&self) -> &str {
