@@ -33,7 +33,7 @@ pub(crate) struct Quantity {
     /// Memory in bytes, such as 32Gi
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
-    /// GPUs by model, such as h100=2
+    /// GPUs by model or family, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// How many pods at once
