@@ -18,6 +18,10 @@ pub const SHARE_ENTRIES: usize = 4_096;
 pub const DEVICE_WORDS: usize = 64;
 /// A product of a GPU, which is the value of a label.
 pub const PRODUCT_BYTES: usize = 63;
+/// A taint of a node, as `key=value`: a prefix of 253 bytes, a name and a value of 63.
+pub const TAINT_BYTES: usize = 253 + 1 + 63 + 1 + 63;
+/// The name of a runtime class, which is a DNS subdomain.
+pub const CLASS_BYTES: usize = 253;
 /// A country, as a rule names it.
 pub const COUNTRY_BYTES: usize = 64;
 /// Namespaces that an order is for: a guess.

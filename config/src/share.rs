@@ -44,6 +44,14 @@ pub struct Share {
     /// those apart that take turns, and the offer says so.
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 32)))]
     pub shared_gpus: BTreeSet<GpuModel>,
+    /// Taints of nodes that keep no guests off: `[sku=gpu]`. Those of the devices that are sold, such
+    /// as `nvidia.com/gpu`, do not by themselves.
+    #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 381)))]
+    pub tolerate: BTreeSet<String>,
+    /// The RuntimeClass of guests that ask for GPUs, where the usual runtime of the nodes has none:
+    /// `nvidia`, as k3s and RKE2 need.
+    #[schemars(with = "Option<String>", length(max = 253))]
+    pub gpu_runtime_class: Option<String>,
     /// To whom processors and memory of nodes with GPUs are sold: `withGpus` (the default), with
     /// their GPUs, each of which has its share; or `any`, also by themselves.
     #[schemars(with = "Option<String>", extend("enum" = ["withGpus", "any"]))]
@@ -171,6 +179,8 @@ impl Share {
                 models: self.gpu_models.clone(),
                 shared: self.shared_gpus.clone(),
                 any_node: self.gpu_nodes == GpuNodes::Any,
+                tolerate: self.tolerate.clone(),
+                runtime_class: self.gpu_runtime_class.clone(),
             },
             keep_free: self.keep_free.clone().unwrap_or_default(),
             price: self.price.clone().unwrap_or(Price::Free),

@@ -1,13 +1,15 @@
 //! The first message each way on a kubelet stream: what home asks of the provider's
 //! daemon, which checks it against the contract, and the answer. After `Accepted` follow
-//! the bytes of the stream, untouched, or a [`Usage`].
+//! the bytes of the stream, untouched, or a [`Usage`], or [`NodeFacts`].
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map, wire_union};
 use crate::id::ContractId;
 use crate::limits;
-use crate::text::Blob;
+use crate::text::{Blob, GpuModel};
 use crate::workload::Uid;
 
 /// The first message: what home asks for.
@@ -22,6 +24,11 @@ pub enum Ask {
         contract: ContractId,
         /// Those of the pods after this one, by uid; none: from the first.
         after: Option<Uid>,
+    },
+    /// What the nodes are like on which guests run: after `Accepted` follow [`NodeFacts`].
+    Node {
+        /// The lease that is meant, by its contract.
+        contract: ContractId,
     },
 }
 
@@ -199,12 +206,29 @@ pub struct ContainerUsage {
     pub memory_bytes: u64,
 }
 
+/// What the nodes of a lease's pool are like now, for home's virtual node. What was bought is the
+/// contract's alone: nothing here is an amount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeFacts {
+    /// By model of GPU, the resource that pods ask for: `nvidia.com/mig-1g.10gb`. A model that was
+    /// bought and is not here is on no node now. At most [`limits::NODE_RESOURCES`].
+    pub resources: BTreeMap<GpuModel, String>,
+    /// Labels of the devices as they are discovered, alike on all nodes. At most
+    /// [`limits::NODE_LABELS`].
+    pub labels: BTreeMap<String, String>,
+    /// Where all nodes are; none: in several regions, or it is not said.
+    pub region: Option<String>,
+    /// The same for the zone.
+    pub zone: Option<String>,
+}
+
 impl Ask {
     /// The lease that it is about.
     pub fn contract(&self) -> ContractId {
         match self {
             Self::Open(request) => request.contract,
-            Self::Usage { contract, .. } => *contract,
+            Self::Usage { contract, .. } | Self::Node { contract } => *contract,
         }
     }
 }
@@ -215,9 +239,59 @@ impl Message for Ask {
     fn validate(&self) -> Result<(), CodecError> {
         match self {
             Self::Open(request) => request.validate(),
-            Self::Usage { .. } => Ok(()),
+            Self::Usage { .. } | Self::Node { .. } => Ok(()),
         }
     }
+}
+
+impl Message for NodeFacts {
+    const MAX_BYTES: usize = limits::NODE_FACTS_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("resources of a node", self.resources.len(), limits::NODE_RESOURCES)?;
+        at_most("labels of a node", self.labels.len(), limits::NODE_LABELS)?;
+        ensure(self.resources.values().all(|name| is_device(name)), "no resource of a device")?;
+        let all = self.labels.iter();
+        let places = [&self.region, &self.zone].into_iter().flatten();
+        ensure(self.labels.keys().all(|key| is_key(key)), "no key of a label")?;
+        let mut values = all.map(|(_, value)| value).chain(places);
+        ensure(values.all(|value| is_label_value(value)), "no value of a label")
+    }
+}
+
+/// Whether a name is that of a resource which a driver of devices has added: it has a domain, and
+/// not Kubernetes' own, whose resources are no devices.
+fn is_device(name: &str) -> bool {
+    let domain = name.split_once('/').map(|(domain, _)| domain);
+    let is_own = |it: &str| it == "kubernetes.io" || it.ends_with(".kubernetes.io");
+    is_key(name) && domain.is_some_and(|domain| !is_own(domain))
+}
+
+/// Whether a text is the key of a label, as Kubernetes has them, and not longer than
+/// [`limits::NODE_KEY_BYTES`].
+fn is_key(key: &str) -> bool {
+    let name = match key.split_once('/') {
+        Some((domain, name)) => {
+            let is_word = |word: &str| is_word(word) && !word.contains(['_', '.']);
+            Some(name).filter(|_| domain.split('.').all(is_word))
+        }
+        None => Some(key),
+    };
+    let is_name = |name: &str| is_word(name) && name.len() <= limits::LABEL_BYTES;
+    key.len() <= limits::NODE_KEY_BYTES && name.is_some_and(is_name)
+}
+
+fn is_label_value(value: &str) -> bool {
+    value.is_empty() || is_word(value) && value.len() <= limits::LABEL_BYTES
+}
+
+/// Letters, digits, and between them dashes, dots and underlines.
+fn is_word(text: &str) -> bool {
+    let (first, last) = (text.bytes().next(), text.bytes().last());
+    let ends =
+        [first, last].into_iter().all(|end| end.is_some_and(|it| it.is_ascii_alphanumeric()));
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    ends && text.bytes().all(inner)
 }
 
 impl Message for Usage {
@@ -258,7 +332,12 @@ impl Message for Reply {
     const MAX_BYTES: usize = limits::STREAM_BYTES;
 }
 
-wire_union!(Ask { 0 => Open(request), 1 => Usage { 1 => contract, 2 => after } });
+wire_union!(Ask {
+    0 => Open(request),
+    1 => Usage { 1 => contract, 2 => after },
+    2 => Node { 1 => contract },
+});
+wire_map!(NodeFacts { 1 => resources, 2 => labels, 3 => region, 4 => zone });
 wire_map!(Usage { 1 => pods, 2 => more });
 wire_map!(PodUsage { 1 => uid, 2 => at_ms, 3 => containers });
 wire_map!(ContainerUsage {

@@ -199,6 +199,14 @@ pub const GATE_ANSWER_BYTES: usize = 5;
 pub const USAGE_BYTES: usize = 1_024 * 1_024;
 /// Pods of one such page (some 100 bytes each with one container).
 pub const USAGE_PODS: usize = 1_024;
+/// What nodes of a lease are like: as many resources, labels and bytes of each as follow.
+pub const NODE_FACTS_BYTES: usize = 20 * 1_024;
+/// Resources of devices of one node; its models of GPUs are as many.
+pub const NODE_RESOURCES: usize = GPU_MODELS;
+/// Labels of devices of one node; discovery writes some thirty. A guess.
+pub const NODE_LABELS: usize = 64;
+/// The key of such a label, or the name of a resource. A guess.
+pub const NODE_KEY_BYTES: usize = 128;
 /// Words of a command to execute.
 pub const COMMAND_WORDS: usize = 256;
 /// All the words of a command together.

@@ -44,7 +44,7 @@ const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 pub(super) type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
-pub(super) const PLAIN: [Decoder; 17] = [
+pub(super) const PLAIN: [Decoder; 18] = [
     ("gossip", read::<gossip::Message>),
     ("hello", read::<Hello>),
     ("ad-body", read::<AdBody>),
@@ -52,6 +52,7 @@ pub(super) const PLAIN: [Decoder; 17] = [
     ("workload", read::<workload::Message>),
     ("stream-request", read::<kubelet_stream::Ask>),
     ("stream-reply", read::<kubelet_stream::Reply>),
+    ("stream-node", read::<kubelet_stream::NodeFacts>),
     ("stream-usage", read::<kubelet_stream::Usage>),
     ("succession", read::<Succession>),
     ("join-token", read::<JoinToken>),

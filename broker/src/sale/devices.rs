@@ -19,12 +19,20 @@ pub struct DevicePolicy {
     /// Processors and memory of nodes with GPUs are sold by themselves as well, not only with
     /// their GPUs.
     pub any_node: bool,
+    /// Taints of nodes that keep no guests off: `key`, or `key=value`.
+    pub tolerate: BTreeSet<String>,
+    /// The runtime class of guests that ask for devices; none: that of all guests.
+    pub runtime_class: Option<String>,
 }
 
 impl DevicePolicy {
-    /// Whether it has no more entries than may be, and every product could be the value of a label.
+    /// Whether it has no more entries than may be, and none that is longer than what it names can be.
     pub(super) fn is_short(&self) -> bool {
-        let short = self.models.keys().all(|product| product.len() <= limits::PRODUCT_BYTES);
-        short && self.models.len().max(self.shared.len()) <= limits::DEVICE_WORDS
+        let products = self.models.keys().all(|product| product.len() <= limits::PRODUCT_BYTES);
+        let taints = self.tolerate.iter().all(|taint| taint.len() <= limits::TAINT_BYTES);
+        let class = self.runtime_class.iter().all(|name| name.len() <= limits::CLASS_BYTES);
+        let longest = self.models.len().max(self.shared.len()).max(self.tolerate.len());
+        let is_few = longest <= limits::DEVICE_WORDS;
+        products && taints && class && is_few
     }
 }

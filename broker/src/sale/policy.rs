@@ -120,7 +120,7 @@ impl SharePolicy {
             (parts, "more than 100 % is shared"),
             (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
             (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
-            (self.devices.is_short(), "too many words on GPUs, or too long a product"),
+            (self.devices.is_short(), "too many words on devices, or too long ones"),
             (countries().all(|it| it.len() <= limits::COUNTRY_BYTES), "too long a country"),
             (self.max_term_s > 0, "shared for no time"),
             (self.rules.len() <= limits::RULES, "too many rules"),

@@ -197,6 +197,10 @@ pub(crate) const END_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// How often it is looked at which endpoints guests do not know: what is so twice is told.
 pub(crate) const LEFT_OUT_LOOK: Duration = Duration::from_secs(10);
+/// Nodes of a pool that guests find by name, where labels do not tell them from others.
+pub(crate) const NODES_BY_NAME: usize = 64;
+/// Values of one label that nodes of a pool have.
+pub(crate) const NODE_VALUES: usize = 16;
 /// API servers of this cluster that are called for guests: more than anybody is known to run.
 pub(crate) const API_SERVERS: usize = 16;
 

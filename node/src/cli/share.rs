@@ -67,6 +67,12 @@ pub(crate) struct Set {
     /// GPUs that several pods share, and that are sold all the same: t4.ts4; or none
     #[arg(long, value_name = "MODEL", value_delimiter = ',', value_parser = unless_none)]
     shared_gpus: Vec<Option<GpuModel>>,
+    /// Taints of nodes that keep no guests off: sku=gpu; or none
+    #[arg(long, value_name = "TAINT", value_delimiter = ',')]
+    tolerate: Vec<String>,
+    /// The RuntimeClass of guests that ask for GPUs: nvidia; or none
+    #[arg(long, value_name = "NAME")]
+    gpu_runtime_class: Option<String>,
     /// Processors of nodes with GPUs are sold withGpus, or to any
     #[arg(long, value_parser = word::<GpuNodes>(&["withGpus", "any"]))]
     gpu_nodes: Option<GpuNodes>,
@@ -162,6 +168,12 @@ impl Set {
         }
         if !self.shared_gpus.is_empty() {
             devices.shared = self.shared_gpus.into_iter().flatten().collect();
+        }
+        if !self.tolerate.is_empty() {
+            devices.tolerate = self.tolerate.into_iter().filter(|taint| taint != "none").collect();
+        }
+        if let Some(class) = self.gpu_runtime_class {
+            devices.runtime_class = Some(class).filter(|class| class != "none");
         }
         devices.any_node = self.gpu_nodes.map_or(devices.any_node, |it| it == GpuNodes::Any);
         let both = [Resource::Cpu, Resource::Memory];
@@ -268,13 +280,15 @@ fn unsold_devices(share: &admin::Share) -> String {
 
 /// What the owner says of devices, if anything.
 fn devices(devices: &DevicePolicy) -> Vec<(&'static str, String)> {
-    let DevicePolicy { models, shared, any_node } = devices;
+    let DevicePolicy { models, shared, any_node, tolerate, runtime_class } = devices;
     let models = models.iter().map(|(product, model)| format!("{product}={model}"));
     let any = if *any_node { "any" } else { "" };
     let rows = [
         ("gpu models", models.collect::<Vec<_>>().join(",")),
         ("shared gpus", shared.iter().map(GpuModel::to_string).collect::<Vec<_>>().join(",")),
         ("gpu nodes", any.to_owned()),
+        ("tolerated", tolerate.iter().cloned().collect::<Vec<_>>().join(",")),
+        ("gpu runtime", runtime_class.clone().unwrap_or_default()),
     ];
     rows.into_iter().filter(|(_, said)| !said.is_empty()).collect()
 }

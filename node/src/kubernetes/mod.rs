@@ -23,8 +23,9 @@ use mercato_kubelet::{Bodies, Cluster};
 use mercato_offload::placement::export::Consent;
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ContractId, PublicKey};
-use mercato_protocol::kubelet_stream::{Request, Usage};
+use mercato_protocol::kubelet_stream::{NodeFacts, Request, Usage};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use mercato_protocol::workload::Uid;
@@ -137,6 +138,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
         namespaces: Vec<String>,
         after: Option<Uid>,
     ) -> BoxFuture<'static, Result<Usage, Refused>>;
+
+    /// What the nodes are like on which guests of these terms run.
+    fn node_facts(&self, terms: &Terms) -> Result<NodeFacts, Refused>;
 }
 
 /// What is told of a node of the cluster.

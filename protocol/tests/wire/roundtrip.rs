@@ -160,6 +160,8 @@ proptest! {
         for (_, request) in samples::stream_requests() {
             refused_or_canonical::<kubelet_stream::Ask>(&damage(request.to_bytes().unwrap()));
         }
+        let facts = samples::node_facts().to_bytes().unwrap();
+        refused_or_canonical::<kubelet_stream::NodeFacts>(&damage(facts));
         refused_or_canonical::<kubelet_stream::Usage>(&damage(samples::usage().to_bytes().unwrap()));
         refused_or_canonical::<AdBody>(&damage(samples::full_body().to_bytes().unwrap()));
         let header = damage(samples::signed_header().as_bytes().to_vec());

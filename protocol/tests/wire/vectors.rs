@@ -74,6 +74,7 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         "workload-open" => plain::<workload::Open>(bytes),
         "workload" => plain::<workload::Message>(bytes),
         "stream-request" => plain::<kubelet_stream::Ask>(bytes),
+        "stream-node" => plain::<kubelet_stream::NodeFacts>(bytes),
         "stream-usage" => plain::<kubelet_stream::Usage>(bytes),
         "stream-reply" => plain::<kubelet_stream::Reply>(bytes),
         "join-token" => plain::<JoinToken>(bytes),
@@ -220,6 +221,8 @@ fn good() -> Vec<Good> {
     }
     samples::from_node().iter().for_each(|(name, m)| plain("from-node", name, m.to_bytes()));
     samples::to_node().iter().for_each(|(name, m)| plain("to-node", name, m.to_bytes()));
+    plain("stream-node", "mixed", samples::node_facts().to_bytes());
+    plain("stream-node", "nothing", kubelet_stream::NodeFacts::default().to_bytes());
     plain("stream-usage", "usage", samples::usage().to_bytes());
     plain("stream-usage", "none", kubelet_stream::Usage::default().to_bytes());
     plain("workload-open", "extension passed over", Ok(malformed::extended(false)));

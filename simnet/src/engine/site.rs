@@ -141,7 +141,7 @@ impl Site {
         let now = cluster_now(0);
         self.config.metering_interval_s = metering_s;
         self.config.region = Some(cluster.region.clone());
-        let room = allocatable(&cluster.has);
+        let room = allocatable(&cluster.has, &BTreeMap::new());
         let room: Vec<(&str, &str)> =
             room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
         self.kube.add_node(now, NODE, &room, &json!({ "type": "home" }));

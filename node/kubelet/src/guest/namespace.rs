@@ -219,6 +219,7 @@ mod tests {
 
     fn wanted() -> GuestNamespace {
         GuestNamespace {
+            resources: BTreeMap::new(),
             name: "shop-rome".into(),
             home: "shop".into(),
             contract: ContractId([5; 16]),

@@ -15,6 +15,7 @@ use mercato_offload::forge::{self, GuestContext};
 use mercato_offload::guest::{Failure, Input};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{Outcome, Route};
+use mercato_offload::placement::Binding;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Value, json};
@@ -46,6 +47,7 @@ pub(super) fn context() -> GuestContext {
         transit: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),
+        binding: Binding::default(),
         allocatable: [("cpu", "100"), ("memory", "8Gi"), ("pods", "9")]
             .map(|(name, amount)| (name.to_owned(), amount.to_owned()))
             .into(),

@@ -3,6 +3,7 @@
 //! is for sale is the broker's to say. Beside it, where nodes and pods are, and which
 //! addresses the cluster has given out.
 
+mod binding;
 mod gpus;
 mod machine;
 mod node;
@@ -14,6 +15,7 @@ mod settled;
 mod sum;
 mod watch;
 
+pub use binding::bindings;
 pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold};
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};

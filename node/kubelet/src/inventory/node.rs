@@ -1,9 +1,10 @@
 //! What counts of a node: platform, what it can give, what of its GPUs is sold, and whether a guest
 //! could run there at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
+use mercato_offload::placement::{Taint, taints_of_device};
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
@@ -14,6 +15,7 @@ use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::kind::NODE;
 use crate::names::PROVIDER;
 
+use super::gpus::telling::telling;
 use super::gpus::{self, Found, OwnersWord, Unit, Unsold};
 
 /// One node of the own cluster.
@@ -31,8 +33,13 @@ pub struct NodeView {
     /// bought processors would leave the GPUs without any. So it is of all nodes with GPUs, unless
     /// the owner says otherwise.
     pub is_for_gpus: bool,
-    /// A guest may be scheduled here: no taint keeps it off, but for that of GPUs that are sold.
+    /// A guest may be scheduled here: no taint keeps it off, but for those of devices that are sold
+    /// and those that the owner names.
     pub open: bool,
+    /// The labels by which guests may find it.
+    pub labels: BTreeMap<String, String>,
+    /// Taints that the owner lets guests tolerate.
+    pub taints: BTreeSet<Taint>,
 }
 
 /// Whether it is no machine of the cluster: a virtual node of ours, or of another kubelet.
@@ -62,35 +69,26 @@ impl NodeView {
         let amount = |name: &str, read: fn(&str) -> Option<u64>| {
             amounts[name].as_str().and_then(read).unwrap_or(0)
         };
-        let Found { units, mut unsold, has_gpus } = gpus::read(node, word);
-        let (units, others): (Vec<_>, Vec<_>) =
-            units.into_iter().partition(|unit| unit.resource == NVIDIA);
-        unsold.extend(others.into_iter().map(not_yet));
-        let mut gpus = BTreeMap::new();
-        for unit in &units {
-            gpus.insert(unit.gpu.model.clone(), unit.gpu.count);
-        }
+        let Found { units, unsold, has_gpus } = gpus::read(node, word);
+        let gpus = units.iter().map(|unit| (unit.gpu.model.clone(), unit.gpu.count)).collect();
         let allocatable = Resources {
             cpu_millis: amount("cpu", quantity::millis),
             memory_bytes: amount("memory", quantity::units),
             pods: amount("pods", quantity::units),
             gpus,
         };
-        let open = open(node, &units);
+        let taints = taints(node, word);
+        let keys: BTreeSet<_> =
+            units.iter().flat_map(|unit| taints_of_device(&unit.resource)).collect();
+        let open = open(node, |taint| {
+            let is_of_device = taint["key"].as_str().is_some_and(|key| keys.contains(key));
+            let read = read_taint(taint);
+            taint["effect"] == "NoSchedule" && (is_of_device || taints.contains(&read))
+        });
         let is_for_gpus = has_gpus && !word.any_node;
-        Some(Self { platform, allocatable, units, unsold, is_for_gpus, open })
+        let labels = telling(labels);
+        Some(Self { platform, allocatable, units, unsold, is_for_gpus, open, labels, taints })
     }
-}
-
-/// The extended resource of NVIDIA's GPUs, by which guests ask for any.
-pub(super) const NVIDIA: &str = "nvidia.com/gpu";
-
-/// Quotas of guests and what they may ask for know one resource of GPUs: what is sold by another
-/// could not be had.
-fn not_yet(unit: Unit) -> Unsold {
-    let Unit { resource, gpu, .. } = unit;
-    let reason = format!("{}: guests can ask for {NVIDIA} alone as yet", gpu.model);
-    Unsold { resource, count: gpu.count, reason, line: None }
 }
 
 /// Whether every node on which guests of that platform may run has a container runtime that
@@ -116,18 +114,26 @@ fn all_have_user_namespaces(nodes: &[Value], platform: &Platform) -> bool {
     guests.peek().is_some() && guests.all(has)
 }
 
-fn open(node: &Value, units: &[Unit]) -> bool {
+/// The taints that keep pods off without driving them away, of those that the owner names.
+fn taints(node: &Value, word: &OwnersWord) -> BTreeSet<Taint> {
+    let all = node["spec"]["taints"].as_array().into_iter().flatten();
+    let read = all.filter(|taint| taint["effect"] == "NoSchedule").map(read_taint);
+    read.filter(|taint| word.tolerate.contains(taint)).collect()
+}
+
+fn read_taint(taint: &Value) -> Taint {
+    let text = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
+    Taint { key: text("key"), value: text("value") }
+}
+
+fn open(node: &Value, is_tolerated: impl Fn(&Value) -> bool) -> bool {
     let conditions = node["status"]["conditions"].as_array();
     let ready = conditions.is_some_and(|conditions| {
         conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
     });
-    // Guests that ask for GPUs tolerate that one, as Kubernetes' own admission lets them.
-    let tolerated = |taint: &Value| {
-        taint["effect"] == "NoSchedule" && units.iter().any(|unit| taint["key"] == *unit.resource)
-    };
     let keeps_off = |taint: &Value| {
         let effect = taint["effect"].as_str();
-        matches!(effect, Some("NoSchedule" | "NoExecute")) && !tolerated(taint)
+        matches!(effect, Some("NoSchedule" | "NoExecute")) && !is_tolerated(taint)
     };
     let kept_off = node["spec"]["taints"].as_array().is_some_and(|it| it.iter().any(keeps_off));
     ready && !kept_off && node["spec"]["unschedulable"] != true
@@ -160,7 +166,7 @@ pub(super) mod tests {
         for (key, value) in labels.as_object().unwrap() {
             node["metadata"]["labels"][format!("nvidia.com/{key}")] = value.clone();
         }
-        node["status"]["allocatable"][NVIDIA] = count.into();
+        node["status"]["allocatable"]["nvidia.com/gpu"] = count.into();
         node
     }
 
@@ -198,12 +204,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_guests_cannot_ask_for_is_not_sold_yet() {
-        let mut node = with_gpus(h100(), "0");
-        node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "56".into();
-        let view = read(&node).unwrap();
-        assert!(view.units.is_empty() && view.allocatable.gpus.is_empty() && view.is_for_gpus);
-        assert!(view.unsold[0].reason.contains("h100-80gb-sxm.1g.10gb"), "{:?}", view.unsold);
+    fn a_taint_that_the_owner_names_keeps_nobody_off() {
+        let taint = |value: &str| Taint { key: "sku".to_owned(), value: value.to_owned() };
+        let word = OwnersWord { tolerate: [taint("gpu")].into(), ..OwnersWord::default() };
+        let mut node = node();
+        for (value, effect, open) in
+            [("gpu", "NoSchedule", true), ("gpu", "NoExecute", false), ("cpu", "NoSchedule", false)]
+        {
+            let taints = json!([{ "key": "sku", "value": value, "effect": effect }]);
+            node["spec"] = json!({ "taints": taints });
+            let view = NodeView::read(&node, &word).unwrap();
+            assert_eq!((view.open, view.taints.len()), (open, usize::from(open)), "{taints}");
+        }
     }
 
     #[test]
@@ -211,13 +223,13 @@ pub(super) mod tests {
         let taint =
             |key: &str, effect: &str| json!({ "taints": [{ "key": key, "effect": effect }] });
         let mut node = with_gpus(h100(), "8");
-        node["spec"] = taint(NVIDIA, "NoSchedule");
+        node["spec"] = taint("nvidia.com/gpu", "NoSchedule");
         assert!(read(&node).unwrap().open);
-        node["spec"] = taint(NVIDIA, "NoExecute");
+        node["spec"] = taint("nvidia.com/gpu", "NoExecute");
         assert!(!read(&node).unwrap().open);
         node["spec"] = taint("sku", "NoSchedule");
         assert!(!read(&node).unwrap().open);
-        node["spec"] = taint(NVIDIA, "NoSchedule");
+        node["spec"] = taint("nvidia.com/gpu", "NoSchedule");
         node["metadata"]["labels"]["nvidia.com/gpu.count"] = "1".into();
         assert!(!read(&node).unwrap().open, "what is not sold is not open");
     }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_offload::placement::Binding;
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
 use mercato_protocol::text::PoolId;
 use sha2::{Digest as _, Sha256};
 
-use super::gpus::{self, Unit};
+use super::gpus::{self, Cut, Unit};
 use super::node::NodeView;
 use super::pod::PodView;
 
@@ -19,6 +20,8 @@ pub struct Inventory {
     pub pools: Vec<Pool>,
     /// Devices that are in none of them, by resource and reason.
     pub unsold: Vec<UnsoldDevices>,
+    /// By pool, how guests find its nodes, those that are closed now included.
+    pub bindings: BTreeMap<PoolId, Binding>,
 }
 
 /// Devices of some nodes that are not sold, for one reason.
@@ -57,6 +60,7 @@ pub fn sum(
     nodes: &BTreeMap<String, NodeView>,
     pods: &BTreeMap<String, PodView>,
     guests: &BTreeSet<String>,
+    bindings: &BTreeMap<PoolId, Binding>,
 ) -> Inventory {
     let mut used: BTreeMap<&str, (Resources, Resources)> = BTreeMap::new();
     for pod in pods.values() {
@@ -77,12 +81,8 @@ pub fn sum(
             sum.nodes += 1;
             sum.of.count = sum.of.count.saturating_add(of.count);
         }
-        let is_kept = node.is_for_gpus && node.units.is_empty();
-        if !node.open || is_kept {
-            continue;
-        }
+        let Some(id) = pool_of(node).filter(|_| node.open) else { continue };
         let (own, all) = used.remove(name.as_str()).unwrap_or_default();
-        let id = id(&node.platform, &node.units);
         let pool = pools.entry(id).or_insert_with_key(|id| Pool {
             id: id.clone(),
             platform: node.platform.clone(),
@@ -105,7 +105,7 @@ pub fn sum(
     }
     let mut unsold: Vec<_> = unsold.into_values().collect();
     unsold.extend(no_processors(nodes));
-    Inventory { pools: pools.into_values().collect(), unsold }
+    Inventory { pools: pools.into_values().collect(), unsold, bindings: bindings.clone() }
 }
 
 /// Where every node has GPUs nobody can buy processors alone, which their owner is told.
@@ -122,26 +122,45 @@ fn no_processors(nodes: &BTreeMap<String, NodeView>) -> Option<UnsoldDevices> {
     all_are.then(|| UnsoldDevices { nodes: open().count() as u64, of })
 }
 
-/// `amd64`, `amd64-h100-80gb-sxm`, `arm64-a100-40gb-sxm.1g.5gb`: nodes of one name have units that
-/// pods ask for alike. One that is too long, or of several models, ends on a part of its hash.
+/// The pool of a node, open or not; none for one whose devices are not sold and that sells nothing
+/// without.
+pub(super) fn pool_of(node: &NodeView) -> Option<PoolId> {
+    let is_kept = node.is_for_gpus && node.units.is_empty();
+    (!is_kept).then(|| id(&node.platform, &node.units))
+}
+
+/// `amd64`, `amd64-h100-80gb-sxm`, `arm64-a100-40gb-sxm.1g.5gb`, `amd64-h100-80gb-sxm-mixed` where parts
+/// have resources of their own: nodes of one name have units that pods ask for alike. What has no
+/// such name, or too long a one, ends on a part of its hash.
 fn id(platform: &Platform, units: &[Unit]) -> PoolId {
     let Platform { arch, os } = platform;
     let system = (os.as_str() != "linux").then(|| format!("-{os}")).unwrap_or_default();
-    let kinds: BTreeSet<_> =
-        units.iter().map(|unit| format!("{}={}", unit.resource, unit.gpu.model)).collect();
-    let name = match units {
-        [] => format!("{arch}{system}"),
-        [unit] => format!("{arch}{system}-{}", unit.gpu.model),
-        _ => String::new(),
+    let devices: BTreeSet<_> = units.iter().map(|unit| &unit.device).collect();
+    let are_cut = units.iter().all(|unit| matches!(unit.cut, Cut::Whole | Cut::Part));
+    let devices: Vec<_> = devices.into_iter().collect();
+    let what = match (units, &devices[..]) {
+        ([], _) => Some(String::new()),
+        ([unit], _) if is_usual(&unit.resource) => Some(format!("-{}", unit.gpu.model)),
+        (_, [device]) if are_cut => Some(format!("-{device}-mixed")),
+        _ => None,
     };
-    name.parse().unwrap_or_else(|_| {
+    let name = what.clone().and_then(|what| format!("{arch}{system}{what}").parse().ok());
+    name.unwrap_or_else(|| {
+        let kinds: BTreeSet<_> =
+            units.iter().map(|unit| format!("{}={}", unit.resource, unit.gpu.model)).collect();
         let all: Vec<_> = kinds.into_iter().collect();
-        let hash = Sha256::digest(format!("{arch}{system} {}", all.join(" ")));
+        let what = what.unwrap_or_else(|| all.join(" "));
+        let hash = Sha256::digest(format!("{arch}{system} {what}"));
         let four = hash.iter().take(4).map(|byte| format!("{byte:02x}"));
         let short: String = arch.as_str().chars().take(16).collect();
         let name = format!("{}-{}", short.trim_end_matches(['-', '.']), four.collect::<String>());
         name.parse().expect("a word, a dash and eight digits are a slug")
     })
+}
+
+/// Whether pods ask for it by the usual name of its vendor's devices.
+fn is_usual(resource: &str) -> bool {
+    matches!(resource, "nvidia.com/gpu" | "amd.com/gpu" | "gpu.intel.com/i915")
 }
 
 /// With what comes with each unit of the node's processors and memory: the same part of both as the
@@ -247,7 +266,7 @@ mod tests {
     fn guests_are_not_requested_twice() {
         let pods = [("1", pod("a", 500, false)), ("2", pod("a", 5000, true))];
         let pods = pods.map(|(uid, pod)| (uid.to_owned(), pod)).into();
-        let inventory = sum(&two_nodes(), &pods, &guests());
+        let inventory = sum(&two_nodes(), &pods, &guests(), &BTreeMap::new());
         let [pool] = &inventory.pools[..] else { panic!("one shape, one pool") };
         assert_eq!((pool.nodes, pool.allocatable.cpu_millis), (2, 31_000));
         assert_eq!(pool.requested.cpu_millis, 500);
@@ -260,7 +279,7 @@ mod tests {
         let mut nodes = two_nodes();
         nodes.get_mut("a").unwrap().open = false;
         let pods = BTreeMap::from([("1".to_owned(), pod("a", 500, false))]);
-        let pool = &sum(&nodes, &pods, &guests()).pools[0];
+        let pool = &sum(&nodes, &pods, &guests(), &BTreeMap::new()).pools[0];
         assert_eq!((pool.nodes, pool.requested.cpu_millis), (1, 0));
     }
 
@@ -289,7 +308,7 @@ mod tests {
             ("e", read(&node()).unwrap()),
         ];
         let nodes: BTreeMap<_, _> = nodes.map(|(name, view)| (name.to_owned(), view)).into();
-        let inventory = sum(&nodes, &BTreeMap::new(), &guests());
+        let inventory = sum(&nodes, &BTreeMap::new(), &guests(), &BTreeMap::new());
         let ids: Vec<_> = inventory.pools.iter().map(|pool| pool.id.as_str()).collect();
         let each =
             ["amd64", "amd64-a100-40gb-sxm", "amd64-a100-40gb-sxm.1g.5gb", "amd64-a100-80gb-sxm"];
@@ -300,7 +319,7 @@ mod tests {
         assert_eq!(two.gpus[0].cpu_millis_per_unit, 3_875);
         assert_eq!(two.gpus[0].memory_bytes_per_unit, 16 << 30);
         let without = nodes.into_iter().filter(|(name, _)| name != "a").collect();
-        let again = sum(&without, &BTreeMap::new(), &guests());
+        let again = sum(&without, &BTreeMap::new(), &guests(), &BTreeMap::new());
         assert_eq!(again.pools[1].id, inventory.pools[1].id);
     }
 
@@ -311,7 +330,8 @@ mod tests {
             ("b", with_gpus("NVIDIA-B300-SXM6-AC", 4)),
         ];
         let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
-        let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
+        let Inventory { pools, unsold, .. } =
+            sum(&nodes, &BTreeMap::new(), &guests(), &BTreeMap::new());
         assert_eq!(pools, []);
         let [gpus, processors] = &unsold[..] else { panic!("two reasons: {unsold:?}") };
         assert_eq!((gpus.nodes, gpus.of.count), (2, 12));
@@ -320,7 +340,8 @@ mod tests {
         assert_eq!(processors.of.line.as_deref(), Some("share.gpuNodes: any"));
         let mut nodes: BTreeMap<String, NodeView> = nodes;
         nodes.insert("c".to_owned(), read(&node()).unwrap());
-        let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
+        let Inventory { pools, unsold, .. } =
+            sum(&nodes, &BTreeMap::new(), &guests(), &BTreeMap::new());
         assert_eq!((pools.len(), pools[0].nodes, unsold.len()), (1, 1, 1));
     }
 
@@ -330,7 +351,8 @@ mod tests {
         let view = |product: &str| NodeView::read(&raw_with_gpus(product, 4), &any).unwrap();
         let nodes = [("a", view("NVIDIA-B300-SXM6-AC")), ("b", view("NVIDIA-L4"))];
         let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
-        let Inventory { pools, unsold } = sum(&nodes, &BTreeMap::new(), &guests());
+        let Inventory { pools, unsold, .. } =
+            sum(&nodes, &BTreeMap::new(), &guests(), &BTreeMap::new());
         let ids: Vec<_> = pools.iter().map(|pool| pool.id.as_str()).collect();
         assert_eq!(ids, ["amd64", "amd64-l4"]);
         assert_eq!(pools[1].gpus[0].cpu_millis_per_unit, 0, "no share, no bound");
@@ -358,7 +380,7 @@ mod tests {
                 .enumerate()
                 .map(|(i, (n, cpu, guest))| (i.to_string(), pod(["a", "b"][n], cpu, guest)))
                 .collect();
-            let pool = sum(&nodes, &pods, &guests()).pools.remove(0);
+            let pool = sum(&nodes, &pods, &guests(), &BTreeMap::new()).pools.remove(0);
             let best = ["a", "b"].into_iter().map(|name| {
                 let used: u64 =
                     pods.values().filter(|p| p.node == name).map(|p| p.cpu_millis).sum();

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use mercato_offload::placement::Binding;
 use mercato_protocol::id::ContractId;
+use mercato_protocol::text::PoolId;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -15,7 +17,7 @@ use crate::apiserver::kind::{NAMESPACE, NODE, POD};
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::names::CONTRACT;
 
-use super::{Inventory, NodeView, OwnersWord, PodView, TAKES, sum};
+use super::{Inventory, NodeView, OwnersWord, PodView, TAKES, bindings, sum};
 
 /// Changes that come together, as a rollout's do, are summed together: those of so long after the
 /// first, since in a busy cluster they never end.
@@ -58,6 +60,7 @@ fn read_with(
     contracts: watch::Receiver<BTreeSet<ContractId>>,
     word: OwnersWord,
 ) -> BoxStream<'static, Inventory> {
+    let runtime_class = word.runtime_class.clone();
     let nodes = changes(cluster, NODE, Selection::default(), move |node| {
         (key(&node, "name"), NodeView::read(&node, &word).map(Box::new))
     });
@@ -79,7 +82,7 @@ fn read_with(
     let (nodes, pods) = (nodes.map(Seen::Node), pods.map(Seen::Pod));
     let guests = stream::select(namespaces.map(Seen::Namespace), contracts);
     let seen = stream::select(stream::select(nodes, pods), guests).ready_chunks(1024);
-    let state = (seen.boxed(), State::default());
+    let state = (seen.boxed(), State { runtime_class, ..State::default() });
     stream::unfold(state, |(mut seen, mut state)| async move {
         loop {
             together(&mut seen).await?.into_iter().for_each(|one| state.take(one));
@@ -122,13 +125,19 @@ struct State {
     pods: Option<BTreeMap<String, PodView>>,
     namespaces: Option<BTreeMap<String, String>>,
     contracts: BTreeSet<String>,
+    runtime_class: Option<String>,
+    /// Of the nodes as they are; none: they have changed since.
+    bindings: Option<BTreeMap<PoolId, Binding>>,
     last: Option<Inventory>,
 }
 
 impl State {
     fn take(&mut self, seen: Seen) {
         match seen {
-            Seen::Node(view) => apply(&mut self.nodes, view),
+            Seen::Node(view) => {
+                self.bindings = None;
+                apply(&mut self.nodes, view);
+            }
             Seen::Pod(view) => apply(&mut self.pods, view),
             Seen::Namespace(view) => apply(&mut self.namespaces, view),
             Seen::Contracts(all) => self.contracts = all,
@@ -139,7 +148,10 @@ impl State {
         let guests = self.namespaces.as_ref()?.iter();
         let guests = guests.filter(|(_, contract)| self.contracts.contains(*contract));
         let guests = guests.map(|(name, _)| name.clone()).collect();
-        let inventory = sum(self.nodes.as_ref()?, self.pods.as_ref()?, &guests);
+        let nodes = self.nodes.as_ref()?;
+        let class = self.runtime_class.as_deref();
+        let bindings = self.bindings.get_or_insert_with(|| bindings(nodes, class));
+        let inventory = sum(nodes, self.pods.as_ref()?, &guests, bindings);
         if self.last.as_ref() == Some(&inventory) {
             return None;
         }

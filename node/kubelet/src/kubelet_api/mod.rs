@@ -7,6 +7,7 @@ mod access;
 pub mod certificate;
 mod figures;
 mod figures_text;
+pub mod node_facts;
 mod pass;
 mod pods;
 mod request;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::address::MappedRange;
 use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
+use crate::placement::Binding;
 pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use gate::{Gate, Passage, is_about_gate, passage, without_gate};
@@ -123,6 +124,8 @@ pub struct GuestContext {
     /// What the virtual node has to give: what `resourceFieldRef` shows of a limit that
     /// is not set.
     pub allocatable: BTreeMap<String, String>,
+    /// How guests find the nodes of what was bought.
+    pub binding: Binding,
 }
 
 /// Home's `kube-root-ca.crt` is reflected under another name, since a controller of the

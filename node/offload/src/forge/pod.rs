@@ -1,6 +1,6 @@
 //! The guest pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::Digest;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
+use crate::placement::devices;
 
 /// The guest pod of an exported home pod.
 ///
@@ -37,10 +38,8 @@ pub fn forge_pod(
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
     check_names(spec)?;
     check_images(spec, ctx.gate.as_ref().and_then(Gate::with_login))?;
-    let runtime = spec["runtimeClassName"].as_str().filter(|name| !name.is_empty());
-    if runtime.is_some() && runtime != ctx.runtime_class.as_deref() {
-        return Err(refusal("spec.runtimeClassName", "is not what the contract says"));
-    }
+    let devices = devices(spec);
+    let runtime_class = runtime_class(spec, &devices, ctx)?;
     visit_names(spec, &mut |kind, name| {
         if let Some(text) = name.as_str() {
             *name = json!(guest_name(kind, text));
@@ -64,6 +63,7 @@ pub fn forge_pod(
     further.extend(api.map(|address| (HOME_API.to_owned(), json!(address))));
     grace::shorten(spec, ctx.longest_grace_s);
     impose(spec, home, ctx);
+    set_some(spec, [("runtimeClassName", runtime_class.map(|name| json!(name)))]);
     if let (Some(domain), Some(server)) = (domain, ctx.name_server) {
         spec["dnsPolicy"] = json!("None");
         spec["dnsConfig"] = match names::asks_the_internet(home) {
@@ -83,7 +83,7 @@ pub fn forge_pod(
     let placed = [
         ("affinity", scheduling::affinity(home, passes_on, ctx)),
         ("topologySpreadConstraints", scheduling::spread(home)),
-        ("tolerations", scheduling::tolerations(spec, ctx)),
+        ("tolerations", scheduling::tolerations(&devices, ctx)),
     ];
     set_some(spec, placed);
     pod["apiVersion"] = json!("v1");
@@ -118,6 +118,39 @@ fn allowed(home: &Value, ctx: &GuestContext) -> (Value, Option<String>) {
     (home, list)
 }
 
+/// The runtime class of a guest: the contract's, or that of the provider's devices where it asks for
+/// any. At home it may say what its own cluster needs for that.
+fn runtime_class(
+    spec: &Value,
+    devices: &BTreeSet<String>,
+    ctx: &GuestContext,
+) -> Result<Option<String>, Refusal> {
+    let said = spec["runtimeClassName"].as_str().filter(|name| !name.is_empty());
+    let of_devices = ctx.binding.runtime_class.as_ref().filter(|_| !devices.is_empty());
+    let imposed = ctx.runtime_class.as_ref().or(of_devices);
+    let is_right = match said {
+        None => true,
+        Some(DEVICE_RUNTIME) if !devices.is_empty() => imposed.is_some(),
+        Some(said) => imposed.is_some_and(|name| name == said),
+    };
+    match said {
+        _ if is_right => Ok(imposed.cloned()),
+        Some(DEVICE_RUNTIME) if !devices.is_empty() => {
+            let help = "the provider names no runtime class for GPUs (share.gpuRuntimeClass, which \
+                        its owner sets): leave it out where its usual runtime has them";
+            Err(refusal("spec.runtimeClassName", help))
+        }
+        Some(DEVICE_RUNTIME) => Err(refusal(
+            "spec.runtimeClassName",
+            "is for pods that ask for GPUs, which this does not",
+        )),
+        _ => Err(refusal("spec.runtimeClassName", "is not what the contract says")),
+    }
+}
+
+/// The runtime class that pods with GPUs name where the usual runtime of a cluster has none.
+const DEVICE_RUNTIME: &str = "nvidia";
+
 fn check_names(spec: &Value) -> Result<(), Refusal> {
     let of_list = |list: &'static str| {
         let all = spec[list].as_array().into_iter().flatten().enumerate();
@@ -151,7 +184,6 @@ fn impose(spec: &mut Value, home: &Value, ctx: &GuestContext) {
     let options = [
         ("dnsConfig", ctx.dns_config.clone()),
         ("priorityClassName", ctx.priority_class.as_ref().map(|name| json!(name))),
-        ("runtimeClassName", ctx.runtime_class.as_ref().map(|name| json!(name))),
         ("nodeSelector", (!ctx.node_selector.is_empty()).then(|| json!(ctx.node_selector))),
         ("hostUsers", apart.then_some(json!(false))),
     ];

@@ -6,12 +6,15 @@
 //! from running. Nothing here reaches beyond the guest namespaces of the contract, so that
 //! no pod of the provider's is moved by it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::GuestContext;
 use super::keys::guest_key;
 use super::labels::PROVIDER;
 use crate::limits;
+use crate::placement::{NodeOperator, NodeRequirement, Taint, taints_of_device};
 
 /// What sets nodes apart in any cluster. Other labels of home's nodes mean nothing there.
 const TOPOLOGY: [&str; 3] =
@@ -24,8 +27,9 @@ const DEMANDED: u64 = 100;
 /// which is kept off virtual nodes unless it may be passed on.
 pub(super) fn affinity(home: &Value, passes_on: bool, ctx: &GuestContext) -> Option<Value> {
     let mut affinity = Map::new();
-    if !passes_on {
-        affinity.insert("nodeAffinity".into(), real_nodes());
+    let requirements = node_requirements(passes_on, ctx);
+    if !requirements.is_empty() {
+        affinity.insert("nodeAffinity".into(), only_nodes(&requirements));
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         let wishes = wishes(&home["spec"]["affinity"][kind], home, ctx);
@@ -37,17 +41,14 @@ pub(super) fn affinity(home: &Value, passes_on: bool, ctx: &GuestContext) -> Opt
     (!affinity.is_empty()).then_some(Value::Object(affinity))
 }
 
-/// The one taint that a guest tolerates: that of the devices that were bought and that it asks for,
-/// whose key is their resource, as Kubernetes' own admission has it where it is switched on.
-pub(super) fn tolerations(guest: &Value, ctx: &GuestContext) -> Option<Value> {
-    let asks = |resource: &str| {
-        let all = ["containers", "initContainers"].into_iter().flat_map(|sort| list(&guest[sort]));
-        let mut amounts = all.map(|container| &container["resources"]["requests"][resource]);
-        amounts.any(|amount| !amount.is_null() && amount != "0")
-    };
-    let devices = ctx.allocatable.keys().filter(|name| name.contains('/') && asks(name));
+/// What a guest tolerates: taints of its pool that the owner names, and those of the devices that
+/// were bought and that it asks for.
+pub(super) fn tolerations(devices: &BTreeSet<String>, ctx: &GuestContext) -> Option<Value> {
+    let bought = devices.iter().filter(|name| ctx.allocatable.contains_key(*name));
+    let keys: BTreeSet<_> = bought.flat_map(|name| taints_of_device(name)).collect();
     let tolerate = |key| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
-    let all: Vec<_> = devices.map(tolerate).collect();
+    let named = ctx.binding.taints.iter().map(Taint::toleration);
+    let all: Vec<_> = named.chain(keys.into_iter().map(tolerate)).collect();
     (!all.is_empty()).then(|| json!(all))
 }
 
@@ -71,14 +72,29 @@ pub(super) fn spread(home: &Value) -> Option<Value> {
     (!spread.is_empty()).then_some(Value::Array(spread))
 }
 
-/// A guest that was bound to a virtual node, ours or another's, would wait there for ever.
-fn real_nodes() -> Value {
-    json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{
-        "matchExpressions": [
-            { "key": "type", "operator": "NotIn", "values": ["virtual-kubelet"] },
-            { "key": PROVIDER, "operator": "DoesNotExist" },
-        ],
-    }] } })
+/// Only nodes of what was bought; and real ones: a guest that was bound to a virtual node, ours or
+/// another's, would wait there for ever.
+fn node_requirements(passes_on: bool, ctx: &GuestContext) -> Vec<NodeRequirement> {
+    let real = [
+        NodeRequirement {
+            key: "type".to_owned(),
+            operator: NodeOperator::NotIn,
+            values: vec!["virtual-kubelet".to_owned()],
+        },
+        NodeRequirement {
+            key: PROVIDER.to_owned(),
+            operator: NodeOperator::DoesNotExist,
+            values: Vec::new(),
+        },
+    ];
+    // On its way to a cluster further on it is on a virtual node of this one.
+    if passes_on { Vec::new() } else { real.into_iter().chain(ctx.binding.nodes.clone()).collect() }
+}
+
+fn only_nodes(requirements: &[NodeRequirement]) -> Value {
+    json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+        { "matchExpressions": requirements },
+    ] } })
 }
 
 fn wishes(affinity: &Value, home: &Value, ctx: &GuestContext) -> Vec<Value> {

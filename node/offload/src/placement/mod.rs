@@ -11,8 +11,10 @@
 //! - [`Capacity::admit`]: whether a guest object is created, changed, or refused, and what it takes
 //!   of what was bought;
 //! - [`requests`]: what a pod asks for, as a scheduler counts it;
-//! - [`guest_context`]: what a contract imposes on its guests.
+//! - [`guest_context`]: what a contract imposes on its guests;
+//! - [`Binding`]: how they find the nodes of what was bought.
 
+mod binding;
 mod capacity;
 pub mod export;
 mod ownership;
@@ -21,8 +23,11 @@ pub mod spec;
 mod terms;
 mod write;
 
+pub use binding::{
+    Binding, GPUS, NodeOperator, NodeRequirement, Taint, devices, is_device, taints_of_device,
+};
 pub use capacity::{Capacity, keeps_running};
 pub use ownership::Ownership;
 pub use requests::{Amounts, amounts, requests};
-pub use terms::{DEFAULT_REQUESTS, GPUS, ProviderTerms, allocatable, gpus, guest_context};
+pub use terms::{DEFAULT_REQUESTS, ProviderTerms, allocatable, gpus, guest_context, shown};
 pub use write::{IfAbsent, Write, deletion_grace_s, owned};

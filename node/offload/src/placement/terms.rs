@@ -8,14 +8,14 @@ use mercato_protocol::contract::Contract;
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::{Isolation, NetworkIsolation};
+use mercato_protocol::text::GpuModel;
 use serde_json::json;
 
 use crate::address::MappedRange;
 use crate::forge::{Gate, GuestContext, longest_grace_s};
 use crate::limits;
 
-/// The resource by which pods ask for whole GPUs; others are not sold yet.
-pub const GPUS: &str = "nvidia.com/gpu";
+use super::binding::{Binding, GPUS};
 
 /// Nobody sells it, and every pod may use it.
 pub(super) const UNSOLD: &str = "ephemeral-storage";
@@ -38,6 +38,8 @@ pub struct ProviderTerms<'a> {
     pub ranges: Vec<MappedRange>,
     /// Where guests find home's names; none: nowhere.
     pub name_server: Option<IpAddr>,
+    /// How guests find the nodes of what was bought.
+    pub binding: Binding,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces: guest namespaces by home
@@ -48,7 +50,7 @@ pub fn guest_context(
     provider: ProviderTerms<'_>,
 ) -> GuestContext {
     let ProviderTerms { priority_class, name_servers, user_namespaces, gate, .. } = provider;
-    let ProviderTerms { ranges, name_server, .. } = provider;
+    let ProviderTerms { ranges, name_server, binding, .. } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -74,14 +76,18 @@ pub fn guest_context(
         transit: terms.transit_hops > 0,
         default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
         default_limits: BTreeMap::new(),
-        allocatable: allocatable(&terms.quantity),
+        allocatable: allocatable(&terms.quantity, &binding.resources),
+        binding,
     }
 }
 
 /// What a virtual node has to give, as Kubernetes quantities by resource. Local disk is not among
 /// what is sold; a nominal figure lets pods come that request some, and the provider's own scheduler
-/// finds them a node that has it.
-pub fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
+/// finds them a node that has it. `resources` says by which one pods ask for a model of GPU.
+pub fn allocatable(
+    quantity: &Resources,
+    resources: &BTreeMap<GpuModel, String>,
+) -> BTreeMap<String, String> {
     let disk = quantity.pods.saturating_mul(limits::POD_DISK_BYTES);
     let plain = [
         ("cpu", quantity::from_millis(quantity.cpu_millis)),
@@ -89,13 +95,33 @@ pub fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
         ("pods", quantity.pods.to_string()),
         (UNSOLD, disk.to_string()),
     ];
-    let gpus = gpus(quantity).map(|count| (GPUS, count.to_string()));
-    plain.into_iter().chain(gpus).map(|(name, amount)| (name.to_owned(), amount)).collect()
+    let gpus = gpus(quantity, resources).into_iter().map(|(name, n)| (name, n.to_string()));
+    plain.into_iter().map(|(name, amount)| (name.to_owned(), amount)).chain(gpus).collect()
 }
 
-/// How many GPUs there are in it, if any.
-pub fn gpus(quantity: &Resources) -> Option<u64> {
-    Some(quantity.gpus.values().sum()).filter(|count| *count > 0)
+/// The same of a virtual node, of whose devices the other side says by which resources pods ask for
+/// them: others than those of the known vendors are not believed, and a model of which nothing is said
+/// is not there.
+pub fn shown(quantity: &Resources, said: &BTreeMap<GpuModel, String>) -> BTreeMap<String, String> {
+    let is_known = |name: &String| VENDORS.iter().any(|vendor| name.starts_with(vendor));
+    let is_there = |model: &GpuModel| said.get(model).is_some_and(is_known);
+    let gpus = quantity.gpus.iter().filter(|(model, _)| is_there(model));
+    let gpus = gpus.map(|(model, count)| (model.clone(), *count)).collect();
+    allocatable(&Resources { gpus, ..quantity.clone() }, said)
+}
+
+/// Whose devices are bought and sold, by the beginning of their resources.
+const VENDORS: [&str; 3] = ["nvidia.com/", "amd.com/", "gpu.intel.com/"];
+
+/// How many GPUs there are in it, if any, by the resource that pods ask for.
+pub fn gpus(quantity: &Resources, resources: &BTreeMap<GpuModel, String>) -> BTreeMap<String, u64> {
+    let mut gpus = BTreeMap::new();
+    for (model, count) in quantity.gpus.iter().filter(|(_, count)| **count > 0) {
+        let name = resources.get(model).map_or(GPUS, String::as_str);
+        let sum: &mut u64 = gpus.entry(name.to_owned()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    gpus
 }
 
 #[cfg(test)]
@@ -125,17 +151,31 @@ pub(super) mod tests {
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),
+            binding: Binding::default(),
         }
     }
 
     #[test]
-    fn gpus_of_every_model_are_one_resource() {
+    fn gpus_are_the_resources_that_pods_ask_for() {
         let mut quantity = Resources { cpu_millis: 1_500, pods: 3, ..Resources::default() };
-        assert_eq!(allocatable(&quantity).get(GPUS), None);
+        assert_eq!(allocatable(&quantity, &BTreeMap::new()).get(GPUS), None);
         let disk = 3 * limits::POD_DISK_BYTES;
-        assert_eq!(allocatable(&quantity)["ephemeral-storage"], disk.to_string());
-        quantity.gpus = [("h100", 2), ("a100", 1)].map(|(m, n)| (m.parse().unwrap(), n)).into();
-        let allocatable = allocatable(&quantity);
-        assert_eq!((allocatable["cpu"].as_str(), allocatable[GPUS].as_str()), ("1500m", "3"));
+        assert_eq!(allocatable(&quantity, &BTreeMap::new())["ephemeral-storage"], disk.to_string());
+        let gpus = [("h100", 2), ("h100.1g.10gb", 3), ("l4", 0)];
+        quantity.gpus = gpus.map(|(m, n)| (m.parse().unwrap(), n)).into();
+        let part = ("h100.1g.10gb".parse().unwrap(), "nvidia.com/mig-1g.10gb".to_owned());
+        let allocatable = allocatable(&quantity, &[part].into());
+        assert_eq!((allocatable["cpu"].as_str(), allocatable[GPUS].as_str()), ("1500m", "2"));
+        assert_eq!(allocatable["nvidia.com/mig-1g.10gb"], "3");
+        assert_eq!(allocatable.len(), 6);
+
+        // At home: what nobody has named is not there, nor what is no device.
+        let said = |name: &str| [("h100".parse().unwrap(), name.to_owned())].into();
+        let whole = shown(&quantity, &said("amd.com/gpu"));
+        assert_eq!((whole["amd.com/gpu"].as_str(), whole.len()), ("2", 5));
+        for name in ["cpu", "ephemeral-storage", "example.com/gpu", "nvidia.community/gpu"] {
+            assert_eq!(shown(&quantity, &said(name)).len(), 4, "{name}");
+            assert_eq!(shown(&quantity, &said(name))["cpu"], "1500m");
+        }
     }
 }

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use mercato_broker::Side;
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 use mercato_net::{Held, KubeletAnswer};
-use mercato_protocol::codec::{CodecError, Message as _};
+use mercato_protocol::codec::{CodecError, Message};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::kubelet_stream::{Ask, RefusedReason, Reply};
 use mercato_protocol::limits::TEXT_BYTES;
@@ -88,10 +88,13 @@ async fn open_for_peer(driver: &Handle, peer: PublicKey, ask: Ask) -> Result<Ope
         let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer)?;
         let desire = lease.desire();
         let namespaces = (desire.side == Side::Provider).then(|| desire.namespaces.clone())?;
-        Some((namespaces, driver.kubernetes()?, lease.allowance()))
+        let terms = desire.contract.terms.clone();
+        Some((namespaces, terms, driver.kubernetes()?, lease.allowance()))
     });
     let none = || Refused::new(RefusedReason::NotFound, "no such pod under this contract");
-    let Ok(Some((mut namespaces, cluster, allowance))) = place.await else { return Err(none()) };
+    let Ok(Some((mut namespaces, terms, cluster, allowance))) = place.await else {
+        return Err(none());
+    };
     if !allowance.ask(Instant::now()) {
         let text = "the contract's consumer asks for too much: try again in a moment";
         return Err(Refused::new(RefusedReason::Unavailable, text));
@@ -103,12 +106,17 @@ async fn open_for_peer(driver: &Handle, peer: PublicKey, ask: Ask) -> Result<Ope
         }
         Ask::Usage { contract, after } => {
             let namespaces = namespaces.into_values().collect();
-            let usage = cluster.usage(contract, namespaces, after).await?;
-            let unavailable =
-                |error: CodecError| Refused::new(RefusedReason::Unavailable, error.to_string());
-            Ok(Opened::Body(Box::new(Cursor::new(usage.to_bytes().map_err(unavailable)?))))
+            said(&cluster.usage(contract, namespaces, after).await?)
         }
+        Ask::Node { .. } => said(&cluster.node_facts(&terms)?),
     }
+}
+
+/// One message, and nothing after it.
+fn said(message: &impl Message) -> Result<Opened, Refused> {
+    let unavailable =
+        |error: CodecError| Refused::new(RefusedReason::Unavailable, error.to_string());
+    Ok(Opened::Body(Box::new(Cursor::new(message.to_bytes().map_err(unavailable)?))))
 }
 
 /// Tells the peer, and lets the bytes pass until they have ended.

@@ -1,6 +1,8 @@
 //! A lease at the consumer: its virtual node, with the pods that are bound to it, from
 //! the first desire until nothing is left. What the pods call for is the session's.
 
+mod devices;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::net::SocketAddr;
@@ -15,11 +17,12 @@ use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
-use mercato_offload::placement::allocatable;
+use mercato_offload::placement;
 use mercato_offload::placement::export::Scope;
 use mercato_offload::placement::spec::{NodeSpec, Taint, node_name};
 use tokio::sync::{mpsc, watch};
 
+use self::devices::Devices;
 use super::retry::Backoff;
 use super::shared::{Shared, Shown};
 use crate::kubernetes::LeaseTask;
@@ -82,7 +85,9 @@ impl AtHome {
             Scope::All => Taint::Untainted,
         };
         let node = NodeSpec::of(&desire.contract, name.clone(), *address, version);
-        let node = NodeSpec { taint, reachable: desire.reachable, ..node };
+        // Until the provider has said how pods ask for devices none come that do.
+        let capacity = placement::shown(&desire.contract.terms.quantity, &BTreeMap::new());
+        let node = NodeSpec { taint, reachable: desire.reachable, capacity, ..node };
         let mut ports = ports(&name, &node::ports(cluster).await?).into_iter();
         let (lease, inputs) = loop {
             let port = ports.next().context("no port is free for a kubelet API")?;
@@ -114,13 +119,14 @@ impl AtHome {
     /// Keeps the lease as it is wanted, until it is drained and gone.
     async fn serve(&mut self, mut lease: HomeLease) {
         let (mut state, mut ready) = (lease.node.state(), false);
+        let mut devices = Devices::of(self.task.desire.clone(), self.task.peer.clone());
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
             let admits = admits(wanted.phase);
             lease.side.set_ranges([&wanted.ranges[..], &wanted.own].concat());
             lease.node.update(|node| {
-                node.capacity = allocatable(&wanted.contract.terms.quantity);
+                node.capacity = devices.capacity(&wanted.contract.terms.quantity);
                 node.reachable = wanted.reachable;
                 node.tunnel = tunnel;
                 node.unschedulable = admits.is_zero();
@@ -134,6 +140,7 @@ impl AtHome {
                     self.task.news(LeaseNews::Ready).await;
                 }
                 () = tokio::time::sleep(admits), if !admits.is_zero() => {}
+                () = devices.changed() => {}
                 () = lease.side.drained(), if wanted.phase >= Phase::Draining => break,
             }
         }

@@ -4,6 +4,7 @@
 mod login;
 mod names;
 mod namespace;
+mod nodes;
 mod removal;
 mod services;
 
@@ -16,10 +17,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
-use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
 use mercato_kubelet::guest::namespace::{self as guest_namespace, Seen};
-use mercato_kubelet::{Class, Failure, inventory};
+use mercato_kubelet::{Class, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
@@ -29,7 +29,8 @@ use tracing::Instrument as _;
 
 use self::login::Logins;
 use self::names::Patience;
-use self::namespace::{Bounds, Namespace, State, item, make};
+use self::namespace::{Bounds, Namespace, State, is_of_pod, item, make};
+use self::nodes::GuestNodes;
 use super::{retry::Backoff, shared::Shared};
 use crate::kubernetes::LeaseTask;
 use crate::limits;
@@ -45,6 +46,8 @@ struct AtProvider {
     /// Guest namespaces that are not wanted any more go; by their names here.
     leaving: BTreeMap<String, AbortHandle>,
     goers: JoinSet<()>,
+    /// The nodes on which guests run.
+    nodes: GuestNodes,
     /// What the objects in the namespaces say.
     bounds: Bounds,
     logins: Logins,
@@ -62,7 +65,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
     let mut end = task.desire.clone();
     let isolation = task.desire.borrow().contract.terms.network_isolation;
     let logins = Logins::of(&shared, isolation);
-    let bounds = Bounds::of(&task.desire.borrow(), names::server(&task), logins.now());
+    let bounds = Bounds::of(&task.desire.borrow(), None, names::server(&task), logins.now());
     let mut this = AtProvider {
         shared,
         task,
@@ -72,6 +75,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         making: JoinSet::new(),
         leaving: BTreeMap::new(),
         goers: JoinSet::new(),
+        nodes: GuestNodes::default(),
         bounds,
         logins,
         waiting: Vec::new(),
@@ -103,8 +107,9 @@ impl AtProvider {
     /// Keeps the lease as it is wanted, for ever.
     async fn serve(&mut self) {
         self.ensure_priority().await;
-        self.user_namespaces = self.nodes_have_user_namespaces().await;
+        self.user_namespaces = nodes::have_user_namespaces(&self.shared, &self.task).await;
         self.logins.look().await;
+        self.nodes.look(&self.shared, &self.task);
         self.make_missing();
         // What is there already is all told at once, so that nothing of it seems to be gone.
         while self.namespaces.values().any(|namespace| namespace.state == State::BeingMade) {
@@ -132,6 +137,7 @@ impl AtProvider {
 
     async fn perform_all(&mut self, side: &GuestSide) {
         let mut namespaces = guest_namespace::follow(&self.shared.cluster, &self.task.contract);
+        let mut bindings = self.shared.bindings.subscribe();
         loop {
             self.keep_up(side);
             tokio::select! {
@@ -140,17 +146,17 @@ impl AtProvider {
                     let Ok((of, made)) = made else { continue };
                     self.on_made(of, made).await;
                     side.set_context(self.context());
-                    for work in std::mem::take(&mut self.waiting) {
-                        self.perform(side, work).await;
-                    }
+                    self.take_up(side).await;
                 }
                 () = self.logins.change() => {}
+                Ok(()) = bindings.changed() => {
+                    self.keep_up(side);
+                    self.take_up(side).await;
+                }
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
                 () = self.patience.is_over(&mut self.task.name_server) => {
                     side.set_context(self.context());
-                    for work in std::mem::take(&mut self.waiting) {
-                        self.perform(side, work).await;
-                    }
+                    self.take_up(side).await;
                 }
                 Some(seen) = namespaces.next() => {
                     self.make_again(&seen);
@@ -191,11 +197,11 @@ impl AtProvider {
         let Shared { cluster, account, name_servers, gate, .. } = &*self.shared;
         let isolation = desire.contract.terms.network_isolation;
         let gate_port = (isolation == terms::NetworkIsolation::Required).then_some(gate.port);
-        let Bounds { ranges, name_server, login, .. } =
-            Bounds::of(desire, names::server(&self.task), self.logins.now());
+        let Bounds { ranges, name_server, login, resources, .. } =
+            Bounds::of(desire, self.nodes.binding(), names::server(&self.task), self.logins.now());
         let name_servers: Vec<IpAddr> = name_servers.iter().copied().chain(name_server).collect();
         let wanted = GuestNamespace::of(&desire.contract, home, name, &name_servers);
-        let wanted = GuestNamespace { ranges, gate_port, ..wanted };
+        let wanted = GuestNamespace { ranges, gate_port, resources, ..wanted };
         let (cluster, account) = (cluster.clone(), account.clone());
         self.leaving.remove(name).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
@@ -217,13 +223,21 @@ impl AtProvider {
         self.namespaces.insert(home.to_owned(), Namespace { name, state, making });
     }
 
+    /// What waited may go on, or waits again.
+    async fn take_up(&mut self, side: &GuestSide) {
+        for work in std::mem::take(&mut self.waiting) {
+            self.perform(side, work).await;
+        }
+    }
+
     async fn perform(&mut self, side: &GuestSide, work: GuestWork) {
         // The desire that came before this work may not have been looked at yet.
         self.keep_up(side);
         let state = self.namespaces.get(item(&work).namespace()).map(|known| &known.state);
         match state {
             Some(State::BeingMade) => self.waiting.push(work),
-            // A pod has its name server for life.
+            // A pod is bound to its nodes, and has its name server, for life.
+            _ if self.nodes.binding().is_none() && is_of_pod(&work) => self.waiting.push(work),
             _ if self.patience.holds(&work, &self.task) => self.waiting.push(work),
             Some(State::Refused(why)) => {
                 let refusal = Refusal { path: "metadata.namespace".into(), reason: why.clone() };
@@ -262,27 +276,10 @@ impl AtProvider {
         }
     }
 
-    /// Whether the owner wants all guests to have users of their own, and the nodes can. One
-    /// that comes later and cannot is not noticed before the lease is taken up again.
-    async fn nodes_have_user_namespaces(&self) -> bool {
-        let terms = self.task.desire.borrow().contract.terms.clone();
-        // Other runtimes keep guests apart by themselves.
-        let asked = self.shared.user_namespaces == UserNamespaces::Asked;
-        if asked || terms.isolation != terms::Isolation::Runc {
-            return false;
-        }
-        let nodes = inventory::user_namespaces(&self.shared.cluster, &terms.platform).await;
-        nodes.unwrap_or_else(|failure| {
-            // Once for each start of the lease.
-            tracing::warn!(%failure,
-                "nodes do not say whether they have user namespaces: only guests that ask get them");
-            false
-        })
-    }
-
     /// With what is desired. Nothing is looked for any more where a namespace had another name.
     fn keep_up(&mut self, side: &GuestSide) {
-        if self.make_missing() {
+        let bound = self.nodes.look(&self.shared, &self.task);
+        if self.make_missing() || bound {
             side.set_context(self.context());
         }
     }
@@ -292,7 +289,8 @@ impl AtProvider {
     /// another name, or goes, or the bounds are others.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
-        let bounds = Bounds::of(&desire, names::server(&self.task), self.logins.now());
+        let (server, login) = (names::server(&self.task), self.logins.now());
+        let bounds = Bounds::of(&desire, self.nodes.binding(), server, login);
         let is_other = bounds != self.bounds;
         self.bounds = bounds;
         let mut moved = is_other;
@@ -394,6 +392,7 @@ impl AtProvider {
             gate: self.shared.gate.clone(),
             ranges: desire.ranges.clone(),
             name_server: names::server(&self.task),
+            binding: self.nodes.binding().cloned().unwrap_or_default(),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
     }

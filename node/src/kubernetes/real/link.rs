@@ -212,6 +212,7 @@ async fn connect(
         scope,
         opt_ins,
         sold: watch::Sender::default(),
+        bindings: watch::Sender::default(),
         spot: tokio::sync::Mutex::default(),
         serving: std::sync::Mutex::default(),
         unmade: std::sync::Mutex::default(),

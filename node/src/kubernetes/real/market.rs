@@ -1,15 +1,41 @@
 //! The cluster's nodes and devices as the market knows them, and the owner's word on them as the
 //! reader of nodes takes it.
 
-use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Unsold};
-use mercato_kubelet::inventory::{self, OwnersWord, Pool, UnsoldDevices};
+use std::sync::Arc;
 
-/// What the cluster has, for the broker.
-pub(super) fn inventory(all: inventory::Inventory) -> Inventory {
-    Inventory {
-        pools: all.pools.into_iter().map(pool).collect(),
-        unsold: all.unsold.into_iter().map(unsold).collect(),
-    }
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Unsold};
+use mercato_kubelet::guest::stream::Refused;
+use mercato_kubelet::inventory::{self, OwnersWord, Pool, UnsoldDevices};
+use mercato_offload::placement::{Binding, Taint};
+use mercato_protocol::contract::Terms;
+use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason};
+use mercato_protocol::text::GpuModel;
+use tokio::sync::watch;
+
+use super::shared::Shared;
+
+/// What the cluster has, for the broker. How guests find the nodes of each pool is kept for those who
+/// make guests.
+pub(super) fn inventory(
+    shared: Arc<Shared>,
+    word: watch::Receiver<OwnersWord>,
+) -> BoxStream<'static, Inventory> {
+    let all = inventory::watch(&shared.cluster, shared.sold.subscribe(), word);
+    let told = move |all: inventory::Inventory| {
+        let inventory::Inventory { pools, unsold, bindings } = all;
+        shared.bindings.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&bindings);
+            *known = Some(bindings);
+            is_new
+        });
+        Inventory {
+            pools: pools.into_iter().map(pool).collect(),
+            unsold: unsold.into_iter().map(self::unsold).collect(),
+        }
+    };
+    all.map(told).boxed()
 }
 
 fn pool(pool: Pool) -> PoolInventory {
@@ -23,8 +49,26 @@ fn unsold(devices: UnsoldDevices) -> Unsold {
     Unsold { resource, nodes, count, reason, line }
 }
 
+/// What guests of these terms find on their nodes: nothing, where there is no node any more.
+pub(super) fn node_facts(shared: &Shared, terms: &Terms) -> Result<NodeFacts, Refused> {
+    let known = shared.bindings.borrow();
+    let unavailable = || Refused::new(RefusedReason::Unavailable, "the nodes are being looked at");
+    let known = known.as_ref().ok_or_else(unavailable)?;
+    let mut facts = NodeFacts::default();
+    if let Some(binding) = Binding::of(known, &terms.pool, &terms.quantity.gpus) {
+        let bought = |(model, _): &(GpuModel, String)| terms.quantity.gpus.contains_key(model);
+        facts.resources = binding.resources.into_iter().filter(bought).collect();
+    }
+    Ok(facts)
+}
+
 /// What the owner says of devices.
 pub(super) fn word(said: &DevicePolicy) -> OwnersWord {
-    let DevicePolicy { models, shared, any_node } = said.clone();
-    OwnersWord { models, shared, any_node }
+    let DevicePolicy { models, shared, any_node, tolerate, runtime_class } = said.clone();
+    let taint = |text: &String| {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        Taint { key: key.to_owned(), value: value.to_owned() }
+    };
+    let tolerate = tolerate.iter().map(taint).collect();
+    OwnersWord { models, shared, any_node, tolerate, runtime_class }
 }

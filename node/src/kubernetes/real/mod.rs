@@ -33,8 +33,9 @@ use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::{Cluster, Failure, Grant, inventory};
 use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::{Leave, OptIn};
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
-use mercato_protocol::kubelet_stream::{RefusedReason, Request, Usage};
+use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
@@ -143,10 +144,7 @@ impl Kubernetes for Real {
 
     fn inventory(&self) -> BoxStream<'static, Inventory> {
         let (known, word) = (stream::once(self.known()).filter_map(ready), self.word.subscribe());
-        let all = known.flat_map(move |shared| {
-            inventory::watch(&shared.cluster, shared.sold.subscribe(), word.clone())
-        });
-        all.map(market::inventory).boxed()
+        known.flat_map(move |shared| market::inventory(shared, word.clone())).boxed()
     }
 
     fn tell_devices(&self, said: &DevicePolicy) {
@@ -357,6 +355,12 @@ impl Kubernetes for Real {
             Ok(shared) => shared.meters.page(contract, namespaces, after),
             Err(why) => unavailable(why),
         }
+    }
+
+    fn node_facts(&self, terms: &Terms) -> Result<NodeFacts, Refused> {
+        let refused = |why: String| Refused::new(RefusedReason::Unavailable, why);
+        let shared = self.now().map_err(refused)?;
+        market::node_facts(&shared, terms)
     }
 }
 

@@ -12,8 +12,10 @@ use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::OptIns;
 use mercato_kubelet::{Account, Cluster, Failure};
 use mercato_offload::forge::Gate;
+use mercato_offload::placement::Binding;
 use mercato_offload::placement::export::{Leave, OptIn, Scope};
 use mercato_protocol::id::ContractId;
+use mercato_protocol::text::PoolId;
 use tokio::sync::watch;
 
 use super::certificates::Certificates;
@@ -53,6 +55,8 @@ pub(super) struct Shared {
     pub(super) opt_ins: OptIns,
     /// Contracts under which this cluster has guests.
     pub(super) sold: watch::Sender<BTreeSet<ContractId>>,
+    /// By pool, how guests find its nodes; none: not looked at yet.
+    pub(super) bindings: watch::Sender<Option<BTreeMap<PoolId, Binding>>>,
     /// Contracts whose guests need the priority class of spot ones.
     pub(super) spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// The serving certificates, by virtual node.

@@ -13,10 +13,12 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side};
 use mercato_kubelet::guest::stream::{Opened, Refused};
+use mercato_offload::placement::GPUS;
 use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::OptIn;
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
-use mercato_protocol::kubelet_stream::{RefusedReason, Request, Usage, What};
+use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason, Request, Usage, What};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
 use mercato_protocol::workload::Uid;
@@ -174,5 +176,12 @@ impl Kubernetes for Simulated {
     ) -> BoxFuture<'static, Result<Usage, Refused>> {
         let text = "a simulated pod uses nothing";
         ready(Err(Refused::new(RefusedReason::NotServed, text))).boxed()
+    }
+
+    /// All devices of the model have one name.
+    fn node_facts(&self, terms: &Terms) -> Result<NodeFacts, Refused> {
+        let models = terms.quantity.gpus.keys();
+        let resources = models.map(|model| (model.clone(), GPUS.to_owned())).collect();
+        Ok(NodeFacts { resources, ..NodeFacts::default() })
     }
 }

@@ -1,5 +1,6 @@
 //! A cluster of the model that runs in this process, in real time.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ impl Simulated {
         });
         let simulated = Self(shared.clone());
         let node = format!("{name}-1");
-        let room = allocatable(&size);
+        let room = allocatable(&size, &BTreeMap::new());
         let resources: Vec<(&str, &str)> =
             room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
         simulated.change(|cluster, now| cluster.add_node(now, &node, &resources, &json!({})));

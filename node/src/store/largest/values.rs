@@ -115,6 +115,10 @@ pub(super) fn share() -> SharePolicy {
                 .collect(),
             shared: (0..of_broker::DEVICE_WORDS).map(slug).collect(),
             any_node: false,
+            tolerate: (0..of_broker::DEVICE_WORDS)
+                .map(|n| text(n, of_broker::TAINT_BYTES))
+                .collect(),
+            runtime_class: Some(text(0, of_broker::CLASS_BYTES)),
         },
         keep_free: Resources::default(),
         price: price(),

@@ -46,7 +46,7 @@ enum Bound {
 use Bound::{Maker, Parts};
 
 /// By the type's name in its module.
-const MESSAGES: [(&str, Bound); 28] = [
+const MESSAGES: [(&str, Bound); 29] = [
     ("AdBody", Maker("broker/src/sale/offer.rs")),
     ("AdHeader", Maker("broker/src/sale/offer.rs")),
     ("Ask", Parts(|| asks().iter().map(size).collect())),
@@ -59,6 +59,7 @@ const MESSAGES: [(&str, Bound); 28] = [
     ("JoinReply", Parts(|| vec![size(&join_reply())])),
     ("JoinRequest", Parts(|| vec![size(&join_request())])),
     ("JoinToken", Parts(|| vec![size(&join_token())])),
+    ("NodeFacts", Parts(|| vec![size(&node_facts())])),
     (
         "Open",
         Parts(|| {

@@ -144,7 +144,23 @@ pub(super) fn asks() -> Vec<kubelet_stream::Ask> {
         })
     };
     let usage = kubelet_stream::Ask::Usage { contract: CONTRACT, after: Some(Uid(wire_text())) };
-    streams.map(open).chain([usage]).collect()
+    let node = kubelet_stream::Ask::Node { contract: CONTRACT };
+    streams.map(open).chain([usage, node]).collect()
+}
+
+pub(super) fn node_facts() -> kubelet_stream::NodeFacts {
+    let key = |n: usize| {
+        let name = "x".repeat(limits::LABEL_BYTES);
+        let domain = "x".repeat(limits::NODE_KEY_BYTES - name.len() - 1 - 3);
+        format!("{n:03}{domain}/{name}")
+    };
+    let value = || "x".repeat(limits::LABEL_BYTES);
+    kubelet_stream::NodeFacts {
+        resources: (0..limits::NODE_RESOURCES).map(|n| (slug(n), key(n))).collect(),
+        labels: (0..limits::NODE_LABELS).map(|n| (key(n), value())).collect(),
+        region: Some(value()),
+        zone: Some(value()),
+    }
 }
 
 pub(super) fn replies() -> [kubelet_stream::Reply; 2] {

@@ -1,6 +1,6 @@
 //! What reads well on a kubelet stream and breaks a rule of its type.
 
-use mercato_protocol::kubelet_stream::{Ask, Request, Usage, What};
+use mercato_protocol::kubelet_stream::{Ask, NodeFacts, Request, Usage, What};
 
 use super::{Case, unchecked};
 use crate::samples;
@@ -29,7 +29,36 @@ pub(super) fn cases() -> Vec<Case> {
     let endless = usage(|usage| usage.pods.clear());
     let crowd = usage(|usage| usage.pods = vec![usage.pods[1].clone(); 1_025]);
 
+    let node = |change: fn(&mut NodeFacts)| {
+        let mut facts = samples::node_facts();
+        change(&mut facts);
+        unchecked(&facts)
+    };
+    let resources = node(|facts| {
+        let model = |n| (format!("x{n}").parse().unwrap(), "nvidia.com/gpu".to_owned());
+        facts.resources = (0..33).map(model).collect();
+    });
+    let labels = node(|facts| {
+        facts.labels = (0..65).map(|n| (format!("nvidia.com/x{n}"), String::new())).collect();
+    });
+    let resource = |name: &'static str| {
+        let mut facts = samples::node_facts();
+        facts.resources.insert("l4".parse().unwrap(), name.to_owned());
+        unchecked(&facts)
+    };
+    let value = node(|facts| drop(facts.labels.insert("nvidia.com/x".into(), "x".repeat(64))));
+    let key = node(|facts| drop(facts.labels.insert("nvidia.com/x y".into(), "x".into())));
+    let zone = node(|facts| facts.zone = Some("a b".into()));
+
     vec![
+        ("stream-node", "too many resources", resources, "TooLong"),
+        ("stream-node", "too many labels", labels, "TooLong"),
+        ("stream-node", "processors as a device", resource("cpu"), "Invalid"),
+        ("stream-node", "a resource of Kubernetes' own", resource("a.kubernetes.io/b"), "Invalid"),
+        ("stream-node", "a resource without a name", resource("nvidia.com/"), "Invalid"),
+        ("stream-node", "a value of 64 bytes", value, "Invalid"),
+        ("stream-node", "a key with a space", key, "Invalid"),
+        ("stream-node", "a zone with a space", zone, "Invalid"),
         ("stream-request", "no such port", port, "Invalid"),
         ("stream-request", "no command", words, "Invalid"),
         ("stream-usage", "pods out of order", reversed, "Invalid"),

@@ -235,7 +235,21 @@ pub(crate) fn stream_requests() -> Vec<(&'static str, kubelet_stream::Ask)> {
             "further usage",
             kubelet_stream::Ask::Usage { contract: contract_id(), after: Some(uid()) },
         ),
+        ("node", kubelet_stream::Ask::Node { contract: contract_id() }),
     ]
+}
+
+pub(crate) fn node_facts() -> kubelet_stream::NodeFacts {
+    let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let resources = [("h100-80gb-sxm.1g.10gb", "nvidia.com/mig-1g.10gb")];
+    let labels =
+        [("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"), ("nvidia.com/mig.strategy", "mixed")];
+    kubelet_stream::NodeFacts {
+        resources: resources.map(|(model, name)| (model.parse().unwrap(), name.to_owned())).into(),
+        labels: labels.map(text).into(),
+        region: Some("eu-south-1".into()),
+        zone: None,
+    }
 }
 
 pub(crate) fn usage() -> kubelet_stream::Usage {

@@ -14,6 +14,7 @@ mod judge;
 mod labels;
 mod managers;
 mod nvidia;
+pub(super) mod telling;
 #[cfg(test)]
 mod tests;
 mod unit;

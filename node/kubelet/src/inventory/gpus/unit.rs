@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_offload::placement::Taint;
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::text::GpuModel;
 
@@ -17,6 +18,10 @@ pub struct OwnersWord {
     pub shared: BTreeSet<GpuModel>,
     /// Processors of nodes with GPUs are sold by themselves as well.
     pub any_node: bool,
+    /// Taints that keep no guests off.
+    pub tolerate: BTreeSet<Taint>,
+    /// The runtime class of guests that ask for devices.
+    pub runtime_class: Option<String>,
 }
 
 /// What a node has of GPUs.

@@ -60,6 +60,8 @@ impl PeerStreams for Provider {
                 Some(reason) => Err(Refused::new(reason, "no figures")),
             },
             Ask::Open(request) => open(&request.what),
+            // As releases answer that were not asked for it.
+            Ask::Node { .. } => Err(Refused::new(RefusedReason::BadRequest, "no such message")),
         };
         self.asked.lock().unwrap().push(ask);
         async move { answer }.boxed()

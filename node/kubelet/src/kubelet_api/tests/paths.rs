@@ -44,7 +44,7 @@ async fn outcome(rights: &'static [&'static str], method: &Method, target: &str)
 /// Whether it is a reader's: everything else runs something, or connects to it.
 fn reads(ask: &Ask) -> bool {
     match ask {
-        Ask::Usage { .. } => true,
+        Ask::Usage { .. } | Ask::Node { .. } => true,
         Ask::Open(request) => match request.what {
             What::Logs(_) => true,
             What::Exec(_) | What::Attach(_) | What::PortForward { .. } => false,

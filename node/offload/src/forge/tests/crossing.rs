@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::super::keys::guest_key;
 use super::super::scheduling::selector;
 use super::*;
+use crate::placement::{NodeOperator, NodeRequirement, Taint};
 
 /// The guest of a pod that was changed so at home.
 fn guest_of(change: impl Fn(&mut Value)) -> Value {
@@ -24,10 +25,66 @@ fn who_asks_for_devices_that_were_bought_tolerates_their_taint_and_no_other() {
     let mut ctx = guest_context();
     assert_eq!(forge(&home, &ctx), Value::Null, "none were bought");
     ctx.allocatable.insert("nvidia.com/gpu".into(), "2".into());
-    let key = json!({ "key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule" });
-    assert_eq!(forge(&home, &ctx), json!([key]));
+    let key = |key: &str| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
+    assert_eq!(forge(&home, &ctx), json!([key("nvidia.com/gpu")]));
+    let mut part = home.clone();
+    let limits = json!({ "nvidia.com/mig-1g.10gb": "1" });
+    part["spec"]["containers"][0]["resources"] = json!({ "limits": limits });
+    ctx.allocatable.insert("nvidia.com/mig-1g.10gb".into(), "2".into());
+    let both = json!([key("nvidia.com/gpu"), key("nvidia.com/mig-1g.10gb")]);
+    assert_eq!(forge(&part, &ctx), both, "the vendor's as well");
+    let taint = Taint { key: "sku".into(), value: "gpu".into() };
+    ctx.binding.taints.insert(taint);
+    let sku = json!({ "key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule" });
+    assert_eq!(forge(&home, &ctx), json!([sku, key("nvidia.com/gpu")]), "whatever it asks for");
+    ctx.binding.taints.clear();
     home["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "0".into();
     assert_eq!(forge(&home, &ctx), Value::Null, "it asks for none");
+}
+
+#[test]
+fn guests_are_bound_to_the_nodes_of_what_was_bought() {
+    let home = export_pod(&home_pod(), &home_context(Tokens::All));
+    let mut ctx = guest_context();
+    ctx.binding.nodes.push(NodeRequirement {
+        key: "nvidia.com/gpu.product".to_owned(),
+        operator: NodeOperator::In,
+        values: vec!["NVIDIA-L4".to_owned()],
+    });
+    let guest = forge(&Item::Pod(id()), &home, digest(&home), &route(), &ctx).unwrap();
+    let required = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = guest.pointer(required).unwrap()["nodeSelectorTerms"].as_array().unwrap();
+    let [term] = &terms[..] else { panic!("one term, or any of them were enough: {terms:?}") };
+    let key = json!({ "key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-L4"] });
+    let expressions = term["matchExpressions"].as_array().unwrap();
+    assert_eq!((expressions.len(), &expressions[2]), (3, &key));
+}
+
+#[test]
+fn the_runtime_class_of_devices_is_the_providers() {
+    let forged = |said: Option<&str>, gpus: &str, provider: Option<&str>| {
+        let mut home = export_pod(&home_pod(), &home_context(Tokens::All));
+        home["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = gpus.into();
+        home["spec"]["runtimeClassName"] = json!(said);
+        let mut ctx = guest_context();
+        ctx.binding.runtime_class = provider.map(str::to_owned);
+        let guest = forge(&Item::Pod(id()), &home, digest(&home), &route(), &ctx);
+        guest.map(|guest| guest["spec"]["runtimeClassName"].clone())
+    };
+    let is = |class: &str| Ok(json!(class));
+    assert_eq!(forged(Some("nvidia"), "1", Some("nvidia-cdi")), is("nvidia-cdi"));
+    assert_eq!(forged(None, "1", Some("nvidia")), is("nvidia"));
+    assert_eq!(forged(None, "0", Some("nvidia")), Ok(Value::Null), "it has no device");
+    assert_eq!(forged(None, "1", None), Ok(Value::Null));
+    for (said, gpus, provider, says) in [
+        ("nvidia", "1", None, "share.gpuRuntimeClass"),
+        ("nvidia", "0", Some("nvidia"), "for pods that ask for GPUs"),
+        ("kata", "1", Some("nvidia"), "not what the contract says"),
+    ] {
+        let refused = forged(Some(said), gpus, provider).unwrap_err();
+        assert_eq!(refused.path, "spec.runtimeClassName");
+        assert!(refused.reason.contains(says), "{}", refused.reason);
+    }
 }
 
 #[test]

@@ -87,6 +87,7 @@ fn guest_context() -> GuestContext {
         transit: false,
         default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
         default_limits: BTreeMap::new(),
+        binding: Binding::default(),
         allocatable: map([("cpu", "8"), ("memory", "16Gi")]),
     }
 }

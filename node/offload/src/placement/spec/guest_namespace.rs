@@ -1,5 +1,6 @@
 //! A guest namespace as objects: made with everything that keeps a guest within its contract.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
@@ -9,13 +10,14 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::PodSecurity;
+use mercato_protocol::text::GpuModel;
 use serde_json::{Value, json};
 
 use super::network;
 use crate::forge::labels::{CONTRACT, FIELD_MANAGER, HOME_NAMESPACE, MANAGED_BY};
 use crate::forge::registry::Login;
 use crate::limits;
-use crate::placement::terms::{DEFAULT_REQUESTS, GPUS, gpus};
+use crate::placement::terms::{DEFAULT_REQUESTS, gpus};
 
 /// What a guest namespace is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct GuestNamespace {
     pub contract: ContractId,
     /// All that may be asked for in it.
     pub quantity: Resources,
+    /// By model, the resource by which pods ask for GPUs.
+    pub resources: BTreeMap<GpuModel, String>,
     /// The pod-security level of its guests.
     pub pod_security: PodSecurity,
     /// By addresses of these ranges its pods call those of home, and are called by them.
@@ -49,6 +53,7 @@ impl GuestNamespace {
             home: home.to_owned(),
             contract: contract.id,
             quantity: terms.quantity.clone(),
+            resources: BTreeMap::new(),
             pod_security: terms.pod_security,
             ranges: Vec::new(),
             name_servers: name_servers.to_vec(),
@@ -104,8 +109,8 @@ impl GuestNamespace {
             "count/endpointslices.discovery.k8s.io":
                 limits::GUEST_NAMESPACE_SERVICES.to_string(),
         });
-        if let Some(count) = gpus(amount) {
-            hard[format!("requests.{GPUS}")] = count.to_string().into();
+        for (resource, count) in gpus(amount, &self.resources) {
+            hard[format!("requests.{resource}")] = count.to_string().into();
         }
         json!({ "metadata": { "labels": self.labels() }, "spec": { "hard": hard } })
     }
@@ -158,6 +163,7 @@ mod tests {
 
     fn wanted() -> GuestNamespace {
         GuestNamespace {
+            resources: BTreeMap::new(),
             name: "shop-rome".into(),
             home: "shop".into(),
             contract: ContractId([5; 16]),

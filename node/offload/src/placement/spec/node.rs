@@ -71,7 +71,7 @@ impl NodeSpec {
             region: None,
             zone: None,
             labels: BTreeMap::new(),
-            capacity: allocatable(&contract.terms.quantity),
+            capacity: allocatable(&contract.terms.quantity, &BTreeMap::new()),
             address,
             port: 0,
             version,

@@ -1,5 +1,6 @@
 //! One guest namespace at the provider: how it is, within which bounds, and what makes it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -7,8 +8,10 @@ use mercato_agent::{GuestWork, LeaseDesire};
 use mercato_kubelet::guest::namespace as guest_namespace;
 use mercato_kubelet::{Account, Cluster, Failure};
 use mercato_offload::key::Item;
+use mercato_offload::placement::Binding;
 use mercato_offload::placement::spec::GuestNamespace;
 use mercato_protocol::resources::Resources;
+use mercato_protocol::text::GpuModel;
 use tokio::task::AbortHandle;
 
 use super::super::retry::Backoff;
@@ -27,6 +30,8 @@ pub(super) struct Namespace {
 pub(super) struct Bounds {
     /// So much the quota lets be asked for.
     quantity: Resources,
+    /// By which resources pods ask for GPUs of it, by model.
+    pub(super) resources: BTreeMap<GpuModel, String>,
     /// The other side's pods, as the network policy admits them.
     pub(super) ranges: Vec<IpNet>,
     /// Where guests are told names, which the network policy lets them ask.
@@ -36,9 +41,16 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn of(desire: &LeaseDesire, name_server: Option<IpAddr>, login: Read) -> Self {
+    pub(super) fn of(
+        desire: &LeaseDesire,
+        binding: Option<&Binding>,
+        name_server: Option<IpAddr>,
+        login: Read,
+    ) -> Self {
         let ranges = desire.ranges.iter().map(|range| range.local).collect();
-        Self { quantity: desire.contract.terms.quantity.clone(), ranges, name_server, login }
+        let quantity = desire.contract.terms.quantity.clone();
+        let resources = binding.map(|binding| binding.resources.clone()).unwrap_or_default();
+        Self { quantity, resources, ranges, name_server, login }
     }
 }
 
@@ -81,5 +93,16 @@ pub(super) fn item(work: &GuestWork) -> Item {
             item.clone()
         }
         GuestWork::Update(pod, ..) | GuestWork::Release(pod) => Item::Pod(pod.clone()),
+    }
+}
+
+/// Whether it makes a pod, or changes one.
+pub(super) fn is_of_pod(work: &GuestWork) -> bool {
+    match work {
+        GuestWork::Apply(Item::Pod(_), ..) | GuestWork::Update(..) => true,
+        GuestWork::Apply(..)
+        | GuestWork::Delete(..)
+        | GuestWork::Release(_)
+        | GuestWork::Confirm(..) => false,
     }
 }
