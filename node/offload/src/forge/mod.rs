@@ -38,6 +38,7 @@ mod api_env;
 mod check;
 #[cfg(test)]
 mod coverage;
+mod device_env;
 mod digest;
 mod export;
 mod fields;

@@ -11,8 +11,8 @@ use super::rule::refusal;
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
-    Gate, GuestContext, Refusal, fields, gate, grace, guest_name, metadata, names, registry,
-    scheduling,
+    Gate, GuestContext, Refusal, device_env, fields, gate, grace, guest_name, metadata, names,
+    registry, scheduling,
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -63,6 +63,7 @@ pub fn forge_pod(
     further.extend(api.map(|address| (HOME_API.to_owned(), json!(address))));
     grace::shorten(spec, ctx.longest_grace_s);
     impose(spec, home, ctx);
+    device_env::bind(spec, ctx)?;
     set_some(spec, [("runtimeClassName", runtime_class.map(|name| json!(name)))]);
     if let (Some(domain), Some(server)) = (domain, ctx.name_server) {
         spec["dnsPolicy"] = json!("None");
@@ -103,6 +104,7 @@ fn allowed(home: &Value, ctx: &GuestContext) -> (Value, Option<String>) {
         let judged = |container: &Value| {
             gate::check_name(container, "")?;
             registry::check(&container["image"], "image", ours)?;
+            device_env::check(container, "")?;
             EPHEMERAL.filter(container, ctx.pod_security)
         };
         list.retain(|container| match judged(container) {

@@ -3,6 +3,7 @@
 //! Kubernetes schema.
 
 use super::check::{self, HOST};
+use super::device_env;
 use super::rule::Rule::{Baseline, Carry, Drop, Each, If, In, Refuse};
 use super::rule::{Fields, fields};
 use super::schema_container::{
@@ -114,12 +115,12 @@ fields! {
     }
     /// A config map as a whole. What is immutable at home may be made again there.
     CONFIG_MAP = "ConfigMap" {
-        "apiVersion": Carry, "kind": Carry, "binaryData": Carry, "data": Carry,
-        "immutable": Drop, "metadata": In(&METADATA),
+        "apiVersion": Carry, "kind": Carry, "binaryData": Carry,
+        "data": If(device_env::no_keys), "immutable": Drop, "metadata": In(&METADATA),
     }
     /// A secret as a whole.
     SECRET = "Secret" {
-        "apiVersion": Carry, "kind": Carry, "data": Carry, "immutable": Drop,
-        "metadata": In(&METADATA), "stringData": Carry, "type": If(check::secret_type),
+        "apiVersion": Carry, "kind": Carry, "data": If(device_env::no_keys),
+        "immutable": Drop, "metadata": In(&METADATA), "stringData": If(device_env::no_keys), "type": If(check::secret_type),
     }
 }

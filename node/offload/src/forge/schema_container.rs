@@ -1,7 +1,8 @@
 //! The rows of containers: see [`super::schema`].
 
 use super::check::{self, HOST};
-use super::rule::Rule::{Baseline, Carry, Each, In, Refuse};
+use super::device_env;
+use super::rule::Rule::{Baseline, Carry, Each, If, In, Refuse};
 use super::rule::{Fields, fields};
 
 pub(super) const CLAIMS: &str = "device claims cannot leave home yet";
@@ -50,7 +51,7 @@ fields! {
         "key": Carry, "optional": Carry, "path": Carry, "volumeName": Carry,
     }
     ENV_FROM = "EnvFromSource" {
-        "configMapRef": In(&CONFIG_MAP_ENV), "prefix": Carry, "secretRef": In(&SECRET_ENV),
+        "configMapRef": In(&CONFIG_MAP_ENV), "prefix": If(device_env::no_prefix), "secretRef": In(&SECRET_ENV),
     }
     CONFIG_MAP_ENV = "ConfigMapEnvSource" { "name": Carry, "optional": Carry, }
     SECRET_ENV = "SecretEnvSource" { "name": Carry, "optional": Carry, }

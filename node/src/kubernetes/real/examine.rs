@@ -37,6 +37,7 @@ pub(super) fn examine(
         findings.push(custom_resources(&shared.cluster).await);
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
+        findings.extend(hidden_devices(&shared));
         findings.extend(node_names(&shared.cluster).await);
         findings.extend(node_addresses(&shared.cluster).await);
         let opted_in = shared.opt_ins.known().borrow().clone();
@@ -45,6 +46,16 @@ pub(super) fn examine(
         findings
     }
     .boxed()
+}
+
+/// What keeps guests from GPUs that they did not ask for, where there are any.
+fn hidden_devices(shared: &Shared) -> Option<Finding> {
+    let known = shared.bindings.borrow();
+    let is_any = known.iter().flat_map(|all| all.values()).any(|binding| binding.hides_devices);
+    let text = "guests see the GPUs that they ask for alone; for all pods of the cluster NVIDIA's \
+                runtime does so with accept-nvidia-visible-devices-envvar-when-unprivileged = false, \
+                or with CDI";
+    is_any.then(|| Finding::ok("gpu access", text))
 }
 
 async fn account(cluster: &Cluster) -> Vec<Finding> {

@@ -14,6 +14,7 @@ use crate::message::{Outcome, Route};
 mod api;
 mod change;
 mod crossing;
+mod devices;
 mod gate;
 mod marks;
 mod names;
