@@ -97,6 +97,9 @@ impl Toolchain {
             .map(|value| format!("-X helm.sh/helm/v3/pkg/chartutil.{value}"));
         toolchain.go(&helm, "helm", &["build", HELM], &version.join(" "), progress)?;
         toolchain.link("helm", &helm)?;
+        let plugin = format!("deviceplugin-{}", key_of(&["deviceplugin"])?);
+        toolchain.go(&plugin, ".", &["build", "./deviceplugin"], "", progress)?;
+        toolchain.link("deviceplugin", &plugin)?;
         toolchain.stages()?;
         for program in PROGRAMS {
             toolchain.link(program, "kubernetes")?;

@@ -56,13 +56,23 @@ impl Kind {
         let allocatable = fields("/status/allocatable");
         let capacity = Some(fields("/status/capacity")).filter(|capacity| !capacity.is_empty());
         Ok(Traits {
-            labels: fields("/metadata/labels"),
+            labels: labelled(fields("/metadata/labels")),
             annotations: fields("/metadata/annotations"),
             spec: fields("/spec"),
             capacity: capacity.unwrap_or_else(|| allocatable.clone()),
             allocatable,
         })
     }
+}
+
+/// As an API server takes it: some were published with words that discovery joins by dashes.
+fn labelled(mut labels: Map<String, Value>) -> Map<String, Value> {
+    for value in labels.values_mut() {
+        if let Some(text) = value.as_str() {
+            *value = text.replace(' ', "-").into();
+        }
+    }
+    labels
 }
 
 impl FromStr for Kind {

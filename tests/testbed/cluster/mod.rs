@@ -1,12 +1,13 @@
 //! A cluster on the bed: what it is made of, and how it is used.
 //!
-//! The parts: `spec` says what a cluster shall be, `kind` what its simulated nodes have; `machine` makes namespaces,
-//! `pki` keys; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs; `usage` is
+//! The parts: `spec` says what a cluster shall be, `kind` what its simulated nodes have;
+//! `machine` makes namespaces, `pki` keys; `devices` are what drivers hand out on real nodes; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs; `usage` is
 //! what they cost; `sandbox` ends what they hold.
 
 mod access;
 pub mod audit;
 mod control_plane;
+mod devices;
 mod dns;
 mod dump;
 mod kind;
