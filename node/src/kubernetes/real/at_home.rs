@@ -13,13 +13,16 @@ use anyhow::{Context as _, Result, anyhow};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase, Work};
+use mercato_kubelet::crd::EventType;
 use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
+use mercato_kubelet::inventory::own_nodes;
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
 use mercato_offload::placement;
 use mercato_offload::placement::export::Scope;
 use mercato_offload::placement::spec::{NodeSpec, Taint, node_name};
+use mercato_protocol::text::GpuModel;
 use tokio::sync::{mpsc, watch};
 
 use self::devices::Devices;
@@ -120,6 +123,7 @@ impl AtHome {
     async fn serve(&mut self, mut lease: HomeLease) {
         let (mut state, mut ready) = (lease.node.state(), false);
         let mut devices = Devices::of(self.task.desire.clone(), self.task.peer.clone());
+        let mut gone = BTreeSet::new();
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
@@ -131,6 +135,11 @@ impl AtHome {
                 node.tunnel = tunnel;
                 node.unschedulable = admits.is_zero();
             });
+            let gone_now = devices.gone(&wanted.contract.terms.quantity);
+            if gone_now != gone {
+                self.tell_of_devices(&gone_now);
+                gone = gone_now;
+            }
             tokio::select! {
                 changed = self.task.desire.changed() => if changed.is_err() { return },
                 changed = self.task.tunnel.changed() => if changed.is_err() { return },
@@ -145,6 +154,32 @@ impl AtHome {
             }
         }
         self.remove(lease).await;
+    }
+
+    /// Says on the virtual node of which devices the provider has no node now.
+    fn tell_of_devices(&self, gone: &BTreeSet<GpuModel>) {
+        let Some(node) = self.task.node.get().cloned() else { return };
+        let (kind, reason, text) = if gone.is_empty() {
+            let text = "the provider has nodes with all devices that were bought".to_owned();
+            (EventType::Normal, "DevicesBack", text)
+        } else {
+            let models: Vec<_> = gone.iter().map(GpuModel::to_string).collect();
+            let text = format!(
+                "the provider has no node with {} now: what runs goes on, what is new waits, and what \
+                 was bought is billed",
+                models.join(", ")
+            );
+            (EventType::Warning, "DevicesGone", text)
+        };
+        let cluster = self.shared.cluster.clone();
+        tokio::spawn(async move {
+            if let Err(failure) =
+                own_nodes::tell_of_node(&cluster, &node, kind, reason, &text).await
+            {
+                // Once for each change.
+                tracing::warn!(%failure, text, "an event that cannot be written");
+            }
+        });
     }
 
     async fn remove(&self, lease: HomeLease) {

@@ -1,7 +1,7 @@
 //! By which resources pods at home ask for the GPUs that were bought: the provider says it, and says it
 //! again now and then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mercato_agent::LeaseDesire;
@@ -48,6 +48,17 @@ impl Devices {
             Known::Usual => allocatable(bought, &BTreeMap::new()),
             Known::Nothing => placement::shown(bought, &BTreeMap::new()),
             Known::Said(resources) => placement::shown(bought, resources),
+        }
+    }
+
+    /// Of which models that were bought the provider has said that there is no node now.
+    pub(super) fn gone(&self, bought: &Resources) -> BTreeSet<GpuModel> {
+        match &*self.known.borrow() {
+            Known::Nothing | Known::Usual => BTreeSet::new(),
+            Known::Said(resources) => {
+                let models = bought.gpus.keys();
+                models.filter(|model| !resources.contains_key(*model)).cloned().collect()
+            }
         }
     }
 
