@@ -251,7 +251,7 @@ pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
 /// The longest wait between two looks at what is being removed.
 pub(crate) const DRAIN_LOOK_MAX: Duration = Duration::from_secs(5);
 /// Between two looks by which resources pods ask for what was bought,
-pub(crate) const DEVICES_LOOK: Duration = Duration::from_secs(60);
+pub(crate) const DEVICES_LOOK: Duration = Duration::from_secs(15);
 /// and before the provider is asked once more that did not say.
 pub(crate) const DEVICES_RETRY: Duration = Duration::from_secs(5);
 /// A namespace's rights and the webhook take a moment after it was opted in or out.

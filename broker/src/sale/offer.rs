@@ -59,7 +59,7 @@ impl Offer {
         let pools = sellable(policy, inventory);
         let models: BTreeSet<_> = pools.values().flat_map(|(_, sold)| sold.gpus.keys()).collect();
         // Of more lines than a price has, the last models would be free of charge.
-        let price = family::price(&policy.price, models.into_iter())?;
+        let price = family::price(&policy.price, models)?;
         if pools.is_empty() {
             return None;
         }

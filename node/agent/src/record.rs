@@ -202,6 +202,7 @@ impl FederationRecord {
 
 /// One change of the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "most are records, and none is kept for long")]
 pub enum Change {
     /// Keep this record, in the place of one with the same key.
     Put(Record),

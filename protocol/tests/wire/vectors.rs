@@ -213,12 +213,10 @@ fn good() -> Vec<Good> {
     let refuses = workload::Open { refuses_bodies: true, ..acks };
     plain("workload-open", "that refuses bodies", refuses.to_bytes());
     samples::workload().iter().for_each(|(name, m)| plain("workload", name, m.to_bytes()));
-    for (name, message) in samples::stream_requests() {
-        plain("stream-request", name, message.to_bytes());
-    }
-    for (name, message) in samples::stream_replies() {
-        plain("stream-reply", name, message.to_bytes());
-    }
+    let requests = samples::stream_requests();
+    requests.iter().for_each(|(name, m)| plain("stream-request", name, m.to_bytes()));
+    let replies = samples::stream_replies();
+    replies.iter().for_each(|(name, m)| plain("stream-reply", name, m.to_bytes()));
     samples::from_node().iter().for_each(|(name, m)| plain("from-node", name, m.to_bytes()));
     samples::to_node().iter().for_each(|(name, m)| plain("to-node", name, m.to_bytes()));
     plain("stream-node", "mixed", samples::node_facts().to_bytes());

@@ -85,8 +85,8 @@ fn about(
     always: bool,
 ) -> Option<NodeRequirement> {
     let has = |node: &&NodeView| node.labels.contains_key(key);
-    if !of.iter().any(|node| has(&node)) {
-        let tells = always || others.iter().any(|node| has(&node));
+    if !of.iter().any(has) {
+        let tells = always || others.iter().any(has);
         let (key, operator) = (key.to_owned(), NodeOperator::DoesNotExist);
         return tells.then_some(NodeRequirement { key, operator, values: Vec::new() });
     }

@@ -134,7 +134,7 @@ pub(super) fn pool_of(node: &NodeView) -> Option<PoolId> {
 /// such name, or too long a one, ends on a part of its hash.
 fn id(platform: &Platform, units: &[Unit]) -> PoolId {
     let Platform { arch, os } = platform;
-    let system = (os.as_str() != "linux").then(|| format!("-{os}")).unwrap_or_default();
+    let system = if os.as_str() == "linux" { String::new() } else { format!("-{os}") };
     let devices: BTreeSet<_> = units.iter().map(|unit| &unit.device).collect();
     let are_cut = units.iter().all(|unit| matches!(unit.cut, Cut::Whole | Cut::Part));
     let devices: Vec<_> = devices.into_iter().collect();

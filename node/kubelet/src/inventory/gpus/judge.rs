@@ -86,7 +86,9 @@ pub(super) fn judge(
     if by > 1 && !word.shared.contains(&model) {
         let reason = match said.sharing {
             Sharing::Shares(_) => format!("{by} share each, within limits of software"),
-            _ => format!("{by} take turns on each, and nothing keeps them apart"),
+            Sharing::Alone | Sharing::Turns(_) | Sharing::Unclear(_) => {
+                format!("{by} take turns on each, and nothing keeps them apart")
+            }
         };
         return Err(unsold(reason, Some(format!("share.sharedGpus: [{model}]"))));
     }

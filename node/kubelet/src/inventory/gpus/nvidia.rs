@@ -49,6 +49,10 @@ fn of_resource<'a>(labels: &Labels<'a>, resource: &'a str) -> Result<Said<'a>, U
     read.map_err(unsold)
 }
 
+/// Why devices are not sold of which nobody says how they are shared.
+const UNSAID: &str = "no label says how many there are, or whether they are shared: GPU feature \
+                      discovery writes nvidia.com/gpu.count";
+
 /// What `nvidia.com/gpu` is: a whole device, or what all devices are cut into.
 fn device<'a>(labels: &Labels<'a>, resource: &'a str) -> Result<Said<'a>, String> {
     let Some(labelled) = labels.text("nvidia.com/gpu.product") else {
@@ -76,7 +80,7 @@ fn device<'a>(labels: &Labels<'a>, resource: &'a str) -> Result<Said<'a>, String
     let device = known(product);
     let virtual_gpu = match device {
         Device::Unknown(_) if whole => virtual_gpu(product),
-        _ => None,
+        Device::Known(_) | Device::Family(_) | Device::Unknown(_) => None,
     };
     let is_virtual = labels.text("nvidia.com/vgpu.present") == Some("true");
     if is_virtual && virtual_gpu.is_none() {
@@ -84,15 +88,10 @@ fn device<'a>(labels: &Labels<'a>, resource: &'a str) -> Result<Said<'a>, String
     }
     let (device, of) = virtual_gpu.unwrap_or((device, of));
     let there_are = labels.number("nvidia.com/gpu.count");
-    let sharing = match sharing(labels, GPU, resource, labelled.ends_with("-SHARED")) {
-        // Whoever writes labels by hand writes these no more than who shares without a word.
-        Sharing::Alone if there_are.is_none() && replicas.is_none() => Sharing::Unclear(
-            "no label says how many there are, or whether they are shared: GPU \
-                feature discovery writes nvidia.com/gpu.count"
-                .to_owned(),
-        ),
-        sharing => sharing,
-    };
+    let said = sharing(labels, GPU, resource, labelled.ends_with("-SHARED"));
+    // Whoever writes labels by hand writes these no more than who shares without a word.
+    let is_unsaid = said == Sharing::Alone && there_are.is_none() && replicas.is_none();
+    let sharing = if is_unsaid { Sharing::Unclear(UNSAID.to_owned()) } else { said };
     let memory_mib = memory(labels, GPU);
     Ok(Said { there_are, memory_mib, ..said_of(labels, resource, product, device, of, sharing) })
 }
