@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_offload::placement::requests;
+use mercato_offload::placement::{is_device, requests};
 use serde_json::Value;
 
 /// One pod that is bound to a node and not over.
@@ -35,14 +35,9 @@ impl PodView {
             namespace: pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
             cpu_millis,
             memory_bytes,
-            devices: asks.into_iter().filter(|(name, _)| is_added(name)).collect(),
+            devices: asks.into_iter().filter(|(name, _)| is_device(name)).collect(),
         })
     }
-}
-
-/// Names of such resources have a domain, which is not Kubernetes' own.
-fn is_added(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/")
 }
 
 #[cfg(test)]
