@@ -84,11 +84,8 @@ impl Broker {
                 effects.push(Effect::keep(policy.map(Record::Buy), RecordKey::Buy));
             }
             Command::Peer(cluster, standing) => {
-                let named = &mut self.catalogue.peers.named;
-                if !named.contains_key(&cluster) && named.len() >= limits::PEERS {
-                    return Err(Refusal::TooMany);
-                }
-                named.insert(cluster, standing);
+                let is_named = self.catalogue.peers.name(cluster, standing);
+                is_named.then_some(()).ok_or(Refusal::TooMany)?;
                 effects.push(Effect::Persist(Record::Peer(cluster, standing)));
             }
             Command::Order { demand, note, id } => {

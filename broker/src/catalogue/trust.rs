@@ -11,6 +11,8 @@ use mercato_protocol::id::{ClusterId, FederationId};
 use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
+
 /// What the owner thinks of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,6 +77,15 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// Takes the owner's word on a cluster; false: it has named as many as may be.
+    pub(crate) fn name(&mut self, cluster: ClusterId, standing: Standing) -> bool {
+        if !self.named.contains_key(&cluster) && self.named.len() >= limits::PEERS {
+            return false;
+        }
+        self.named.insert(cluster, standing);
+        true
+    }
+
     /// What is to be thought of `cluster`: the owner's word, or else the federations'.
     pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
         self.standing_as(cluster, |_| true)
