@@ -7,6 +7,8 @@ use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
 
+use crate::deal::{RULES, Rules};
+
 /// Who this cluster is, and what it says of itself.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -33,6 +35,8 @@ pub struct Config {
     /// The records were restored from elsewhere, cloned or imported: what was signed
     /// after they were copied is not in them, so a new epoch begins.
     pub copied: bool,
+    /// How what has ended is settled: the market's rules, but in a simulation of wrong ones.
+    pub rules: Rules,
 }
 
 impl Config {
@@ -50,6 +54,7 @@ impl Config {
             ad_ttl_s: 900,
             metering_interval_s: 300,
             copied: false,
+            rules: RULES,
         }
     }
 

@@ -21,8 +21,9 @@ pub use catalogue::{
 };
 pub use config::Config;
 pub use deal::{
-    Agreement, Agreements, Amendment, Deal, Desired, Dispute, End, EndReason, Lease, Line, Meter,
-    Settlement, Side, SignedInvoice, SignedReceipt, Statement,
+    Agreement, Agreements, Amendment, Bill, Closing, Deal, Desired, Dispute, End, EndCause,
+    EndReason, Ending, Facts, Lease, Line, Mark, Meter, Provisioned, RULES, Rules, Settlement,
+    Side, SignedInvoice, SignedReceipt, Stage, Statement, ending,
 };
 pub use sale::{
     Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, Unsold, size,

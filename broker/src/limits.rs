@@ -68,6 +68,14 @@ pub const OPEN_ORDERS: usize = 64;
 /// So long nothing is ordered of a provider that would not sign what it offers, unless it is
 /// asked for by name.
 pub const UNFAITHFUL_MS: u64 = 3_600_000;
+/// So many leases may be kept and never ready, or left unsigned until they are closed; beyond, the
+/// buyer is granted nothing without its provider's owner.
+pub const FORGIVEN: usize = 1;
+/// So long each of them counts: a day.
+pub const CARELESS_MS: u64 = 86_400_000;
+/// A buyer that ends what it bought and never used has kept it if that took so long: half of the
+/// time in which it is to be ready.
+pub const NEVER_READY_MS: u64 = PROVISION_MS / 2;
 /// Providers that are asked for firm offers in one round.
 pub const ROUND: usize = 20;
 /// Processors that one pod needs, in thousandths: the least that a scheduler tells apart from

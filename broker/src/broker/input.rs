@@ -40,6 +40,8 @@ pub enum Input {
     Withdrawn(Verified<Withdraw>),
     /// A cluster is connected, perhaps anew: what it was told before may be lost.
     Connected(ClusterId),
+    /// A cluster that was connected is not any more.
+    Disconnected(ClusterId),
     /// A peer says something in a negotiation.
     Message(Box<Verified<Message>>),
     /// Consumer: what was bought can be used, the virtual node is ready.

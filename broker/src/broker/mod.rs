@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{NegotiationId, PublicKey};
-use mercato_protocol::negotiation::{Body, CloseReason, Message};
+use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::time::{Deadline, Now};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -133,14 +133,15 @@ impl Broker {
             Input::Ad(ad) => self.catalogue.book.insert(now, ad, &self.catalogue.peers),
             Input::Withdrawn(end) if end.provider == us => self.supply.learn(end.epoch, end.seq),
             Input::Withdrawn(end) => self.catalogue.book.withdraw(&end),
-            Input::Connected(peer) => self.deals.on_connected(now, peer),
+            Input::Connected(peer) => self.deals.on_connected(now, peer, effects),
+            Input::Disconnected(peer) => self.deals.on_disconnected(now, peer),
             Input::Message(message) => self.on_message(now, &message, effects),
             Input::Usable(id) => {
                 self.deals.edit_as(now, id.into(), Side::Consumer, effects, Phase::on_usable);
             }
             Input::Unprovidable(id, text) => {
                 self.deals.edit_as(now, id.into(), Side::Provider, effects, |phase, exchange| {
-                    phase.close(exchange, CloseReason::ProvisioningFailed, &text)
+                    phase.close(exchange, &text)
                 });
             }
             Input::CleanedUp(id) => self.deals.on_cleaned_up(now, id.into(), effects),
@@ -158,7 +159,8 @@ impl Broker {
         }
         if let Some(deal) = self.deals.get(&message.negotiation) {
             if self.deals.is_of_peer(deal, message) {
-                let (buyer, all) = (self.catalogue.buyer(&deal.peer()), self.deals.current());
+                let all = self.deals.current();
+                let buyer = self.catalogue.buyer(now, &deal.peer(), all.clone());
                 let asked = self.supply.judge_amendment(now, buyer, deal, &message.body, all);
                 self.deals.on_message(now, message, asked, effects);
             }

@@ -4,7 +4,7 @@
 use mercato_protocol::ad::Ad;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits::LABEL_BYTES;
-use mercato_protocol::negotiation::{CloseReason, Request, TerminateReason};
+use mercato_protocol::negotiation::{Request, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
@@ -205,7 +205,7 @@ impl Broker {
             (Side::Provider, true) => {
                 phase.terminate(exchange, TerminateReason::DeniedByOwner, text)
             }
-            (Side::Provider, false) => phase.close(exchange, CloseReason::EndedByProvider, text),
+            (Side::Provider, false) => phase.close(exchange, text),
         })?;
         Ok(())
     }

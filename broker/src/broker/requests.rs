@@ -76,7 +76,7 @@ impl Broker {
         }
         let from = message.from;
         let is_full = self.catalogue.is_full(&from, self.deals.current());
-        let buyer = self.catalogue.buyer(&from);
+        let buyer = self.catalogue.buyer(now, &from, self.deals.current());
         let verdict = self.supply.judge(buyer, &request.terms, is_full, self.deals.current());
         let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);
         let key = self.deals.latest_key(&from, *message.key());

@@ -21,7 +21,7 @@ use crate::deal::{Deal, EndReason, Remains, Side};
 use crate::limits;
 use crate::sale::{Buyer, may_mean};
 use book::{Book, BuyerContext, SearchInputs};
-use reputation::unfaithful;
+use reputation::{is_careless, unfaithful};
 
 pub use book::{Candidate, Excluded, Market, Miss};
 pub use buy_policy::{Budget, BuyPolicy};
@@ -162,11 +162,17 @@ impl Catalogue {
         self.book.ad(provider)
     }
 
-    /// Who asks, as far as that is known.
-    pub(crate) fn buyer(&self, cluster: &ClusterId) -> Buyer<'_> {
+    /// Who asks, as far as that is known, by its deals as well.
+    pub(crate) fn buyer<'d>(
+        &self,
+        now: Now,
+        cluster: &ClusterId,
+        deals: impl Iterator<Item = &'d Deal>,
+    ) -> Buyer<'_> {
         Buyer {
             cluster: *cluster,
             standing: self.peers.as_buyer(cluster),
+            is_careless: is_careless(now, cluster, deals),
             affiliations: self.peers.affiliations(cluster),
             jurisdiction: self.ad(cluster).and_then(|ad| ad.body.jurisdiction.as_deref()),
         }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::negotiation::{CloseReason, TerminateReason};
+use mercato_protocol::negotiation::TerminateReason;
 use mercato_protocol::time::Now;
 
-use crate::deal::{Deal, EndReason, Side};
+use crate::deal::{Deal, EndCause, EndReason, Mark, Side};
 use crate::limits;
 
 const HALF_LIFE_MS: u64 = 30 * 86_400_000;
@@ -51,6 +51,34 @@ pub(crate) fn unfaithful<'d>(
     deals.map(Deal::peer).collect()
 }
 
+/// Whether a buyer has lately cost this provider what nobody pays for, more than once: it kept what
+/// it bought and was never ready, or left it unsigned until it was closed.
+pub(crate) fn is_careless<'d>(
+    now: Now,
+    buyer: &ClusterId,
+    deals: impl IntoIterator<Item = &'d Deal>,
+) -> bool {
+    let lately = |at_ms: u64| now.wall_ms.saturating_sub(at_ms) < limits::CARELESS_MS;
+    let theirs = deals.into_iter().filter(|deal| deal.peer() == *buyer);
+    let mut costly = theirs.filter_map(unpaid_ms).filter(|at_ms| lately(*at_ms));
+    costly.nth(limits::FORGIVEN).is_some()
+}
+
+/// When a lease that this cluster sold ended, if it was kept and not used, or not signed for.
+fn unpaid_ms(deal: &Deal) -> Option<u64> {
+    let (end, lease) = (deal.end()?, deal.lease()?);
+    let (ending, at_ms) = (end.ending?, end.at_ms);
+    let kept_ms = at_ms.saturating_sub(lease.agreements().contract().not_before_ms);
+    // What this provider gives up by itself before the time is no fault of the buyer's.
+    let most_ms = match ending.by {
+        Side::Provider => limits::PROVISION_MS,
+        Side::Consumer => limits::NEVER_READY_MS,
+    };
+    let never_ready = lease.meter().started_ms().is_none() && kept_ms >= most_ms;
+    let sold = deal.side() == Side::Provider;
+    (sold && (never_ready || ending.cause == EndCause::Unsigned)).then_some(at_ms)
+}
+
 /// When this buyer was shown another contract than what was on offer.
 fn not_as_offered(deal: &Deal) -> Option<u64> {
     let end = deal.end().filter(|_| deal.side() == Side::Consumer)?;
@@ -65,22 +93,7 @@ fn end(deal: &Deal) -> Option<(u64, bool)> {
         return Some((at_ms, false));
     }
     let ended = deal.end()?;
-    let EndReason::Closed(reason) = ended.reason else { return None };
-    let invoice = deal.lease().and_then(|lease| lease.settlement().invoice());
-    let credited = invoice.is_some_and(|signed| !signed.invoice.credits.is_empty());
-    let good = match (deal.side(), reason) {
-        (_, CloseReason::Breach) => false,
-        (_, CloseReason::Expired | CloseReason::Cancelled) => true,
-        (Side::Consumer, CloseReason::Reclaimed) => !credited,
-        (Side::Consumer, CloseReason::EndedByProvider | CloseReason::ProvisioningFailed) => false,
-        (Side::Provider, CloseReason::Unsigned) => false,
-        (Side::Consumer, CloseReason::Unsigned)
-        | (
-            Side::Provider,
-            CloseReason::Reclaimed | CloseReason::EndedByProvider | CloseReason::ProvisioningFailed,
-        ) => return None,
-    };
-    Some((ended.at_ms, good))
+    Some((ended.at_ms, ended.ending?.mark? == Mark::Good))
 }
 
 /// Halved at every half-life, and falling evenly between.

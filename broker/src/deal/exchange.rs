@@ -10,6 +10,7 @@ use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::time::Now;
 
 use super::conversation::{Conversation, Kind};
+use super::ending::Rules;
 use super::order::{Order, Side};
 use crate::config::Config;
 
@@ -17,10 +18,21 @@ use crate::config::Config;
 pub(crate) struct Step<'a> {
     pub(crate) now: Now,
     pub(crate) config: &'a Config,
+    /// How well the other side is reached.
+    pub(crate) link: Link,
     /// The keys of those who changed theirs.
     pub(crate) keys: &'a BTreeMap<ClusterId, Vec<PublicKey>>,
     /// Released once the deal is on disk.
     pub(crate) sent: Vec<Signed<Message>>,
+}
+
+/// How well the other side of a deal is reached, as far as this run knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The other side is connected now.
+    pub(crate) is_up: bool,
+    /// So long it was connected since both last signed for usage, in milliseconds.
+    pub(crate) heard_ms: u64,
 }
 
 /// A conversation in one step of its deal.
@@ -66,6 +78,16 @@ impl<'a, 's> Exchange<'a, 's> {
 
     pub(crate) fn our_key(&self) -> PublicKey {
         self.step.config.key.public()
+    }
+
+    /// How well the other side is reached.
+    pub(crate) fn link(&self) -> Link {
+        self.step.link
+    }
+
+    /// How this cluster settles what has ended.
+    pub(crate) fn rules(&self) -> Rules {
+        self.step.config.rules
     }
 
     /// When the step is taken, wall clock, milliseconds.

@@ -6,9 +6,7 @@ use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::{
-    Answer, Body, CloseReason, DisputeReason, Message, State, TerminateReason,
-};
+use mercato_protocol::negotiation::{Answer, Body, DisputeReason, Message, State, TerminateReason};
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resources;
@@ -17,6 +15,7 @@ use mercato_protocol::time::Now;
 use super::agreement::{Agreement, Agreements};
 use super::amendment::{Amendment, Amendments, Asked};
 use super::conversation::Kind;
+use super::ending::Ending;
 use super::exchange::Exchange;
 use super::meter::{Meter, MeterState, Overdue};
 use super::order::Side;
@@ -138,12 +137,12 @@ impl Lease {
         all.into_iter().flatten().min()
     }
 
-    /// The deadline of a running lease has come. Why it has to be closed, and the same for a
-    /// person; none: it runs on.
+    /// The deadline of a running lease has come. Why it has to be closed, for a person; none: it
+    /// runs on.
     pub(super) fn on_deadline(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
-    ) -> Result<Option<(CloseReason, String)>, CodecError> {
+    ) -> Result<Option<String>, CodecError> {
         if self.amendments.on_deadline(exchange)? {
             return Ok(None);
         }
@@ -152,17 +151,14 @@ impl Lease {
             return Ok(Some(self.end_in_time()));
         }
         if matches!(self.meter.state(), MeterState::Pending { until_ms } if now_ms >= until_ms) {
-            let text = "it was not ready in time".to_owned();
-            return Ok(Some((CloseReason::ProvisioningFailed, text)));
+            return Ok(Some("it was not ready in time".to_owned()));
         }
         if now_ms >= self.ends_ms() {
             return Ok(Some(self.end_in_time()));
         }
         Ok(match self.meter.on_deadline(exchange, &self.agreements)? {
             Overdue::Nothing => None,
-            Overdue::Close => {
-                Some((CloseReason::Unsigned, "usage reports stayed unsigned".to_owned()))
-            }
+            Overdue::Close => Some("usage reports stayed unsigned".to_owned()),
         })
     }
 
@@ -171,17 +167,17 @@ impl Lease {
         self.meter.deadline_ms(&self.agreements).or(self.invoice_due_ms())
     }
 
-    /// Provider: the deadline of a lease that has ended for this reason has come.
+    /// Provider: the deadline of a lease that has ended so has come.
     pub(super) fn on_ended_deadline(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
-        closed: CloseReason,
+        ending: Ending,
     ) -> Result<(), CodecError> {
         if self.amendments.on_deadline(exchange)? {
             return Ok(());
         }
         if self.invoice_due_ms().is_some() {
-            return self.send_invoice(exchange, closed);
+            return self.send_invoice(exchange, ending);
         }
         self.meter.on_deadline(exchange, &self.agreements).map(drop)
     }
@@ -213,13 +209,11 @@ impl Lease {
         self.agreements.claim(self.meter.metered_ms(), self.amendments.agreed())
     }
 
-    /// Why it ends when it has come to [`ends_ms`](Self::ends_ms), and the same for a person.
-    fn end_in_time(&self) -> (CloseReason, String) {
+    /// Why it ends when it has come to [`ends_ms`](Self::ends_ms), for a person.
+    fn end_in_time(&self) -> String {
         let not_after_ms = self.agreements.contract().not_after_ms;
-        match self.settlement.reclaim().filter(|notice| notice.until_ms < not_after_ms) {
-            Some(_) => (CloseReason::Reclaimed, self.settlement.reclaim_text().to_owned()),
-            None => (CloseReason::Expired, String::new()),
-        }
+        let reclaim = self.settlement.reclaim().filter(|notice| notice.until_ms < not_after_ms);
+        reclaim.map_or_else(String::new, |_| self.settlement.reclaim_text().to_owned())
     }
 
     /// It ends now. What is signed and in doubt stays so.
@@ -286,6 +280,11 @@ impl Lease {
         self.settlement.give_notice(exchange, until_ms, text)
     }
 
+    /// Provider: the buyer is reached, whom a notice may wait for.
+    pub(crate) fn on_reached(&mut self, now_ms: u64) {
+        self.settlement.on_reached(now_ms);
+    }
+
     /// Provider: the consumer says something of the lease alone.
     pub(super) fn on_consumer(
         &mut self,
@@ -298,6 +297,9 @@ impl Lease {
             self.settlement.on_invoice_receipt(exchange, invoice);
         } else if let Body::Dispute { about, reason, text } = &message.body {
             self.settlement.note_dispute(exchange, *about, *reason, text);
+            if *reason == DisputeReason::Usage && self.meter.give_up(*about) {
+                exchange.answered(Kind::Report);
+            }
         } else if let Body::Amendment { number, answer } = &message.body {
             return self.on_answer(exchange, *number, answer);
         }
@@ -325,16 +327,16 @@ impl Lease {
         answer.unwrap_or(Body::Finalized)
     }
 
-    /// Consumer: the provider says what the lease came to, which ended for this reason.
+    /// Consumer: the provider says what the lease came to, which ended so.
     pub(super) fn on_invoice(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
-        closed: CloseReason,
+        ending: Ending,
         received: &Received<'_>,
     ) -> Result<(), CodecError> {
         let contract = self.agreements.contract();
-        let ended = self.meter.last().map(|last| Ended { contract, last, closed });
-        self.settlement.on_invoice(exchange, ended.as_ref(), closed, received)
+        let ended = self.meter.last().map(|last| Ended { contract, last, ending });
+        self.settlement.on_invoice(exchange, ended.as_ref(), received)
     }
 
     /// Consumer: the provider reports. What it cannot agree to stays unsigned.
@@ -346,7 +348,9 @@ impl Lease {
     ) -> Result<(), CodecError> {
         let Ok(report) = exchange.open(signed) else { return Ok(()) };
         exchange.answered(Kind::Ready);
-        if let Some(receipt) = self.meter.agree(exchange, &self.agreements, &report) {
+        let reclaimed_ms = self.settlement.reclaim().map(|notice| notice.until_ms);
+        let agreed = self.meter.agree(exchange, &self.agreements, &report, reclaimed_ms);
+        if let Some(receipt) = agreed {
             return exchange.reply(message.digest(), Body::UsageReceipt { receipt });
         }
         // What is in doubt may be in it: it is reported again.
@@ -364,14 +368,14 @@ impl Lease {
         self.meter.settled_ms().filter(|_| self.settlement.invoice().is_none())
     }
 
-    /// Provider: sends the invoice, of a lease that ended for this reason.
+    /// Provider: sends the invoice, of a lease that ended so.
     fn send_invoice(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
-        closed: CloseReason,
+        ending: Ending,
     ) -> Result<(), CodecError> {
         let Some(last) = self.meter.last() else { return Ok(()) };
-        let ended = Ended { contract: self.agreements.contract(), last, closed };
+        let ended = Ended { contract: self.agreements.contract(), last, ending };
         self.settlement.send_invoice(exchange, &ended)
     }
 

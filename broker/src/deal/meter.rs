@@ -166,6 +166,9 @@ impl Meter {
         exchange: &mut Exchange<'_, '_>,
         agreements: &Agreements,
     ) -> Result<Overdue, CodecError> {
+        if self.is_overdue(exchange.now_ms(), agreements) {
+            return Ok(Overdue::Close);
+        }
         if self.deadline_ms(agreements).is_none_or(|due_ms| due_ms > exchange.now_ms()) {
             return Ok(Overdue::Nothing);
         }
@@ -175,9 +178,37 @@ impl Meter {
         }
         if let MeterState::Running { started_ms } = self.state {
             self.state = MeterState::Suspended { started_ms };
-            return Ok(Overdue::Nothing);
         }
-        Ok(Overdue::Close)
+        Ok(Overdue::Nothing)
+    }
+
+    /// Provider: whether the lease may be closed over reports that stay unsigned.
+    pub(super) fn is_overdue(&self, now_ms: u64, agreements: &Agreements) -> bool {
+        let suspended = matches!(self.state, MeterState::Suspended { .. });
+        let due_ms = self.deadline_ms(agreements).filter(|_| suspended && self.reported.is_some());
+        due_ms.is_some_and(|due_ms| due_ms <= now_ms)
+    }
+
+    /// Consumer: since when nothing is signed for, if that is longer than a provider has to bear,
+    /// but for the skew of the clocks.
+    pub(super) fn unsigned_from_ms(&self, now_ms: u64, agreements: &Agreements) -> Option<u64> {
+        let bears_ms = limits::UNSIGNED_CLOSES * interval_ms(agreements);
+        let is_over = |from_ms: &u64| now_ms.saturating_add(CLOCK_SKEW_MS) >= from_ms + bears_ms;
+        self.next_from_ms().filter(is_over)
+    }
+
+    /// Provider: the buyer will not sign the last report of a lease that has ended. What both have
+    /// signed before is all that is billed. Whether it was that report.
+    pub(super) fn give_up(&mut self, about: Digest) -> bool {
+        let MeterState::Ended { started_ms, .. } = self.state else { return false };
+        let reported = self.reported.as_ref().map(|reported| &reported.receipt);
+        if reported.and_then(payload_digest) != Some(about) {
+            return false;
+        }
+        self.reported = None;
+        let ended_ms = self.next_from_ms().unwrap_or_default();
+        self.state = MeterState::Ended { started_ms, ended_ms };
+        true
     }
 
     fn report(
@@ -236,17 +267,21 @@ impl Meter {
     }
 
     /// Consumer: the provider reports. This side's signature, under the same receipt if it came
-    /// before; none: it is not what was used.
+    /// before; none: it is not what was used. `reclaimed_ms`: by notice it ends then.
     pub(crate) fn agree(
         &mut self,
         exchange: &Exchange<'_, '_>,
         agreements: &Agreements,
         report: &Verified<Receipt>,
+        reclaimed_ms: Option<u64>,
     ) -> Option<Signed<Receipt>> {
         if let Some(known) = self.signed.as_ref().filter(|last| last.receipt == **report) {
             return Some(known.consumer.clone());
         }
-        if !self.agrees_to(exchange, agreements, report) {
+        let ends_ms = reclaimed_ms.into_iter().chain(self.ended_ms());
+        let signs_until_ms = ends_ms.map(exchange.rules().signs_until_ms).min();
+        let is_within = signs_until_ms.is_none_or(|until_ms| report.to_ms <= until_ms);
+        if !is_within || !self.agrees_to(exchange, agreements, report) {
             return None;
         }
         let consumer = exchange.countersign(report);
@@ -258,7 +293,8 @@ impl Meter {
         Some(consumer)
     }
 
-    /// Nothing before `Ready`, nothing after the contract, each window once.
+    /// Nothing before `Ready`, nothing after the contract or this side's own record of its end,
+    /// each window once.
     fn agrees_to(
         &self,
         exchange: &Exchange<'_, '_>,

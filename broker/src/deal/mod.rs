@@ -5,7 +5,9 @@
 mod agreement;
 mod amendment;
 mod conversation;
+mod ending;
 mod exchange;
+mod facts;
 mod lease;
 mod meter;
 mod negotiation;
@@ -29,6 +31,9 @@ use mercato_protocol::resources::Resources;
 
 pub use agreement::{Agreement, Agreements};
 pub use amendment::Amendment;
+pub use ending::{
+    Bill, Closing, EndCause, Ending, Facts, Mark, Provisioned, RULES, Rules, Stage, ending,
+};
 pub use lease::{Desired, Lease};
 pub use meter::{Meter, SignedReceipt};
 pub use order::Side;
@@ -38,7 +43,7 @@ pub use statement::{Line, Statement};
 
 pub(crate) use amendment::Asked;
 pub(crate) use conversation::{Conversation, Kind, Received};
-pub(crate) use exchange::{Exchange, Step};
+pub(crate) use exchange::{Exchange, Link, Step};
 pub(crate) use negotiation::Negotiation;
 pub(crate) use order::Order;
 pub(crate) use phase::Phase;

@@ -18,6 +18,16 @@ pub enum Side {
     Consumer,
 }
 
+impl Side {
+    /// The other one of the two.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Provider => Self::Consumer,
+            Self::Consumer => Self::Provider,
+        }
+    }
+}
+
 /// What was asked for. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {

@@ -7,12 +7,13 @@ use mercato_protocol::envelope::{Countersigned, Signed};
 use mercato_protocol::id::Digest;
 use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::{Body, CloseReason, DisputeReason};
+use mercato_protocol::negotiation::{Body, DisputeReason};
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::receipt::Receipt;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::{Kind, shortened};
+use super::ending::{Bill, Ending};
 use super::exchange::Exchange;
 use crate::limits;
 
@@ -31,6 +32,9 @@ pub struct Settlement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reclaim {
     pub(super) notice: Notice,
+    /// Provider: the notice counts from when the buyer is connected or answers, which it has not
+    /// yet.
+    pub(super) waits: bool,
     /// Why, in its owner's words; may be empty.
     pub(super) text: String,
 }
@@ -66,8 +70,8 @@ pub(crate) struct Ended<'a> {
     pub(crate) contract: &'a Contract,
     /// The last receipt that both signed.
     pub(crate) last: &'a Receipt,
-    /// Why the lease came to its end.
-    pub(crate) closed: CloseReason,
+    /// What the lease comes to by this side's records.
+    pub(crate) ending: Ending,
 }
 
 impl Settlement {
@@ -91,7 +95,16 @@ impl Settlement {
         &self.disputes
     }
 
-    /// Provider: takes the capacity back at that time.
+    /// The notice, from when it counts for this side: for a buyer that was never reached, not at
+    /// all.
+    pub(super) fn notice(&self) -> Option<Notice> {
+        let Reclaim { notice, waits, .. } = self.reclaim.as_ref()?;
+        let given_ms = if *waits { notice.until_ms } else { notice.given_ms };
+        Some(Notice { given_ms, ..*notice })
+    }
+
+    /// Provider: takes the capacity back at that time. Notice counts from now where the buyer is
+    /// connected, else from when it is or answers.
     pub(crate) fn give_notice(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
@@ -99,9 +112,22 @@ impl Settlement {
         text: &str,
     ) -> Result<(), CodecError> {
         let notice = Notice { given_ms: exchange.now_ms(), until_ms };
-        let text = shortened(text);
-        self.reclaim = Some(Reclaim { notice, text: text.clone() });
+        let (text, waits) = (shortened(text), !exchange.link().is_up);
+        self.reclaim = Some(Reclaim { notice, waits, text: text.clone() });
         exchange.ask(Kind::Reclaim, Body::ReclaimNotice { notice, text })
+    }
+
+    /// Provider: the buyer is reached, whom a notice waits for.
+    pub(crate) fn on_reached(&mut self, now_ms: u64) {
+        if let Some(reclaim) = self.reclaim.as_mut().filter(|reclaim| reclaim.waits) {
+            reclaim.waits = false;
+            reclaim.notice.given_ms = now_ms.min(reclaim.notice.until_ms);
+        }
+    }
+
+    /// Whether a notice waits for the buyer to be reached.
+    pub(crate) fn waits_for_buyer(&self) -> bool {
+        self.reclaim.as_ref().is_some_and(|reclaim| reclaim.waits)
     }
 
     /// Consumer: the capacity is taken back. Notice counts from when it was received, but for
@@ -109,40 +135,38 @@ impl Settlement {
     pub(crate) fn on_notice(&mut self, now_ms: u64, notice: Notice, text: &str) {
         if self.reclaim.is_none() {
             let received_ms = now_ms.saturating_sub(CLOCK_SKEW_MS);
-            let notice = Notice { given_ms: notice.given_ms.max(received_ms), ..notice };
-            self.reclaim = Some(Reclaim { notice, text: shortened(text) });
+            let given_ms = notice.given_ms.max(received_ms).min(notice.until_ms);
+            let (notice, text) = (Notice { given_ms, ..notice }, shortened(text));
+            self.reclaim = Some(Reclaim { notice, waits: false, text });
         }
     }
 
-    /// Provider: sends what the lease came to. Nothing if it cannot be expressed.
+    /// Provider: sends what the lease came to. Nothing if nothing is billed, or it cannot be
+    /// expressed.
     pub(crate) fn send_invoice(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
         ended: &Ended<'_>,
     ) -> Result<(), CodecError> {
-        let Some(invoice) = ended.invoice(self.reclaim()) else { return Ok(()) };
+        let Some(invoice) = ended.invoice(self.notice()) else { return Ok(()) };
         let provider = exchange.sign(&invoice)?;
         let body = Body::Invoice { invoice: provider.clone() };
         self.invoice = Some(SignedInvoice { invoice, provider, consumer: None });
         exchange.ask(Kind::Invoice, body)
     }
 
-    /// Consumer: the provider says what the lease came to, which ended for the reason that this
-    /// side knows.
+    /// Consumer: the provider says what the lease came to. A bill that takes off at least what
+    /// this side would, and no less than one that it has signed, is signed, a dearer one never.
     pub(crate) fn on_invoice(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
         ended: Option<&Ended<'_>>,
-        reason: CloseReason,
         received: &Received<'_>,
     ) -> Result<(), CodecError> {
         let Ok(invoice) = exchange.open(received.invoice) else { return Ok(()) };
-        // What the provider itself said of the end, it cannot say otherwise now.
-        let by_provider = |it| matches!(it, CloseReason::EndedByProvider | CloseReason::Reclaimed);
-        let told = !by_provider(reason) || by_provider(invoice.closed);
-        let own = ended
-            .and_then(|ended| Ended { closed: invoice.closed, ..*ended }.invoice(self.reclaim()));
-        if !told || own.as_ref() != Some(&*invoice) {
+        let own = ended.and_then(|ended| ended.invoice(self.notice()));
+        let signed = self.invoice.as_ref().map(|known| &known.invoice);
+        if !own.iter().chain(signed).all(|own| covers(own, &invoice)) || own.is_none() {
             let about = Digest::of(invoice.payload());
             return self.dispute(exchange, about, DisputeReason::Credits, "other credits are due");
         }
@@ -214,16 +238,23 @@ pub(crate) struct Received<'a> {
     pub(crate) message: Digest,
 }
 
+/// Whether a bill is of the same usage as one's own, and comes to no more.
+fn covers(own: &Invoice, theirs: &Invoice) -> bool {
+    let about = |it: &Invoice| (it.contract, it.provider, it.consumer, it.receipt, it.amount);
+    let micros = |it: &Invoice| it.due.map(|due| due.micros);
+    about(own) == about(theirs) && micros(theirs) <= micros(own)
+}
+
 impl Ended<'_> {
     fn invoice(&self, notice: Option<Notice>) -> Option<Invoice> {
         let last = self.last;
-        let credits = self.credits(notice).unwrap_or_default();
+        let credits = self.credits().unwrap_or_default();
         let off = credits.iter().map(|credit| credit.amount.micros).sum::<u64>();
         Some(Invoice {
             contract: self.contract.id,
             provider: last.provider,
             consumer: last.consumer,
-            closed: self.closed,
+            closed: self.ending.cause.word(),
             notice,
             receipt: Digest::of(&last.to_bytes().ok()?),
             amount: last.amount,
@@ -232,23 +263,12 @@ impl Ended<'_> {
         })
     }
 
-    /// What is taken off the bill, by what both sides know: why the lease ended, what notice
-    /// there was, and the last receipt. Never more than the bill.
-    fn credits(&self, notice: Option<Notice>) -> Result<Vec<Credit>, PriceError> {
+    /// What is taken off the bill, by this side's records of the end and the last receipt. Never
+    /// more than the bill.
+    fn credits(&self) -> Result<Vec<Credit>, PriceError> {
         let (last, contract, terms) = (self.last, self.contract, &self.contract.terms);
         let Some(mut left) = last.amount else { return Ok(Vec::new()) };
-        let bill = u128::from(left.micros);
-        let had_ms = last.to_ms.saturating_sub(notice.map_or(last.to_ms, |it| it.given_ms));
-        let rest_ms = contract.not_after_ms.saturating_sub(last.to_ms);
-        let missing_ms = terms.reclaim_notice_s.saturating_mul(1_000).saturating_sub(had_ms);
-        let missing_ms = match self.closed {
-            CloseReason::EndedByProvider | CloseReason::Reclaimed => missing_ms.min(rest_ms),
-            CloseReason::Expired
-            | CloseReason::Cancelled
-            | CloseReason::Unsigned
-            | CloseReason::ProvisioningFailed
-            | CloseReason::Breach => 0,
-        };
+        let bill = left.micros;
         let mut all = Vec::new();
         let mut take_off = |kind, micros: u64| {
             let amount = Money { micros: micros.min(left.micros), ..left };
@@ -257,11 +277,20 @@ impl Ended<'_> {
                 all.push(Credit { kind, amount });
             }
         };
+        let rest_ms = contract.not_after_ms.saturating_sub(last.to_ms);
+        let missing_ms = match self.ending.bill {
+            Bill::Whole => 0,
+            Bill::LessNotice { missing_ms } => missing_ms.min(rest_ms),
+            Bill::Nothing => {
+                take_off(CreditKind::Availability, bill);
+                0
+            }
+        };
         let given_ms = u128::from(last.to_ms.saturating_sub(contract.not_before_ms));
         let term_ms = u128::from(contract.not_after_ms - contract.not_before_ms);
         let short = |ppm: u32| given_ms * 1_000_000 < term_ms * u128::from(ppm);
         if let Some(sla) = terms.sla.filter(|sla| missing_ms > 0 && short(sla.availability_ppm)) {
-            let micros = bill * u128::from(sla.credit_ppm) / 1_000_000;
+            let micros = u128::from(bill) * u128::from(sla.credit_ppm) / 1_000_000;
             take_off(CreditKind::Availability, u64::try_from(micros).unwrap_or(u64::MAX));
         }
         let missing = terms.price.total(&Usage::of(&terms.quantity, missing_ms)?)?;

@@ -16,6 +16,7 @@ use super::Deal;
 use super::agreement::{Agreement, Agreements};
 use super::amendment::{Amendment, Amendments};
 use super::conversation::Conversation;
+use super::ending::Ending;
 use super::lease::Lease;
 use super::meter::{Meter, MeterState, Reported, SignedReceipt};
 use super::negotiation::Negotiation;
@@ -40,6 +41,9 @@ struct Written<'a> {
     change: Option<Cow<'a, Amendment>>,
     meter: Metered<'a>,
     reclaim: Option<Notice>,
+    /// That notice counts from when the buyer is reached, which it has not been.
+    #[serde(default, skip_serializing_if = "is_false")]
+    reclaim_waits: bool,
     #[serde(default)]
     reclaim_text: Cow<'a, str>,
     invoice: Option<Cow<'a, SignedInvoice>>,
@@ -49,6 +53,9 @@ struct Written<'a> {
     #[serde(default)]
     namespaces: Cow<'a, BTreeSet<String>>,
     unwanted: Option<Cow<'a, str>>,
+    /// None where an earlier release wrote it, which went by the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ending: Option<Ending>,
     drained: bool,
     #[serde(default)]
     archived: bool,
@@ -116,11 +123,13 @@ impl<'a> Written<'a> {
             change: lease.and_then(|lease| lease.amendment()).map(Cow::Borrowed),
             meter: lease.map_or_else(Metered::default, |lease| Metered::of(&lease.meter)),
             reclaim: reclaim.map(|reclaim| reclaim.notice),
+            reclaim_waits: reclaim.is_some_and(|reclaim| reclaim.waits),
             reclaim_text: Cow::Borrowed(reclaim.map_or("", |reclaim| &reclaim.text)),
             invoice: settlement.and_then(|it| it.invoice.as_ref()).map(Cow::Borrowed),
             disputes: Vec::new(),
             namespaces: Cow::Borrowed(&order.namespaces),
             unwanted: unwanted.map(Cow::Borrowed),
+            ending: closed.map(|closed| closed.ending),
             drained: closed.is_some_and(|closed| closed.cleaned_up),
             archived: closed.is_some_and(|closed| closed.archived),
         }
@@ -138,9 +147,9 @@ impl<'a> Written<'a> {
         let agreement = self.agreement.map(Cow::into_owned);
         let agreed = |agreement: Option<Agreement>| agreement.ok_or("an offer without a contract");
         let unwanted = self.unwanted.map(Cow::into_owned);
-        let text = self.reclaim_text.into_owned();
+        let (waits, text) = (self.reclaim_waits, self.reclaim_text.into_owned());
         let settlement = Settlement {
-            reclaim: self.reclaim.map(|notice| Reclaim { notice, text }),
+            reclaim: self.reclaim.map(|notice| Reclaim { notice, waits, text }),
             invoice: self.invoice.map(Cow::into_owned),
             disputes: self.disputes,
         };
@@ -176,8 +185,13 @@ impl<'a> Written<'a> {
                 let lease = lease(agreement, MeterState::Ended { started_ms, ended_ms })?;
                 let (cleaned_up, archived) = (self.drained, self.archived);
                 let text = text.into_owned();
+                let ending = self.ending.unwrap_or_else(|| {
+                    let missing_ms = missing_ms(&lease, ended_ms);
+                    Ending::of_word(self.side, reason, missing_ms)
+                });
                 Phase::Over(Over::Closed(Closed {
-                    reason,
+                    ending,
+                    said: reason,
                     text,
                     at_ms,
                     lease,
@@ -197,6 +211,19 @@ impl<'a> Written<'a> {
         };
         Ok(Deal { order, conversation: self.talk.into_owned(), phase })
     }
+}
+
+/// How much of the notice that its contract promises a lease did without that ended then, as an
+/// earlier release counted it.
+fn missing_ms(lease: &Lease, ended_ms: u64) -> u64 {
+    let given_ms = lease.settlement.reclaim().map_or(ended_ms, |notice| notice.given_ms);
+    let promised_ms = lease.agreements.terms().reclaim_notice_s.saturating_mul(1_000);
+    promised_ms.saturating_sub(ended_ms.saturating_sub(given_ms))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "so serde asks")]
+fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 impl<'a> Metered<'a> {
@@ -238,8 +265,8 @@ impl<'a> Stage<'a> {
             Phase::Over(Over::Terminated(Terminated { reason, text, at_ms, .. })) => {
                 Self::Terminated { reason: *reason, text: Cow::Borrowed(text), at_ms: *at_ms }
             }
-            Phase::Over(Over::Closed(Closed { reason, text, at_ms, .. })) => {
-                Self::Closed { reason: *reason, text: Cow::Borrowed(text), at_ms: *at_ms }
+            Phase::Over(Over::Closed(Closed { said, text, at_ms, .. })) => {
+                Self::Closed { reason: *said, text: Cow::Borrowed(text), at_ms: *at_ms }
             }
         }
     }

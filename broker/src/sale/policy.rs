@@ -95,6 +95,8 @@ pub enum Approve {
 pub(crate) struct Buyer<'a> {
     pub(crate) cluster: ClusterId,
     pub(crate) standing: Standing,
+    /// It has lately cost this provider what nobody pays for, more than once.
+    pub(crate) is_careless: bool,
     pub(crate) affiliations: &'a [Affiliation],
     pub(crate) jurisdiction: Option<&'a str>,
 }
@@ -155,6 +157,7 @@ impl SharePolicy {
         let rule = self.rules.iter().find(|rule| rule.covers(buyer, terms));
         let allowed = || self.allow.iter().any(|who| buyer.is(who)).then_some(Approve::Auto);
         let then = rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve);
+        let then = if buyer.is_careless { then.max(Approve::Ask) } else { then };
         (then, rule.and_then(|rule| rule.price.as_ref()))
     }
 }

@@ -4,7 +4,9 @@
 
 mod archive;
 mod bait;
+mod ending;
 mod faults;
+mod liars;
 mod lost;
 mod model;
 mod paths;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use mercato_broker::{
-    Approve, Command, Desired, EndReason, Input, Refusal, Reply, SharePolicy, Side, Standing,
-    limits,
+    Approve, Command, Desired, EndCause, EndReason, Input, Refusal, Reply, SharePolicy, Side,
+    Standing, limits,
 };
 use mercato_protocol::id::NegotiationId;
-use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
@@ -47,7 +47,7 @@ fn a_purchase_from_order_to_statement() {
     for node in [SELLER, BUYER] {
         let end = world.nodes[node].broker.deal(&id).unwrap().end().unwrap();
         let (EndReason::Closed(reason), text) = (end.reason, end.text) else { panic!("{node}") };
-        assert_eq!((reason, text), (CloseReason::Cancelled, "enough"));
+        assert_eq!((reason, text), (EndCause::Cancelled, "enough"));
         assert_eq!(world.nodes[node].leases[&id], Desired::Gone);
         let statement = world.nodes[node].broker.statement(&id.into()).unwrap().unwrap();
         assert_eq!(statement.lines[&Resource::Cpu].counter, 2_000 * 100_000);
@@ -138,7 +138,7 @@ fn unsigned_reports_suspend_and_then_close() {
     }
     assert_eq!(seen, [State::Active, State::Suspended, State::Closed]);
     let EndReason::Closed(reason) = why(&world, SELLER, id) else { panic!() };
-    assert_eq!(reason, CloseReason::Unsigned);
+    assert_eq!(reason, EndCause::Unsigned);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_is_never_ready_is_never_billed() {
         }
     }
     let EndReason::Closed(reason) = why(&world, SELLER, id) else { panic!() };
-    assert_eq!(reason, CloseReason::ProvisioningFailed);
+    assert_eq!(reason, EndCause::ProvisioningFailed);
     let statement = world.nodes[SELLER].broker.statement(&id.into()).unwrap().unwrap();
     assert_eq!((statement.from_ms, statement.total), (None, None));
 }

@@ -291,6 +291,11 @@ impl World {
         self.input(to, Input::Message(Box::new(opened)));
     }
 
+    /// Whether a cluster has something to report.
+    pub(crate) fn local_waits(&self) -> bool {
+        self.nodes.iter().any(|node| !node.local.is_empty())
+    }
+
     pub(crate) fn report_local(&mut self, node: usize) {
         if let Some(input) = self.nodes[node].local.pop_front() {
             self.input(node, input);

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::{Deal, EndReason, Side, Standing};
+use mercato_broker::{Deal, EndCause, EndReason, Side, Standing};
 use mercato_protocol::ad::AdError;
 use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::join::JoinRefusal;
-use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::Money;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
@@ -40,7 +40,7 @@ pub enum Ending {
     /// A negotiation or a change came to nothing.
     Refused(TerminateReason),
     /// The lease under the contract ended.
-    Closed(CloseReason),
+    Closed(EndCause),
 }
 
 /// How far a change is.

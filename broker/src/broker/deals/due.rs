@@ -8,7 +8,7 @@ use mercato_protocol::time::Now;
 use super::timers::Resend;
 use super::{Deals, log};
 use crate::broker::effect::Effect;
-use crate::deal::{Deal, Kind, Remains};
+use crate::deal::{Deal, Kind, Lease, Remains};
 use crate::limits;
 
 impl Deals {
@@ -36,13 +36,29 @@ impl Deals {
         }
     }
 
-    /// What waits for an answer of this cluster is sent again now.
-    pub(crate) fn on_connected(&mut self, now: Now, peer: ClusterId) {
+    /// What waits for an answer of this cluster is sent again now, and a notice that waits for it
+    /// counts from now.
+    pub(crate) fn on_connected(&mut self, now: Now, peer: ClusterId, effects: &mut Vec<Effect>) {
+        self.contact.on_connected(now, peer);
+        let waits = |lease: &Lease| lease.settlement().waits_for_buyer();
+        let with_it = self.current().filter(|deal| deal.peer() == peer && deal.is_leased());
+        let waiting = with_it.filter(|deal| deal.lease().is_some_and(waits)).map(Deal::id);
+        for id in waiting.filter(|_| !self.degraded).collect::<Vec<_>>() {
+            let reached = self.edit_lease(now, id, effects, |lease, exchange| {
+                lease.on_reached(exchange.now_ms());
+                Ok(())
+            });
+            log(id, reached);
+        }
         let deals = &self.current;
         let with_it = |id: &NegotiationId| deals.get(id).is_some_and(|deal| deal.peer() == peer);
         for (_, resend) in self.resends.iter_mut().filter(|(id, _)| with_it(id)) {
             *resend = Resend { at_ms: now.mono_ms, wait_ms: 0 };
         }
+    }
+
+    pub(crate) fn on_disconnected(&mut self, now: Now, peer: ClusterId) {
+        self.contact.on_disconnected(now, peer);
     }
 
     /// Whether an answer to this message is awaited: then it is sent again at each connection.

@@ -2,6 +2,7 @@
 //! behind the record of the change, and how a lease is to be follows from its phase.
 
 mod archive;
+mod contact;
 mod due;
 mod shares;
 mod timers;
@@ -22,6 +23,7 @@ use crate::config::Config;
 use crate::deal::{Asked, Deal, Exchange, Lease, Phase, Received, Remains, Remnant, Side, Step};
 use crate::limits;
 use crate::sale::Growth;
+use contact::Contact;
 use timers::{Deadlines, Resend};
 
 /// Deals, and when each wants something.
@@ -38,6 +40,8 @@ pub(crate) struct Deals {
     deadlines: Deadlines,
     /// When what waits for an answer is sent again.
     resends: BTreeMap<NegotiationId, Resend>,
+    /// Who is connected, and how long it was.
+    contact: Contact,
     /// Nothing can be kept: nothing new is promised, and nothing is due.
     degraded: bool,
     /// What is promised has changed since that was last asked, and where it has grown.
@@ -56,6 +60,7 @@ impl Deals {
             crowded: true,
             deadlines: Deadlines::of(all.values().chain(archive.values())),
             resends: waits.map(|deal| (deal.id(), Resend::default())).collect(),
+            contact: Contact::restored(all.values()),
             current: all,
             archive,
             degraded: false,
@@ -262,7 +267,8 @@ impl Deals {
     ) -> Result<(), CodecError> {
         let _within = span(deal.id()).entered();
         let (config, keys) = (&*self.config, &self.keys);
-        let mut step = Step { now, config, keys, sent: Vec::new() };
+        let link = self.contact.link(now, &deal);
+        let mut step = Step { now, config, keys, link, sent: Vec::new() };
         change(&mut deal, &mut step)?;
         let sent = step.sent;
         self.store(now, deal, sent, effects);
@@ -306,6 +312,7 @@ impl Deals {
             self.resends.insert(id, Resend { at_ms: now.mono_ms + wait_ms, wait_ms });
         }
         self.deadlines.set(id, deal.deadline_ms());
+        self.contact.on_change(now, before, &deal);
         let (promised_before, promised) = (before.and_then(Deal::promised), deal.promised());
         if promised_before != promised {
             let before = promised_before.unwrap_or_default();

@@ -6,7 +6,7 @@
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
+use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
 
 use super::{Over, Phase};
 use crate::deal::agreement::Agreement;
@@ -56,7 +56,7 @@ impl Phase {
             Body::Invoice { invoice } => {
                 let Self::Over(Over::Closed(over)) = self else { return Ok(()) };
                 let received = Received { invoice, message: message.digest() };
-                over.lease.on_invoice(exchange, over.reason, &received)
+                over.lease.on_invoice(exchange, over.ending, &received)
             }
             Body::Amendment { number, answer } => match self.lease_mut() {
                 Some(lease) => lease.on_answer(exchange, *number, answer),
@@ -186,7 +186,7 @@ impl Phase {
                 Ok(())
             }
             Self::Negotiating(_) => self.terminate(exchange, TerminateReason::Withdrawn, text),
-            Self::Leased(_) | Self::Over(_) => self.close(exchange, CloseReason::Cancelled, text),
+            Self::Leased(_) | Self::Over(_) => self.close(exchange, text),
         }
     }
 
@@ -199,7 +199,7 @@ impl Phase {
         self.begin_lease(exchange, agreement);
         exchange.wait_only_for(|_| false);
         match unwanted {
-            Some(text) => self.close(exchange, CloseReason::Cancelled, &text),
+            Some(text) => self.close(exchange, &text),
             None => Ok(()),
         }
     }

@@ -163,11 +163,11 @@ impl Phase {
                 }
             },
             Self::Leased(lease) => match lease.on_deadline(exchange)? {
-                Some((reason, text)) => self.close(exchange, reason, &text),
+                Some(text) => self.close(exchange, &text),
                 None => Ok(()),
             },
             Self::Over(Over::Closed(over)) if exchange.side() == Side::Provider => {
-                over.lease.on_ended_deadline(exchange, over.reason)
+                over.lease.on_ended_deadline(exchange, over.ending)
             }
             Self::Over(_) => Ok(()),
         }
@@ -227,29 +227,25 @@ impl Phase {
     pub(crate) fn close(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
-        reason: CloseReason,
         text: &str,
     ) -> Result<(), CodecError> {
-        self.end_lease(exchange, reason, text);
-        exchange.ask(Kind::Close, Body::Close { reason, text: shortened(text) })
-    }
-
-    fn end_lease(&mut self, exchange: &mut Exchange<'_, '_>, reason: CloseReason, text: &str) {
-        let Self::Leased(lease) = self else { return };
-        lease.end(exchange);
-        let lease = lease.clone();
-        let closed = Closed::new(lease, reason, shortened(text), exchange.now_ms());
+        let Self::Leased(lease) = self else { return Ok(()) };
+        let closed = Closed::end(lease, exchange, None, text);
+        let (reason, text) = (closed.said, closed.text.clone());
         *self = Self::Over(Over::Closed(closed));
+        exchange.ask(Kind::Close, Body::Close { reason, text })
     }
 
     /// The other side says that the lease has ended.
     fn on_close(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
-        reason: CloseReason,
+        said: CloseReason,
         text: &str,
     ) -> Result<(), CodecError> {
-        self.end_lease(exchange, reason, text);
+        if let Self::Leased(lease) = self {
+            *self = Self::Over(Over::Closed(Closed::end(lease, exchange, Some(said), text)));
+        }
         exchange.answered(Kind::Close);
         exchange.send(self.outcome())
     }

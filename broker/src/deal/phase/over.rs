@@ -4,6 +4,10 @@
 use mercato_protocol::negotiation::{CloseReason, TerminateReason};
 
 use crate::deal::agreement::Agreement;
+use crate::deal::conversation::shortened;
+use crate::deal::ending::{Closing, EndCause, Ending};
+use crate::deal::exchange::Exchange;
+use crate::deal::facts::facts;
 use crate::deal::lease::Lease;
 use crate::limits;
 
@@ -30,7 +34,10 @@ pub(crate) struct Terminated {
 /// A lease that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Closed {
-    pub(in crate::deal) reason: CloseReason,
+    /// What the lease comes to.
+    pub(in crate::deal) ending: Ending,
+    /// Why, in the word of whoever closed it: for people.
+    pub(in crate::deal) said: CloseReason,
     pub(in crate::deal) text: String,
     pub(in crate::deal) at_ms: u64,
     pub(in crate::deal) lease: Lease,
@@ -45,6 +52,10 @@ pub(crate) struct Closed {
 pub struct End<'a> {
     /// Why the deal came to its end.
     pub reason: EndReason,
+    /// What the lease came to, by this side's records; none: there was none.
+    pub ending: Option<&'a Ending>,
+    /// The word of whoever closed the lease, where it says something else.
+    pub said: Option<CloseReason>,
     /// The reason in words for a person; may be empty.
     pub text: &'a str,
     /// When it ended, wall clock, milliseconds.
@@ -56,19 +67,31 @@ pub struct End<'a> {
 pub enum EndReason {
     /// The negotiation came to nothing.
     Terminated(TerminateReason),
-    /// The lease has ended, for this reason.
-    Closed(CloseReason),
+    /// The lease has ended, for this reason by this side's records.
+    Closed(EndCause),
 }
 
 impl Closed {
-    pub(super) fn new(lease: Lease, reason: CloseReason, text: String, at_ms: u64) -> Self {
-        Self { reason, text, at_ms, lease, cleaned_up: false, archived: false }
+    /// A lease that ends now: by this side, or by the other one, which says why.
+    pub(super) fn end(
+        lease: &mut Lease,
+        exchange: &mut Exchange<'_, '_>,
+        said: Option<CloseReason>,
+        text: &str,
+    ) -> Self {
+        let by = if said.is_some() { exchange.side().other() } else { exchange.side() };
+        let closing = Closing { by, at_ms: exchange.now_ms(), said };
+        let ending = (exchange.rules().ending)(closing, &facts(lease, exchange));
+        lease.end(exchange);
+        let said = said.unwrap_or(ending.cause.word());
+        let (lease, text, at_ms) = (lease.clone(), shortened(text), exchange.now_ms());
+        Self { ending, said, text, at_ms, lease, cleaned_up: false, archived: false }
     }
 
     pub(super) fn without_grown(&self) -> Self {
-        let Self { reason, at_ms, cleaned_up, archived, .. } = *self;
+        let Self { ending, said, at_ms, cleaned_up, archived, .. } = *self;
         let (text, lease) = (self.text.clone(), self.lease.without_grown());
-        Self { reason, text, at_ms, lease, cleaned_up, archived }
+        Self { ending, said, text, at_ms, lease, cleaned_up, archived }
     }
 }
 
@@ -76,11 +99,17 @@ impl Over {
     /// How it ended, for people.
     pub(crate) fn end(&self) -> End<'_> {
         match self {
-            Self::Terminated(Terminated { reason, text, at_ms, .. }) => {
-                End { reason: EndReason::Terminated(*reason), text, at_ms: *at_ms }
-            }
-            Self::Closed(Closed { reason, text, at_ms, .. }) => {
-                End { reason: EndReason::Closed(*reason), text, at_ms: *at_ms }
+            Self::Terminated(Terminated { reason, text, at_ms, .. }) => End {
+                reason: EndReason::Terminated(*reason),
+                ending: None,
+                said: None,
+                text,
+                at_ms: *at_ms,
+            },
+            Self::Closed(Closed { ending, said, text, at_ms, .. }) => {
+                let reason = EndReason::Closed(ending.cause);
+                let said = Some(*said).filter(|said| *said != ending.cause.word());
+                End { reason, ending: Some(ending), said, text, at_ms: *at_ms }
             }
         }
     }

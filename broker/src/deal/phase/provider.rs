@@ -85,6 +85,9 @@ impl Phase {
                 }
                 if matches!(state, State::Reclaiming | State::Closed | State::Unknown) {
                     exchange.answered(Kind::Reclaim);
+                    if let Self::Leased(lease) = self {
+                        lease.on_reached(exchange.now_ms());
+                    }
                 }
                 exchange.answered(Kind::Terminate);
                 Ok(())

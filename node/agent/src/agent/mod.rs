@@ -298,13 +298,13 @@ impl Agent {
         self.leave_gossip(now, peer, out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
         self.with_leases(now, out, |leases, turn| leases.link(owner.cluster_id(), false, turn));
+        self.for_broker.push_back(ForBroker::Disconnected(owner.cluster_id()));
     }
 
     /// A peer has not taken this. If it has connected anew since, it is said at once.
     fn on_unsaid(&mut self, peer: PublicKey, message: Signed<Message>, out: &mut Vec<Effect>) {
         let context = Context::of(&self.broker, &self.gossip, &self.peers);
-        let rank = |peer: &PublicKey| self.federations.rank_of_key(peer, context);
-        self.unsent.keep(peer, message, rank);
+        self.unsent.keep(peer, message, |peer| self.federations.rank_of_key(peer, context));
         if self.peers.connected().contains_key(&peer) {
             out.extend(self.unsent.take(peer));
         }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::{Budget, Deal, EndReason, Side};
+use mercato_broker::{Budget, Deal, EndCause, EndReason, Side};
 use mercato_config::Show as _;
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::negotiation::{State, TerminateReason};
 use serde::Serialize;
 
 use super::view;
@@ -241,12 +241,12 @@ impl About<'_> {
 }
 
 /// Whether a contract ended otherwise than with its term, and not by this side's own wish.
-fn is_early(side: Side, reason: CloseReason) -> bool {
-    match reason {
-        CloseReason::Expired | CloseReason::Reclaimed => false,
-        CloseReason::Cancelled => side == Side::Provider,
-        CloseReason::EndedByProvider => side == Side::Consumer,
-        CloseReason::Unsigned | CloseReason::ProvisioningFailed | CloseReason::Breach => true,
+fn is_early(side: Side, cause: EndCause) -> bool {
+    match cause {
+        EndCause::Expired | EndCause::Reclaimed => false,
+        EndCause::Cancelled => side == Side::Provider,
+        EndCause::EndedByProvider | EndCause::NotDelivered => side == Side::Consumer,
+        EndCause::Unsigned | EndCause::ProvisioningFailed => true,
     }
 }
 

@@ -1,10 +1,10 @@
 //! Notices of the agent as events: their kind, their fields, and a line for a person.
 
 use mercato_agent::{Agent, ChangeStep, DealFacts, Ending, FederationNews, Notice};
-use mercato_broker::{Side, Standing};
+use mercato_broker::{EndCause, Side, Standing};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
-use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
 
@@ -199,7 +199,7 @@ fn size(quantity: &Resources, term_s: u64) -> String {
 fn deal_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> String {
     let (short, what) = (id.short(), size(&facts.quantity, facts.term_s));
     let (total, asked, why) = (cost(facts.total), cost(facts.asked), why(facts));
-    let closed = |by: CloseReason| facts.ending == Some(Ending::Closed(by));
+    let closed = |by: EndCause| facts.ending == Some(Ending::Closed(by));
     match kind {
         Kind::OrderSent => format!("{short}: ordered {what} from {who} for {total}"),
         Kind::OrderInReview => format!("{short}: {who}'s owner has to approve the order"),
@@ -230,7 +230,7 @@ fn deal_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> Str
             };
             format!("{short}: the contract with {who} is being reclaimed{why}")
         }
-        Kind::ContractClosed if closed(CloseReason::Expired) => {
+        Kind::ContractClosed if closed(EndCause::Expired) => {
             format!("{short}: the contract with {who} reached the end of its term")
         }
         Kind::ContractClosed => format!("{short}: the contract with {who} ended{why}"),

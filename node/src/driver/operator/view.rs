@@ -165,7 +165,15 @@ fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
 
 fn reason(deal: &mercato_broker::Deal) -> Option<String> {
     match deal.end() {
-        Some(End { reason: EndReason::Closed(reason), text, .. }) => Some(said(&reason, text)),
+        Some(End { reason: EndReason::Closed(cause), said: None, text, .. }) => {
+            Some(said(&cause, text))
+        }
+        // What the other side says of it decides nothing, and is shown as its word.
+        Some(End { reason: EndReason::Closed(cause), said: Some(word), text, .. }) => {
+            let word = format!("by their word {}", said(&word, ""));
+            let text = if text.is_empty() { word } else { format!("{word}: {text}") };
+            Some(said(&cause, &text))
+        }
         Some(End { reason: EndReason::Terminated(reason), text, .. }) => Some(said(&reason, text)),
         None => {
             let text = deal.lease()?.settlement().reclaim_text();
