@@ -17,6 +17,7 @@ mod remains;
 mod settlement;
 mod statement;
 mod verdict;
+mod words;
 mod written;
 
 use std::sync::Arc;
@@ -40,13 +41,14 @@ pub use order::Side;
 pub use phase::{End, EndReason};
 pub use settlement::{Dispute, Settlement, SignedInvoice};
 pub use statement::{Line, Statement};
+pub use words::{Otherwise, WORDS, Word};
 
 pub(crate) use amendment::Asked;
 pub(crate) use conversation::{Conversation, Kind, Received};
 pub(crate) use exchange::{Exchange, Link, Step};
 pub(crate) use negotiation::Negotiation;
 pub(crate) use order::Order;
-pub(crate) use phase::Phase;
+pub(crate) use phase::{Phase, hear};
 pub(crate) use remains::{Remains, Remnant};
 pub(crate) use verdict::Verdict;
 

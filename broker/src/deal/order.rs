@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use mercato_protocol::id::NegotiationId;
-use mercato_protocol::negotiation::Request;
+use mercato_protocol::negotiation::{Body, Request};
 use mercato_protocol::price::{Money, PriceError, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,14 @@ impl Order {
         let asked = &self.request.terms;
         let term_ms = asked.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
         asked.price.total(&Usage::of(&asked.quantity, term_ms)?)
+    }
+
+    /// Whether these words are those that opened it.
+    pub(crate) fn is_asked_by(&self, body: &Body) -> bool {
+        let asks = |request: &Request| *request == self.request;
+        let is_order = self.rfq.is_none();
+        matches!(body, Body::Request(request) if is_order && asks(request))
+            || matches!(body, Body::Rfq(request) if !is_order && asks(request))
     }
 
     /// Whether so much may be paid at once, for all that was ordered: what its owner said, or

@@ -15,4 +15,5 @@ mod refused;
 mod shares;
 mod story;
 mod upgraded;
+mod words;
 mod world;

@@ -20,7 +20,9 @@ use super::command::Refusal;
 use super::effect::Effect;
 use super::record::Record;
 use crate::config::Config;
-use crate::deal::{Asked, Deal, Exchange, Lease, Phase, Received, Remains, Remnant, Side, Step};
+use crate::deal::{
+    Asked, Deal, Exchange, Lease, Phase, Received, Remains, Remnant, Side, Step, hear,
+};
 use crate::limits;
 use crate::sale::Growth;
 use contact::Contact;
@@ -199,8 +201,7 @@ impl Deals {
             phase.lease_mut(),
         ) {
             (Side::Provider, Some(asked), Some(lease)) => lease.on_asked(exchange, asked),
-            (Side::Provider, _, _) => phase.on_consumer(exchange, message),
-            (Side::Consumer, _, _) => phase.on_provider(exchange, message),
+            (Side::Provider | Side::Consumer, _, _) => hear(phase, exchange, message),
         };
         let done = self.step(now, deal, effects, |deal, step| {
             let received = if forgotten { Received::Look } else { deal.receive(message) };

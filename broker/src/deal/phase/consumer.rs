@@ -28,8 +28,8 @@ impl Phase {
         exchange.ask(Kind::Request, body)
     }
 
-    /// The consumer receives a message of the provider's.
-    pub(crate) fn on_provider(
+    /// The consumer receives a word of the provider's that is taken now.
+    pub(super) fn on_provider(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
         message: &Verified<Message>,

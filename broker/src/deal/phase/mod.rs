@@ -2,6 +2,7 @@
 //! make of it is in `consumer` and `provider`; here is what both do alike.
 
 mod consumer;
+mod hearing;
 mod over;
 mod provider;
 
@@ -18,6 +19,7 @@ use super::negotiation::Negotiation;
 use super::order::Side;
 use crate::limits;
 
+pub(crate) use hearing::hear;
 pub(crate) use over::Over;
 pub(super) use over::{Closed, Terminated};
 pub use over::{End, EndReason};

@@ -60,22 +60,17 @@ impl Phase {
                 Ok(())
             }
             // The agreement is said until it is answered.
-            Self::Negotiating(Negotiation::Agreed { .. }) => Ok(()),
-            Self::Negotiating(_) | Self::Leased(_) | Self::Over(_) => exchange.send(self.outcome()),
+            Self::Negotiating(_) | Self::Leased(_) | Self::Over(_) => Ok(()),
         }
     }
 
-    /// The provider receives a message of the consumer's.
-    pub(crate) fn on_consumer(
+    /// The provider receives a word of the consumer's that is taken now.
+    pub(super) fn on_consumer(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
         message: &Verified<Message>,
     ) -> Result<(), CodecError> {
-        let order = exchange.order();
         match &message.body {
-            Body::Request(request) if *request == order.request && order.rfq.is_none() => Ok(()),
-            Body::Rfq(request) if *request == order.request && order.rfq.is_some() => Ok(()),
-            Body::Request(_) | Body::Rfq(_) => self.on_conflict(exchange),
             Body::Verification { contract } => self.on_verification(exchange, message, contract),
             Body::Terminate { reason, text } => self.on_terminate(exchange, *reason, text),
             Body::StatusQuery => exchange.send(self.outcome()),
@@ -107,8 +102,10 @@ impl Phase {
                 Some(lease) => lease.on_consumer(exchange, message),
                 None => Ok(()),
             },
-            // It was judged where there is a ledger.
-            Body::Amend { .. }
+            // A request opens a deal, and a change was judged where there is a ledger.
+            Body::Request(_)
+            | Body::Rfq(_)
+            | Body::Amend { .. }
             | Body::ReclaimNotice { .. }
             | Body::Invoice { .. }
             | Body::Review { .. }
