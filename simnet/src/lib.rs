@@ -24,6 +24,7 @@ pub use engine::trace::TraceHash;
 pub use explore::bug::Bug;
 pub use explore::faults::{Fault, MessageFault};
 pub use explore::federation::{Federation, Progress, Run};
+pub use explore::liars::{LiarOutcome, LiarTrial, WrongRule};
 pub use explore::sweep;
 pub use explore::trial::{Failure, FaultPlan, Outcome, Trial};
 pub use plan::{Plan, Topology};

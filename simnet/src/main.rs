@@ -11,10 +11,11 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand};
 use mercato_config::{FromText as _, Seconds};
+use mercato_simnet::hostile::Liar;
 use mercato_simnet::tunnel::{TunnelBug, TunnelTrial};
 use mercato_simnet::{
-    Bug, Failure, Fault, FaultPlan, Federation, Plan, Progress, Run, Topology, Trial, hostile,
-    limits, report, sweep,
+    Bug, Failure, Fault, FaultPlan, Federation, LiarTrial, Plan, Progress, Run, Topology, Trial,
+    WrongRule, hostile, limits, report, sweep,
 };
 use mimalloc::MiMalloc;
 
@@ -90,6 +91,21 @@ enum Command {
         #[arg(long, short)]
         quiet: bool,
     },
+    /// Pairs in which one lies about the end of leases: the other loses nothing by it.
+    Liars {
+        /// How many seeds are tried with each liar.
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(limits::SEEDS))]
+        seeds: u64,
+        /// The first of the seeds.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// Of the liars this one alone.
+        #[arg(long)]
+        liar: Option<Liar>,
+        /// With this wrong rule in both: see `simnet bugs`.
+        #[arg(long)]
+        bug: Option<WrongRule>,
+    },
     /// Real sessions of the tunnel over bad links: nothing is delivered twice, changed or to
     /// another lease, and packets flow again when the faults stop.
     Tunnel {
@@ -158,6 +174,14 @@ fn main() -> anyhow::Result<ExitCode> {
             let trials: Vec<_> = seeds.map(|seed| TunnelTrial { seed, bug }).collect();
             Ok(check_tunnel(&trials, trace))
         }
+        Command::Liars { seeds, from, liar, bug } => {
+            let one = |seed| {
+                let liars = Liar::ALL.into_iter().filter(move |it| liar.is_none_or(|l| l == *it));
+                liars.map(move |liar| LiarTrial { liar, seed, wrong: bug })
+            };
+            let trials = (from..from.saturating_add(seeds)).flat_map(one);
+            Ok(check_liars(&trials.collect::<Vec<_>>()))
+        }
         Command::Topologies => {
             for topology in Topology::ALL {
                 let clusters = topology.default_clusters();
@@ -171,6 +195,8 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Command::Bugs => {
             Bug::ALL.iter().for_each(|bug| println!("{bug}"));
+            println!("\nRules of settling, for `simnet liars --bug`, and who profits:");
+            WrongRule::ALL.iter().for_each(|rule| println!("{rule:<16} {:?}", rule.liars()));
             println!("\nAround the tunnel, for `simnet tunnel --bug`:");
             TunnelBug::ALL.iter().for_each(|bug| println!("{bug}"));
             Ok(ExitCode::SUCCESS)
@@ -276,6 +302,20 @@ fn check(trials: &[Trial]) -> ExitCode {
     let (n, failed, seconds) = (trials.len(), failures.len(), began.elapsed().as_secs());
     println!("{n} trials, {failed} failed, {seconds} s");
     tell(&failures)
+}
+
+fn check_liars(trials: &[LiarTrial]) -> ExitCode {
+    let all = sweep::run_liars(trials);
+    let tried: u64 = all.iter().flatten().map(|outcome| outcome.tried).sum();
+    let settled: usize = all.iter().flatten().map(|outcome| outcome.settled).sum();
+    let failed = all.iter().filter(|outcome| outcome.is_err()).count();
+    println!("{} trials, {failed} failed, {tried} lies, {settled} bills of both", trials.len());
+    for (trial, outcome) in trials.iter().zip(&all) {
+        if let Err(violation) = outcome {
+            println!("{violation}; again: {trial}");
+        }
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn check_tunnel(trials: &[TunnelTrial], trace: bool) -> ExitCode {

@@ -4,6 +4,7 @@
 pub(crate) mod bug;
 pub(crate) mod faults;
 pub(crate) mod federation;
+pub(crate) mod liars;
 pub(crate) mod sabotage;
 pub mod sweep;
 pub(crate) mod trial;

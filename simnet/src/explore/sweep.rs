@@ -8,13 +8,20 @@ use std::thread;
 
 use crate::engine::rng::Rng;
 use crate::explore::faults::{Fault, MessageFault};
+use crate::explore::liars::{LiarOutcome, LiarTrial};
 use crate::explore::trial::{Failure, FaultPlan, Outcome, Trial};
 use crate::plan::Topology;
 use crate::tunnel::{TunnelFailure, TunnelOutcome, TunnelTrial};
+use crate::verify::Violation;
 
 /// Runs all of them; the failures, in the order of the trials.
 pub fn run_all(trials: &[Trial]) -> Vec<Failure> {
     over_all(trials, |trial| trial.run(false).err().map(|failure| *failure))
+}
+
+/// Runs all trials of liars; what came of each.
+pub fn run_liars(trials: &[LiarTrial]) -> Vec<Result<LiarOutcome, Violation>> {
+    over_all(trials, |trial| Some(trial.run()))
 }
 
 /// Runs all trials of the tunnel; what came of each.

@@ -122,7 +122,8 @@ impl Trial {
         }
     }
 
-    fn course(self) -> Result<Course, Violation> {
+    /// The world of it, before anything has happened.
+    pub(super) fn course(self) -> Result<Course, Violation> {
         let (plan, seed) = (self.plan(), self.seed);
         let n = plan.clusters.len();
         let (faults, owners) = match self.faults {

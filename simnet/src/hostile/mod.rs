@@ -9,6 +9,7 @@ mod eclipse;
 mod forge;
 mod gain;
 mod hoard;
+mod liar;
 mod publish;
 mod switch;
 
@@ -16,8 +17,14 @@ pub(crate) use attack::{Attack, Scene, Wants};
 pub use character::{Character, UnknownCharacter};
 pub use gain::Gain;
 pub(crate) use gain::Scales;
+pub use liar::Liar;
 
 use crate::engine::rng::Rng;
+
+/// The attack that a liar makes.
+pub(crate) fn lying(liar: Liar) -> Box<dyn Attack> {
+    Box::new(liar::Lying::new(liar))
+}
 
 /// What a character does, which draws its chance from the seed.
 pub(crate) fn attack(character: Character, seed: u64) -> Box<dyn Attack> {

@@ -7,6 +7,7 @@ mod pods;
 mod prompt;
 mod reach;
 mod services;
+pub(crate) mod settled;
 mod streams;
 mod violation;
 mod wire;

@@ -20,6 +20,7 @@ use super::script::{Action, Script};
 use crate::engine::rng::Rng;
 use crate::engine::site::Site;
 use crate::plan::Plan;
+use crate::verify::settled::BUYERS_TEXT;
 
 /// The owners of all clusters of a trial.
 #[derive(Default)]
@@ -197,7 +198,8 @@ impl Owner {
         let live = broker.deals().find(|deal| deal.end().is_none());
         let live: Option<NegotiationId> = live.map(|deal| deal.id());
         if leaving {
-            return live.map(|deal| Command::Cancel { deal, text: String::new() });
+            let text = BUYERS_TEXT.to_owned();
+            return live.map(|deal| Command::Cancel { deal, text });
         }
         if let Some(id) = live {
             let deal = broker.deal(&id);
