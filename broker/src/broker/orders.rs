@@ -4,7 +4,7 @@
 use mercato_protocol::ad::Ad;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits::LABEL_BYTES;
-use mercato_protocol::negotiation::{Request, TerminateReason};
+use mercato_protocol::negotiation::Request;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
@@ -15,7 +15,7 @@ use super::record::{Record, RecordKey};
 use super::requests::Changes;
 use super::{Broker, random_id};
 use crate::catalogue::{Audience, Candidate, Demand, Standing};
-use crate::deal::{Conversation, Deal, EndReason, Negotiation, Order, Phase, Side};
+use crate::deal::{Conversation, Deal, Negotiation, Order, Phase, Side};
 use crate::limits;
 use crate::sale::{Purchase, size, terms_of};
 
@@ -105,7 +105,7 @@ impl Broker {
             Command::Reclaim { contract, notice_s, text } => {
                 self.reclaim(now, contract, notice_s, &text, effects)?;
             }
-            Command::Cancel { deal, text } => self.cancel(now, deal, &text, effects)?,
+            Command::Cancel { deal, text } => self.deals.cancel(now, deal, &text, effects)?,
             Command::Stop => {
                 let mut said = Vec::new();
                 let stopped = self.supply.stop(now, &mut said);
@@ -184,30 +184,6 @@ impl Broker {
         }
         let pick = self.rng.next_u64() % trusted.len() as u64;
         Ok(trusted.swap_remove(pick as usize))
-    }
-
-    fn cancel(
-        &mut self,
-        now: Now,
-        id: NegotiationId,
-        text: &str,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        let deal = self.deals.get(&id).ok_or(Refusal::Unknown(id))?;
-        match deal.end().map(|end| end.reason) {
-            Some(EndReason::Terminated(reason)) => return Err(Refusal::Over(reason)),
-            Some(EndReason::Closed(_)) => return Err(Refusal::Unknown(id)),
-            None => {}
-        }
-        let (side, is_open) = (deal.side(), deal.phase().is_open());
-        self.deals.edit(now, id, effects, |phase, exchange| match (side, is_open) {
-            (Side::Consumer, _) => phase.give_up(exchange, text),
-            (Side::Provider, true) => {
-                phase.terminate(exchange, TerminateReason::DeniedByOwner, text)
-            }
-            (Side::Provider, false) => phase.close(exchange, text),
-        })?;
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
-use mercato_protocol::negotiation::{Body, Message, State};
+use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
 use mercato_protocol::time::{Deadline, Now};
 
 use super::command::Refusal;
@@ -21,7 +21,7 @@ use super::effect::Effect;
 use super::record::Record;
 use crate::config::Config;
 use crate::deal::{
-    Asked, Deal, Exchange, Lease, Phase, Received, Remains, Remnant, Side, Step, hear,
+    Asked, Deal, EndReason, Exchange, Lease, Phase, Received, Remains, Remnant, Side, Step, hear,
 };
 use crate::limits;
 use crate::sale::Growth;
@@ -241,6 +241,31 @@ impl Deals {
             Some(lease) => change(lease, exchange),
             None => Ok(()),
         })
+    }
+
+    /// The owner ends an order or a lease, on either side, with a word to the other one.
+    pub(crate) fn cancel(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        text: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refusal> {
+        let deal = self.get(&id).ok_or(Refusal::Unknown(id))?;
+        match deal.end().map(|end| end.reason) {
+            Some(EndReason::Terminated(reason)) => return Err(Refusal::Over(reason)),
+            Some(EndReason::Closed(_)) => return Err(Refusal::Unknown(id)),
+            None => {}
+        }
+        let (side, is_open) = (deal.side(), deal.phase().is_open());
+        self.edit(now, id, effects, |phase, exchange| match (side, is_open) {
+            (Side::Consumer, _) => phase.give_up(exchange, text),
+            (Side::Provider, true) => {
+                phase.terminate(exchange, TerminateReason::DeniedByOwner, text)
+            }
+            (Side::Provider, false) => phase.close(exchange, text),
+        })?;
+        Ok(())
     }
 
     /// The same of a running lease on one side, where nobody waits for the answer.
