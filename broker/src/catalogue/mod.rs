@@ -174,7 +174,6 @@ impl Catalogue {
             standing: self.peers.as_buyer(cluster),
             is_careless: is_careless(now, cluster, deals),
             affiliations: self.peers.affiliations(cluster),
-            jurisdiction: self.ad(cluster).and_then(|ad| ad.body.jurisdiction.as_deref()),
         }
     }
 

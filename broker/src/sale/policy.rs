@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::ad::Assurance;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Price;
@@ -57,7 +58,8 @@ pub struct ShareRule {
     pub buyers: BTreeSet<Party>,
     /// From whom the owner thinks so of.
     pub standing: Option<Standing>,
-    /// From one of these countries, as the buyer's own advertisement says.
+    /// From one of these countries, as a certificate of the buyer's vouches: its attribute
+    /// `jurisdiction`. What the buyer says of itself does not count.
     pub jurisdictions: BTreeSet<String>,
     /// For some of these resources.
     pub resources: BTreeSet<Resource>,
@@ -90,6 +92,9 @@ pub enum Approve {
     Deny,
 }
 
+/// The attribute of a certificate that says of which country a cluster is.
+const JURISDICTION: &str = "jurisdiction";
+
 /// Who asks, as far as that is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buyer<'a> {
@@ -98,12 +103,18 @@ pub(crate) struct Buyer<'a> {
     /// It has lately cost this provider what nobody pays for, more than once.
     pub(crate) is_careless: bool,
     pub(crate) affiliations: &'a [Affiliation],
-    pub(crate) jurisdiction: Option<&'a str>,
 }
 
 impl Buyer<'_> {
     fn is(&self, party: &Party) -> bool {
         party.is(&self.cluster, self.affiliations)
+    }
+
+    /// Whether somebody else vouches that it is of one of these countries.
+    fn is_of(&self, countries: &BTreeSet<String>) -> bool {
+        let attributes = self.affiliations.iter().flat_map(|of| of.attributes.iter());
+        let mut vouched = attributes.filter(|it| it.assurance != Assurance::SelfAsserted);
+        vouched.any(|it| it.name.as_str() == JURISDICTION && countries.contains(&it.value))
     }
 }
 
@@ -173,8 +184,7 @@ impl ShareRule {
         let asked = &terms.quantity;
         (self.buyers.is_empty() || self.buyers.iter().any(|who| buyer.is(who)))
             && self.standing.is_none_or(|standing| standing == buyer.standing)
-            && (self.jurisdictions.is_empty()
-                || buyer.jurisdiction.is_some_and(|country| self.jurisdictions.contains(country)))
+            && (self.jurisdictions.is_empty() || buyer.is_of(&self.jurisdictions))
             && (self.resources.is_empty()
                 || self.resources.iter().any(|r| family::quantity(asked, r) > 0))
             && self.class.is_none_or(|class| class == terms.class)

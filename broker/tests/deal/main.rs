@@ -4,6 +4,7 @@
 
 mod archive;
 mod bait;
+mod country;
 mod ending;
 mod faults;
 mod liars;

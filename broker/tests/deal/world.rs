@@ -172,7 +172,11 @@ impl World {
     }
 
     pub(crate) fn ad(&self) -> Ad {
-        let (header, body) = self.nodes[SELLER].published.last().unwrap();
+        self.ad_of(SELLER)
+    }
+
+    pub(crate) fn ad_of(&self, node: usize) -> Ad {
+        let (header, body) = self.nodes[node].published.last().unwrap();
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
         let header = header.open(trust, self.now(SELLER)).unwrap();
         Ad::assemble(&header, &OpenedBody::open(&body.0).unwrap()).unwrap()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement, Unsold};
+use mercato_protocol::ad::Attribute;
 use mercato_protocol::ad::Pool;
 use mercato_protocol::certificate::{RevocationList, Role};
 use mercato_protocol::envelope::Signed;
@@ -125,6 +126,8 @@ pub(crate) enum Request {
         organisation: Option<Slug>,
         /// What the cluster may do, ascending.
         roles: Vec<Role>,
+        /// What the registrar vouches for, ascending.
+        attributes: Vec<Attribute>,
         /// How long the token is good, in seconds; a day at most.
         for_s: u64,
     },

@@ -11,7 +11,7 @@ use mercato_protocol::certificate::Role;
 use mercato_protocol::id::{ClusterId, FederationId};
 use mercato_protocol::text::{Slug, shown};
 
-use super::root_key::RootKey;
+use super::root_key::{Rights, RootKey};
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::{announce, lookup, revoke, token};
@@ -57,18 +57,21 @@ enum What {
     /// Make this cluster a registrar, or renew it as one, with the root key
     #[command(after_help = "Examples:
   mercato federation registrar /media/usb/alps.root
-  mercato federation registrar alps.root --org gov")]
+  mercato federation registrar alps.root --org gov --attribute jurisdiction=IT")]
     Registrar {
         /// The file of the root key
         root_key: PathBuf,
         /// Let in only clusters of this organisation
         #[arg(long, value_name = "ORGANISATION")]
         org: Option<Slug>,
+        /// What it may vouch for, of itself and of whom it lets in: jurisdiction=IT
+        #[arg(long, value_name = "NAME=VALUE")]
+        attribute: Vec<token::Vouched>,
     },
     /// As a registrar: create a token with which one cluster can join, once
     #[command(after_help = "Examples:
   mercato federation token --org polito
-  mercato federation token --role provider --for 1h")]
+  mercato federation token --role provider --attribute jurisdiction=IT")]
     Token {
         #[command(flatten)]
         of: Of,
@@ -79,6 +82,9 @@ enum What {
         #[arg(long, value_delimiter = ',', default_values = ["provider", "consumer"])]
         #[arg(value_parser = word::<Role>(&["provider", "consumer"]))]
         role: Vec<Role>,
+        /// What its certificate vouches for, as this registrar's own does: jurisdiction=IT
+        #[arg(long, value_name = "NAME=VALUE")]
+        attribute: Vec<token::Vouched>,
         /// How long the token is valid: at most one day
         #[arg(long = "for", value_name = "DURATION", default_value = "1d")]
         #[arg(value_parser = text::<Seconds>)]
@@ -171,14 +177,17 @@ impl Federation {
                     file.display()
                 );
                 eprintln!("{}", screen.fold(&said, 2));
-                become_registrar(api, screen, &key, None).await.map_err(|why| goes_on(why, &file))
+                let made = become_registrar(api, screen, &key, Rights::default()).await;
+                made.map_err(|why| goes_on(why, &file))
             }
-            What::Registrar { root_key, org } => {
-                become_registrar(api, screen, &RootKey::read(&root_key)?, org).await
+            What::Registrar { root_key, org, attribute } => {
+                let (organisation, attributes) = (org, token::vouched(attribute));
+                let rights = Rights { organisation, attributes };
+                become_registrar(api, screen, &RootKey::read(&root_key)?, rights).await
             }
-            What::Token { of, org, role, for_ } => {
+            What::Token { of, org, role, attribute, for_ } => {
                 let federation = of.pick(api).await?.id;
-                token::create(api, screen, federation, org, role, for_).await
+                token::create(api, screen, federation, org, role, attribute, for_).await
             }
             What::Join { what } => join(api, screen, &what).await,
             What::Members { of } => {
@@ -282,12 +291,12 @@ async fn become_registrar(
     api: &dyn OperatorApi,
     screen: &Screen,
     key: &RootKey,
-    organisation: Option<Slug>,
+    rights: Rights,
 ) -> Result<String, Problem> {
     let daemon = api.status().await?;
     let before = api.federations().await?.into_iter().find(|of| of.id == key.federation());
     let domain = before.and_then(|before| before.domain);
-    let papers = key.registrar(daemon.cluster, daemon.key, organisation, domain)?;
+    let papers = key.registrar(daemon.cluster, daemon.key, rights, domain)?;
     api.tell(Request::Enter(papers)).await?;
     let done = format!("{} is a registrar of {}", daemon.name, key.name());
     entered(api, screen, key.federation(), &done).await
@@ -321,7 +330,8 @@ async fn rotate(
          mercato federation registrar {0}",
         new_file.display()
     );
-    become_registrar(api, screen, &new, None).await.map_err(|why| goes_on(why, &new_file))
+    let made = become_registrar(api, screen, &new, Rights::default()).await;
+    made.map_err(|why| goes_on(why, &new_file))
 }
 
 /// The key was written before this: it need not be made once more, and cannot be under its name.

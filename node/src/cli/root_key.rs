@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use mercato_agent::Papers;
+use mercato_protocol::ad::Attribute;
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signed};
 use mercato_protocol::federation::{Federation, Root, Succession};
@@ -51,6 +52,15 @@ impl Drop for File {
 }
 
 const ABOUT: &str = "the root key of a Mercato federation: keep it offline, and a copy of it";
+
+/// What a registrar is to be allowed.
+#[derive(Debug, Default)]
+pub(crate) struct Rights {
+    /// It lets in clusters of this organisation alone; none: of any.
+    pub(crate) organisation: Option<Slug>,
+    /// What the root vouches for of it, ascending; it may vouch for no more.
+    pub(crate) attributes: Vec<Attribute>,
+}
 
 impl RootKey {
     /// The key of a new federation.
@@ -172,12 +182,12 @@ impl RootKey {
         self.root.federation_id()
     }
 
-    /// What makes a cluster a registrar: for two years, of one organisation or of any.
+    /// What makes a cluster a registrar for two years.
     pub(crate) fn registrar(
         &self,
         cluster: ClusterId,
         key: PublicKey,
-        organisation: Option<Slug>,
+        rights: Rights,
         domain: Option<String>,
     ) -> Result<Papers, Problem> {
         let now = now();
@@ -187,9 +197,9 @@ impl RootKey {
             serial: now.wall_ms,
             cluster,
             key,
-            organisation,
+            organisation: rights.organisation,
             roles: vec![Role::Provider, Role::Consumer, Role::Registrar],
-            attributes: Vec::new(),
+            attributes: rights.attributes,
             not_before_ms,
             not_after_ms: not_before_ms + REGISTRAR_MS,
         };

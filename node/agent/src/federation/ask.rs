@@ -83,7 +83,7 @@ pub enum FederationRefusal {
     /// It has one, and would forget whom it let in.
     #[error("this cluster is a registrar of that federation, and others renew with it")]
     Registrar,
-    /// Too many tokens wait, or none of the roles is the registrar's to give.
+    /// Too many tokens wait, or none of the roles, or not each attribute, is the registrar's to give.
     #[error("no such token can be handed out now")]
     NoToken,
     /// It was never let in here.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mercato_protocol::ad::Attribute;
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::certificate::Role;
 use mercato_protocol::id::{ClusterId, Digest};
@@ -17,6 +18,10 @@ pub struct Grant {
     pub organisation: Option<Slug>,
     /// As what, ascending; never as a registrar.
     pub roles: Vec<Role>,
+    /// What the registrar vouches for, ascending: nothing that its own certificate does not have.
+    /// An earlier release kept none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<Attribute>,
     /// Until when it is good: milliseconds since 1970, wall clock.
     pub expires_ms: u64,
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use mercato_protocol::ad::Attribute;
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::codec::CodecError;
@@ -60,7 +61,8 @@ impl Registrar {
     }
 
     /// Makes a secret good for one cluster to join, for a day at most: until when. Nothing
-    /// if too many are, or none of the roles is to be given.
+    /// if too many are, none of the roles is to be given, or an attribute is not this registrar's
+    /// to vouch for.
     pub(crate) fn grant(
         &mut self,
         now: Now,
@@ -73,7 +75,8 @@ impl Registrar {
         }
         grant.expires_ms = grant.expires_ms.min(now.wall_ms.saturating_add(TOKEN_MS));
         grant.roles.retain(|role| *role != Role::Registrar && self.rights.roles.contains(role));
-        if self.tokens.len() >= limits::TOKENS || grant.roles.is_empty() {
+        let vouched = grant.attributes.iter().all(|it| self.vouches(it));
+        if self.tokens.len() >= limits::TOKENS || grant.roles.is_empty() || !vouched {
             return None;
         }
         let expires_ms = grant.expires_ms;
@@ -121,6 +124,13 @@ impl Registrar {
         self.issue(now, key, owner, grant, token, out).map_err(|_| JoinRefusal::Unavailable)
     }
 
+    /// Whether its own certificate says as much.
+    fn vouches(&self, attribute: &Attribute) -> bool {
+        let same = |of: &&Attribute| (&of.name, &of.value) == (&attribute.name, &attribute.value);
+        let own = self.rights.attributes.iter().find(same);
+        own.is_some_and(|own| attribute.assurance <= own.assurance)
+    }
+
     fn issue(
         &mut self,
         now: Now,
@@ -138,7 +148,7 @@ impl Registrar {
             key: owner.key,
             organisation: self.rights.organisation.clone().or_else(|| grant.organisation.clone()),
             roles: grant.roles.clone(),
-            attributes: Vec::new(),
+            attributes: grant.attributes.iter().filter(|it| self.vouches(it)).cloned().collect(),
             not_before_ms: self.rights.not_before_ms.max(now.wall_ms.saturating_sub(CLOCK_SKEW_MS)),
             not_after_ms: self.rights.not_after_ms.min(now.wall_ms + MEMBERSHIP_MS - CLOCK_SKEW_MS),
         };

@@ -61,7 +61,7 @@ fn nothing_is_done_for_anybody_without_a_disk() {
     let admitted = registrar.let_in(&one, one.key(), Some(secret));
     assert_eq!(admitted, Err(JoinRefusal::Unavailable));
     let roles = vec![Role::Provider];
-    let grant = Grant { organisation: None, roles, expires_ms: u64::MAX };
+    let grant = Grant { organisation: None, roles, attributes: Vec::new(), expires_ms: u64::MAX };
     let (other, addresses) = (Secret(NegotiationId([9; 16])), vec![]);
     let elsewhere = KeyPair::from_seed(&[8; 32]);
     let mut asked = token(registrar.now_ms);

@@ -19,6 +19,7 @@ use mercato_protocol::limits;
 use mercato_protocol::time::Now;
 
 mod ads;
+mod attributes;
 mod disk;
 mod keys;
 mod members;
@@ -106,7 +107,8 @@ impl Node {
     fn token(&mut self, secret: u8) -> Secret {
         let secret = Secret(NegotiationId([secret; 16]));
         let roles = vec![Role::Provider, Role::Registrar];
-        let grant = Grant { organisation: None, roles, expires_ms: u64::MAX };
+        let grant =
+            Grant { organisation: None, roles, attributes: Vec::new(), expires_ms: u64::MAX };
         let (federation, addresses) = (federation().id(), vec!["/ip4/192.0.2.1/tcp/1".into()]);
         let ask = Ask::Token { federation, secret, grant, addresses };
         let Answer::Token(token) = self.ask(ask) else { panic!() };

@@ -177,7 +177,8 @@ fn an_older_list_never_takes_the_place_of_a_newer_one_on_disk() {
 fn a_full_registrar_forgets_those_whose_certificates_are_over() {
     let (mut registrar, one) = (registrar(), Node::new(2));
     let let_in = |n: u64, end_ms: u64, revoked: bool| {
-        let grant = Grant { organisation: None, roles: vec![], expires_ms: 0 };
+        let grant =
+            Grant { organisation: None, roles: vec![], attributes: Vec::new(), expires_ms: 0 };
         let issued =
             Issued { serials: [(n, end_ms)].into(), grant, revoked, token: Some(Digest([1; 32])) };
         let cluster = ClusterId(Digest::of(&n.to_be_bytes()).0);

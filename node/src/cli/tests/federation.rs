@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Joined, Listed};
+use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::certificate::Role;
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::federation::Root;
@@ -124,12 +125,18 @@ fn one_of_several_is_named() {
 #[test]
 fn a_token_is_all_that_is_printed() {
     let api = script(&["alps"]);
-    let token = mercato(&api, "federation token --org polito --role consumer --for 1h").unwrap();
+    let line = "federation token --org polito --role consumer --attribute jurisdiction=IT --for 1h";
+    let token = mercato(&api, line).unwrap();
     assert_eq!(token, "mercato-join-x\n");
     let asked = Request::Token {
         federation: root("alps").federation_id(),
         organisation: Some("polito".parse().unwrap()),
         roles: vec![Role::Consumer],
+        attributes: vec![Attribute {
+            name: "jurisdiction".parse().unwrap(),
+            value: "IT".to_owned(),
+            assurance: Assurance::Issuer,
+        }],
         for_s: 3_600,
     };
     assert_eq!(told(&api), Some(asked));

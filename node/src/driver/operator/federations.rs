@@ -1,6 +1,7 @@
 //! What the owner asks about federations.
 
 use mercato_agent::{Answer as Answered, Ask, FederationRefusal, Grant, Joined};
+use mercato_protocol::ad::Attribute;
 use mercato_protocol::certificate::Role;
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::join::{JoinRefusal, JoinToken, Secret};
@@ -45,11 +46,12 @@ impl OperatorService {
         federation: FederationId,
         organisation: Option<Slug>,
         roles: Vec<Role>,
+        attributes: Vec<Attribute>,
         for_s: u64,
     ) -> Result<Answer, Problem> {
         let secret = Secret(NegotiationId(rand::random()));
         let expires_ms = clock::wall().wall_ms.saturating_add(for_s.saturating_mul(1_000));
-        let grant = Grant { organisation, roles, expires_ms };
+        let grant = Grant { organisation, roles, attributes, expires_ms };
         let addresses = self.driver.net().published_addresses();
         if addresses.is_empty() {
             return Err(Problem::failed(UNREACHABLE).todo(PUBLIC_ADDRESS));
@@ -146,7 +148,9 @@ impl From<FederationRefusal> for Problem {
                 (Class::Failed, "its right ends with its certificate: mercato federation")
             }
             Refusal::NoToken => {
-                (Class::Failed, "wait until some of those handed out are used, or over")
+                let todo = "wait until some of those handed out are used, or over; a registrar \
+                            vouches only for the attributes of its own certificate";
+                (Class::Failed, todo)
             }
             Refusal::NoMember => (Class::NoMatch, "whom it let in: mercato federation members"),
             Refusal::Join(JoinRefusal::Unknown | JoinRefusal::Expired) => (

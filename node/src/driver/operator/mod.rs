@@ -125,8 +125,8 @@ impl OperatorApi for OperatorService {
                 Request::Enter(papers) => self.federation(Ask::Enter(Box::new(papers))).await,
                 Request::Join(token) => self.join(&token).await,
                 Request::Leave(federation) => self.federation(Ask::Leave(federation)).await,
-                Request::Token { federation, organisation, roles, for_s } => {
-                    self.token(federation, organisation, roles, for_s).await
+                Request::Token { federation, organisation, roles, attributes, for_s } => {
+                    self.token(federation, organisation, roles, attributes, for_s).await
                 }
                 Request::Members(federation) => self.members(federation).await,
                 Request::Revoke(federation, cluster) => {

@@ -9,6 +9,7 @@ use mercato_broker::{
     SharePolicy, ShareRule, SignedInvoice, SignedReceipt, limits as of_broker,
 };
 use mercato_offload::key::PodId;
+use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::certificate::Role;
 use mercato_protocol::federation::Succession;
 use mercato_protocol::id::ClusterId;
@@ -95,10 +96,15 @@ pub(super) fn deal() -> Value {
             "reported": { "receipt": receipt(), "signed": opaque::<Receipt>() },
         },
         "reclaim": Notice { given_ms: MAX, until_ms: MAX },
+        "reclaimWaits": true,
         "reclaimText": kept_text(),
         "invoice": invoice,
         "namespaces": names.map(|n| text(n, limits::LABEL_BYTES)).collect::<BTreeSet<_>>(),
         "unwanted": null,
+        "ending": {
+            "by": "provider", "cause": "provisioningFailed", "mark": "good",
+            "bill": { "lessNotice": { "missingMs": MAX } },
+        },
         "drained": true,
         "archived": true,
     })
@@ -173,7 +179,13 @@ pub(super) fn papers() -> Papers {
 
 pub(super) fn grant() -> Grant {
     let roles = vec![Role::Provider, Role::Consumer, Role::Registrar];
-    Grant { organisation: Some(slug(0)), roles, expires_ms: MAX }
+    let attribute = |n| Attribute {
+        name: slug(n),
+        value: text(n, limits::LABEL_BYTES),
+        assurance: Assurance::Issuer,
+    };
+    let attributes = (0..limits::ATTRIBUTES).map(attribute).collect();
+    Grant { organisation: Some(slug(0)), roles, attributes, expires_ms: MAX }
 }
 
 pub(super) fn issued() -> Issued {
