@@ -1,6 +1,6 @@
 //! What the owner looks at: offers, deals, statements. Nothing here changes anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::ad::{Ad, AdBody, PoolRow};
 use mercato_protocol::envelope::Signed;
@@ -24,6 +24,14 @@ impl Broker {
     pub fn providers(&self, now: Now) -> impl Iterator<Item = (ClusterId, PublicKey, &str)> {
         let providers = self.catalogue.book.providers(now);
         providers.map(|(ad, name)| (ad.header.provider, ad.key, name))
+    }
+
+    /// Countries that rules of what is shared name, and of which no certificate of anybody says
+    /// that it is: as far as these go, the rules cover nobody.
+    pub fn countries_of_nobody(&self) -> BTreeSet<&str> {
+        let certified = &self.catalogue.peers.membership.certified;
+        let policy = self.supply.policy().into_iter();
+        policy.flat_map(|policy| policy.countries_of_nobody(certified.values().flatten())).collect()
     }
 
     /// What may be bought; none: anything.

@@ -200,13 +200,8 @@ impl<'a> Written<'a> {
                 }))
             }
             Stage::Terminated { reason, text, at_ms } => {
-                let text = text.into_owned();
-                Phase::Over(Over::Terminated(Terminated {
-                    reason,
-                    text,
-                    at_ms,
-                    offered: agreement,
-                }))
+                let (text, offered) = (text.into_owned(), agreement);
+                Phase::Over(Over::Terminated(Terminated { reason, text, at_ms, offered }))
             }
         };
         Ok(Deal { order, conversation: self.talk.into_owned(), phase })

@@ -95,6 +95,12 @@ pub enum Approve {
 /// The attribute of a certificate that says of which country a cluster is.
 const JURISDICTION: &str = "jurisdiction";
 
+/// The countries that the certificates behind an affiliation vouch for.
+fn certified_countries(of: &Affiliation) -> impl Iterator<Item = &str> {
+    let vouched = of.attributes.iter().filter(|it| it.assurance != Assurance::SelfAsserted);
+    vouched.filter(|it| it.name.as_str() == JURISDICTION).map(|it| it.value.as_str())
+}
+
 /// Who asks, as far as that is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buyer<'a> {
@@ -112,9 +118,7 @@ impl Buyer<'_> {
 
     /// Whether somebody else vouches that it is of one of these countries.
     fn is_of(&self, countries: &BTreeSet<String>) -> bool {
-        let attributes = self.affiliations.iter().flat_map(|of| of.attributes.iter());
-        let mut vouched = attributes.filter(|it| it.assurance != Assurance::SelfAsserted);
-        vouched.any(|it| it.name.as_str() == JURISDICTION && countries.contains(&it.value))
+        self.affiliations.iter().flat_map(certified_countries).any(|it| countries.contains(it))
     }
 }
 
@@ -143,6 +147,16 @@ impl SharePolicy {
             ),
         ];
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
+    }
+
+    /// Countries that rules name, and that none of these affiliations has a certificate of.
+    pub(crate) fn countries_of_nobody<'a>(
+        &'a self,
+        certified: impl Iterator<Item = &'a Affiliation>,
+    ) -> impl Iterator<Item = &'a str> {
+        let known: BTreeSet<&str> = certified.flat_map(certified_countries).collect();
+        let named = self.rules.iter().flat_map(|rule| &rule.jurisdictions).map(String::as_str);
+        named.filter(move |country| !known.contains(country))
     }
 
     /// How many entries all lists have together.

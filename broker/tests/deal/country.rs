@@ -37,8 +37,14 @@ fn answered_under_the_law_of(certified: &[(&str, Assurance)]) -> State {
         buys: true,
         attributes: certified.iter().map(attribute).collect(),
     };
+    let vouched = |it: &(&str, Assurance)| it.0 == "IT" && it.1 != Assurance::SelfAsserted;
+    let is_said = certified.iter().any(vouched);
     let certified = [(world.cluster(BUYER), vec![affiliation])].into();
     world.input(SELLER, Input::Membership(Membership { certified, ..Membership::default() }));
+    let broker = &world.nodes[SELLER].broker;
+    let nobody: Vec<&str> = broker.countries_of_nobody().into_iter().collect();
+    let expected = if is_said { vec![] } else { vec!["IT"] };
+    assert_eq!(nobody, expected, "what is known to its owner");
     let order = Command::Order { demand: demand(1_000), note: String::new(), id: None };
     let Ok(Reply::Ordered { id, .. }) = world.command(BUYER, order) else { panic!() };
     world.deliver(0);

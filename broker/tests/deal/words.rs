@@ -99,6 +99,45 @@ fn the_wires_table_is_that_of_the_code() {
 
 /// One that is in that state on that side.
 fn at(state: State, node: usize) -> (World, NegotiationId) {
+    match state {
+        State::Pending => bought(600),
+        State::Active => used(600),
+        State::Suspended => {
+            let (mut world, id) = used(600);
+            for _ in 0..10 {
+                world.wire.clear();
+                world.advance(10_000);
+            }
+            world.wire.clear();
+            (world, id)
+        }
+        State::Reclaiming => {
+            let (mut world, id) = used(600);
+            let (notice_s, text) = (Some(100), String::new());
+            world
+                .command(SELLER, Command::Reclaim { contract: id.into(), notice_s, text })
+                .unwrap();
+            world.settle();
+            (world, id)
+        }
+        State::Closed => {
+            let (mut world, id) = used(600);
+            pass(&mut world, 60);
+            world.command(BUYER, Command::Cancel { deal: id, text: String::new() }).unwrap();
+            world.settle();
+            (world, id)
+        }
+        State::Requested
+        | State::Review
+        | State::Offered
+        | State::Agreed
+        | State::Terminated
+        | State::Unknown => negotiated(state, node),
+    }
+}
+
+/// One of which there is no lease.
+fn negotiated(state: State, node: usize) -> (World, NegotiationId) {
     let order = |world: &mut World| {
         let order = Command::Order { demand: demand(1_000), note: String::new(), id: None };
         let Ok(Reply::Ordered { id, .. }) = world.command(BUYER, order) else { panic!() };
@@ -136,33 +175,6 @@ fn at(state: State, node: usize) -> (World, NegotiationId) {
             world.wire.clear();
             (world, id)
         }
-        State::Pending => bought(600),
-        State::Active => used(600),
-        State::Suspended => {
-            let (mut world, id) = used(600);
-            for _ in 0..10 {
-                world.wire.clear();
-                world.advance(10_000);
-            }
-            world.wire.clear();
-            (world, id)
-        }
-        State::Reclaiming => {
-            let (mut world, id) = used(600);
-            let (notice_s, text) = (Some(100), String::new());
-            world
-                .command(SELLER, Command::Reclaim { contract: id.into(), notice_s, text })
-                .unwrap();
-            world.settle();
-            (world, id)
-        }
-        State::Closed => {
-            let (mut world, id) = used(600);
-            pass(&mut world, 60);
-            world.command(BUYER, Command::Cancel { deal: id, text: String::new() }).unwrap();
-            world.settle();
-            (world, id)
-        }
         State::Terminated => {
             let mut world = World::acquainted(Approve::Ask, 0);
             let id = order(&mut world);
@@ -171,7 +183,7 @@ fn at(state: State, node: usize) -> (World, NegotiationId) {
             world.settle();
             (world, id)
         }
-        State::Unknown => panic!("nobody has it"),
+        state => panic!("{state:?} is of a lease, or nobody's"),
     }
 }
 

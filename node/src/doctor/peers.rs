@@ -57,6 +57,17 @@ pub(crate) fn path(peers: &[Peer]) -> Finding {
     }
 }
 
+/// Countries that rules of what is shared name, and that nobody's certificate does.
+pub(crate) fn rules(countries: &[String]) -> Option<Finding> {
+    let all = countries.join(", ");
+    let what = format!("rules by jurisdiction cover nobody of {all}: no certificate says so");
+    let todo = format!(
+        "a registrar says so of its members: mercato federation token --attribute jurisdiction={}",
+        countries.first()?
+    );
+    Some(Finding::warn("rules", what).todo(todo))
+}
+
 /// What each peer's clock said when it connected.
 pub(crate) fn clocks(peers: &[Peer]) -> Vec<Finding> {
     let told = peers.iter().filter(|peer| peer.connected.is_some());
@@ -90,6 +101,15 @@ mod tests {
             ahead_ms: Some(40_000),
             tunnel: None,
         }
+    }
+
+    #[test]
+    fn rules_that_cover_nobody_are_named_once() {
+        assert_eq!(rules(&[]), None);
+        let found = rules(&["FR".to_owned(), "IT".to_owned()]).unwrap();
+        assert_eq!(found.verdict, Verdict::Warn);
+        assert!(found.what.contains("FR, IT"), "{found:?}");
+        assert!(found.todo[0].ends_with("--attribute jurisdiction=FR"), "{found:?}");
     }
 
     #[test]

@@ -310,6 +310,11 @@ impl OperatorService {
         }
         findings.extend(self.driver.look(unsold_devices).await?);
         findings.extend(self.about.desk.finding());
+        let nobody = |driver: &Driver| {
+            let countries = driver.agent().broker().countries_of_nobody();
+            countries.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        findings.extend(peers::rules(&self.driver.look(nobody).await?));
         let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();
         findings.extend::<Vec<_>>(self.driver.look(stuck).await?);
         Ok(Answer::Findings(findings))
