@@ -48,7 +48,10 @@ fn left_unsigned(lease: &Lease, exchange: &Exchange<'_, '_>) -> bool {
     let mut refused = disputes.filter(|dispute| dispute.reason == DisputeReason::Usage);
     let since = |at_ms: u64| at_ms.saturating_add(CLOCK_SKEW_MS) >= from_ms;
     let window_ms = u64::from(lease.agreements.terms().metering_interval_s) * 1_000;
-    let heard_by_ms = window_ms.max(limits::RESEND_MOST_MS) + CLOCK_SKEW_MS;
+    // Half of what a provider bears at most: it chooses how long a window is, and could end without a
+    // credit otherwise by saying nothing for a moment.
+    let bears_ms = limits::UNSIGNED_CLOSES * window_ms;
+    let heard_by_ms = (window_ms.max(limits::RESEND_MOST_MS) + CLOCK_SKEW_MS).min(bears_ms / 2);
     refused.any(|dispute| since(dispute.at_ms))
         || lease.amendments.is_in_doubt(exchange.side())
         || exchange.link().heard_ms < heard_by_ms

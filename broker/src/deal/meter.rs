@@ -190,10 +190,12 @@ impl Meter {
     }
 
     /// Consumer: since when nothing is signed for, if that is longer than a provider has to bear,
-    /// but for the skew of the clocks.
+    /// but for the skew of the clocks, and for one window at most: of short ones the skew would be
+    /// all of it.
     pub(super) fn unsigned_from_ms(&self, now_ms: u64, agreements: &Agreements) -> Option<u64> {
         let bears_ms = limits::UNSIGNED_CLOSES * interval_ms(agreements);
-        let is_over = |from_ms: &u64| now_ms.saturating_add(CLOCK_SKEW_MS) >= from_ms + bears_ms;
+        let skew_ms = CLOCK_SKEW_MS.min(interval_ms(agreements));
+        let is_over = |from_ms: &u64| now_ms.saturating_add(skew_ms) >= from_ms + bears_ms;
         self.next_from_ms().filter(is_over)
     }
 

@@ -25,7 +25,10 @@ pub(crate) const WORDS: [CloseReason; 7] = [
 
 /// A purchase of one core that both know of, whose buyer has not used it yet.
 pub(crate) fn bought(term_s: u64) -> (World, NegotiationId) {
-    let mut world = World::acquainted(Approve::Auto, 0);
+    bought_in(World::acquainted(Approve::Auto, 0), term_s)
+}
+
+fn bought_in(mut world: World, term_s: u64) -> (World, NegotiationId) {
     let unit = UnitPrice { micros: 3_600_000, period_s: 3_600 };
     let price =
         Price::Posted { currency: "EUR".parse().unwrap(), units: [(Resource::Cpu, unit)].into() };
@@ -189,6 +192,30 @@ fn a_provider_that_ends_early_pays_whatever_it_says() {
         });
         assert_eq!(due(&world, BUYER, id), None, "{word:?} is not signed");
         assert_eq!(disputes(&world, id), [DisputeReason::Credits; 2], "{word:?}");
+    }
+}
+
+/// A provider chooses how long a window is. Six of five seconds are no longer than clocks differ, and
+/// shorter than a report may be under way: by neither is there an end without a credit.
+#[test]
+fn short_windows_give_no_end_without_a_credit() {
+    for quiet_s in [0, 28] {
+        let mut world = World::acquainted(Approve::Auto, 0);
+        world.nodes[SELLER].config.metering_interval_s = 5;
+        world.crash(SELLER);
+        let (mut world, id) = bought_in(world, 600);
+        world.settle();
+        pass(&mut world, 300);
+        // For so long the buyer hears no report.
+        world.advance(quiet_s * 1_000);
+        world.wire.clear();
+        end_saying(&mut world, SELLER, id, CloseReason::Unsigned);
+        pass(&mut world, 60);
+        let cause =
+            format!("{:?}", deal(&world, BUYER, id).lease().map(|lease| lease.settlement()));
+        assert!(!cause.contains("cause: Unsigned"), "{quiet_s}: {cause}");
+        let bill = (300 + quiet_s - 60) * 1_000;
+        assert_eq!(due(&world, BUYER, id), Some(bill), "after {quiet_s} s without a word");
     }
 }
 
