@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::{Approve, Command, Deal, Demand, Input, Meter, Reply, SharePolicy};
+use mercato_broker::{
+    Approve, Command, Deal, Demand, EndCause, EndReason, Input, Meter, Reply, SharePolicy,
+};
 use mercato_protocol::envelope::{Signers, Trust};
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::invoice::{Credit, Invoice};
@@ -351,4 +353,27 @@ fn who_is_never_ready_twice_in_a_day_is_asked_about() {
     world.advance(0);
     world.show_ad();
     assert!(is_granted(&mut world), "a day later");
+}
+
+#[test]
+fn who_leaves_it_unsigned_twice_in_a_day_is_asked_about() {
+    let mut world = bought(3_600).0;
+    for n in 0..2 {
+        if n > 0 {
+            let order = Command::Order { demand: demand(1_000), note: String::new(), id: None };
+            world.command(BUYER, order).unwrap();
+        }
+        world.settle();
+        for _ in 0..400 {
+            world.wire.clear();
+            world.advance(1_000);
+        }
+        world.settle();
+        let causes = world.nodes[SELLER].broker.deals().filter_map(Deal::end);
+        let unsigned = EndReason::Closed(EndCause::Unsigned);
+        assert_eq!(causes.filter(|end| end.reason == unsigned).count(), n + 1);
+        world.show_ad();
+        assert_eq!(is_granted(&mut world), n == 0, "after {}", n + 1);
+        world.settle();
+    }
 }
