@@ -163,6 +163,8 @@ pub(crate) const STORE_RETRY_MS: u64 = 10_000;
 pub(crate) const INPUTS: usize = 1_024;
 /// Inputs that are answered, and written, as one group.
 pub(crate) const GROUP: usize = 128;
+/// Rules by jurisdiction that cover nobody are looked for so often.
+pub(crate) const RULES_MS: u64 = 600_000;
 /// The driver looks at the clocks at least so often: a wall clock may be set.
 pub(crate) const IDLE_MS: u64 = 60_000;
 /// Notices that a slow listener may be behind.

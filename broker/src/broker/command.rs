@@ -7,7 +7,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalogue::{BuyPolicy, Demand, Standing};
+use crate::catalogue::{BuyPolicy, Demand, NotPlaced, Standing};
 use crate::sale::{SharePolicy, Shortage};
 use crate::syntax::PriceChange;
 
@@ -22,6 +22,8 @@ pub enum Command {
     Buy(Option<BuyPolicy>),
     /// Think this of a peer.
     Peer(ClusterId, Standing),
+    /// A peer is of this country, as rules by jurisdiction take it; none: nobody says so here.
+    Country(ClusterId, Option<String>),
     /// Buy what matches best, from a trusted provider.
     Order {
         /// What is to be bought, and how it is chosen.
@@ -177,6 +179,15 @@ pub enum Refusal {
 impl From<CodecError> for Refusal {
     fn from(error: CodecError) -> Self {
         Self::Invalid(error.to_string())
+    }
+}
+
+impl From<NotPlaced> for Refusal {
+    fn from(why: NotPlaced) -> Self {
+        match why {
+            NotPlaced::TooMany => Self::TooMany,
+            NotPlaced::NoCountry(wrong) => Self::Invalid(wrong.to_owned()),
+        }
     }
 }
 

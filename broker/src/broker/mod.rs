@@ -54,11 +54,11 @@ pub struct Broker {
 impl Broker {
     /// The broker that these records tell of. The first `handle` says again all that they imply.
     pub fn restore(config: Config, seed: u64, records: impl IntoIterator<Item = Record>) -> Self {
-        let Kept { deals, unwritten, named, series, share, buy } = Kept::of(records);
+        let Kept { deals, unwritten, named, countries, series, share, buy } = Kept::of(records);
         let config = Arc::new(config);
         Self {
             deals: Deals::restore(Arc::clone(&config), deals),
-            catalogue: Catalogue::new(named, buy),
+            catalogue: Catalogue::new(named, countries, buy),
             supply: Supply::new(Arc::clone(&config), share, series),
             early: Early::default(),
             config,

@@ -88,6 +88,11 @@ impl Broker {
                 is_named.then_some(()).ok_or(Refusal::TooMany)?;
                 effects.push(Effect::Persist(Record::Peer(cluster, standing)));
             }
+            Command::Country(cluster, said) => {
+                self.catalogue.peers.place(cluster, said.clone())?;
+                let record = said.map(|said| Record::Country(cluster, said));
+                effects.push(Effect::keep(record, RecordKey::Country(cluster)));
+            }
             Command::Order { demand, note, id } => {
                 return self.order(now, id, &demand, note, effects);
             }

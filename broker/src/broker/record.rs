@@ -27,6 +27,8 @@ pub enum Record {
     Buy(BuyPolicy),
     /// What the owner thinks of a peer.
     Peer(ClusterId, Standing),
+    /// Of which country the owner says that a peer is.
+    Country(ClusterId, String),
     /// A negotiation and the lease that came of it, without what the next two hold.
     Deal(Box<Deal>),
     /// A contract of that lease which a change took the place of, by its number from zero.
@@ -46,6 +48,8 @@ pub enum RecordKey {
     Buy,
     /// The key of a [`Record::Peer`].
     Peer(ClusterId),
+    /// The key of a [`Record::Country`].
+    Country(ClusterId),
     /// The key of a [`Record::Deal`].
     Deal(NegotiationId),
     /// The key of a [`Record::Earlier`].
@@ -62,6 +66,7 @@ impl Record {
             Self::Share(_) => RecordKey::Share,
             Self::Buy(_) => RecordKey::Buy,
             Self::Peer(cluster, _) => RecordKey::Peer(*cluster),
+            Self::Country(cluster, _) => RecordKey::Country(*cluster),
             Self::Deal(deal) => RecordKey::Deal(deal.id()),
             Self::Earlier(id, number, _) => RecordKey::Earlier(*id, *number),
             Self::Dispute(id, number, _) => RecordKey::Dispute(*id, *number),
@@ -112,6 +117,7 @@ pub(crate) struct Kept {
     /// What is yet to be written, since an earlier release kept it in the deal.
     pub(crate) unwritten: Vec<Record>,
     pub(crate) named: BTreeMap<ClusterId, Standing>,
+    pub(crate) countries: BTreeMap<ClusterId, String>,
     pub(crate) series: Option<Series>,
     pub(crate) share: Option<SharePolicy>,
     pub(crate) buy: Option<BuyPolicy>,
@@ -129,6 +135,7 @@ impl Kept {
                 Record::Share(policy) => kept.share = Some(policy),
                 Record::Buy(policy) => kept.buy = Some(policy),
                 Record::Peer(cluster, standing) => drop(kept.named.insert(cluster, standing)),
+                Record::Country(cluster, said) => drop(kept.countries.insert(cluster, said)),
                 Record::Deal(deal) => drop(kept.deals.insert(deal.id(), *deal)),
                 Record::Earlier(id, n, it) => drop(earlier.insert((id, n), Arc::from(it))),
                 Record::Dispute(id, n, it) => drop(disputes.insert((id, n), it)),

@@ -26,12 +26,20 @@ impl Broker {
         providers.map(|(ad, name)| (ad.header.provider, ad.key, name))
     }
 
-    /// Countries that rules of what is shared name, and of which no certificate of anybody says
-    /// that it is: as far as these go, the rules cover nobody.
+    /// Countries that rules of what is shared name, and of which nobody is, by any certificate or by
+    /// the owner's word: as far as these go, the rules cover nobody.
     pub fn countries_of_nobody(&self) -> BTreeSet<&str> {
-        let certified = &self.catalogue.peers.membership.certified;
-        let policy = self.supply.policy().into_iter();
-        policy.flat_map(|policy| policy.countries_of_nobody(certified.values().flatten())).collect()
+        let Some(policy) = self.supply.policy() else { return BTreeSet::new() };
+        let peers = &self.catalogue.peers;
+        let certified = peers.membership.certified.values().flatten();
+        policy
+            .countries_of_nobody(certified, peers.countries.values().map(String::as_str))
+            .collect()
+    }
+
+    /// Of which country the owner says that a peer is.
+    pub fn country(&self, peer: &ClusterId) -> Option<&str> {
+        self.catalogue.peers.countries.get(peer).map(String::as_str)
     }
 
     /// What may be bought; none: anything.

@@ -32,7 +32,7 @@ pub use trust::{Affiliation, Membership, Standing};
 
 pub(crate) use book::Audience;
 pub(crate) use reputation::reputations;
-pub(crate) use trust::{Organisation, Peers};
+pub(crate) use trust::{NotPlaced, Organisation, Peers, not_a_country};
 
 /// What there is to buy, and what this cluster's owner thinks of those who offer it.
 #[derive(Debug)]
@@ -45,10 +45,15 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    pub(crate) fn new(named: BTreeMap<ClusterId, Standing>, policy: Option<BuyPolicy>) -> Self {
+    pub(crate) fn new(
+        named: BTreeMap<ClusterId, Standing>,
+        countries: BTreeMap<ClusterId, String>,
+        policy: Option<BuyPolicy>,
+    ) -> Self {
+        let trusted = trusted(policy.as_ref());
         Self {
             book: Book::default(),
-            peers: Peers { named, policy: trusted(policy.as_ref()), ..Peers::default() },
+            peers: Peers { named, countries, policy: trusted, ..Peers::default() },
             policy,
             round_trips: BTreeMap::new(),
         }
@@ -173,6 +178,7 @@ impl Catalogue {
             cluster: *cluster,
             standing: self.peers.as_buyer(cluster),
             is_careless: is_careless(now, cluster, deals),
+            country: self.peers.countries.get(cluster).map(String::as_str),
             affiliations: self.peers.affiliations(cluster),
         }
     }

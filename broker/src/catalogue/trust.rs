@@ -8,7 +8,7 @@ use mercato_protocol::ad::Attribute;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, FederationId};
-use mercato_protocol::text::Slug;
+use mercato_protocol::text::{Slug, is_plain};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -54,6 +54,25 @@ pub struct Affiliation {
     pub attributes: Arc<[Attribute]>,
 }
 
+/// Why the owner's word for a country is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotPlaced {
+    /// It has said so of as many clusters as may be.
+    TooMany,
+    /// The text is none, and why.
+    NoCountry(&'static str),
+}
+
+/// Why a text names no country, in a rule or of a peer; none: it does.
+pub(crate) fn not_a_country(text: &str) -> Option<&'static str> {
+    match text.len() {
+        0 => Some("a country without a name"),
+        1..=limits::COUNTRY_BYTES if text.chars().all(is_plain) => None,
+        1..=limits::COUNTRY_BYTES => Some("a country with characters that are not seen"),
+        _ => Some("too long a country"),
+    }
+}
+
 /// Who shares one cap on what is open.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Organisation {
@@ -70,6 +89,8 @@ pub(crate) enum Organisation {
 pub(crate) struct Peers {
     /// Whom the owner named, one by one.
     pub(crate) named: BTreeMap<ClusterId, Standing>,
+    /// Of which country the owner says that they are.
+    pub(crate) countries: BTreeMap<ClusterId, String>,
     /// Whom the policy on buying trusts.
     pub(crate) policy: BTreeSet<ClusterId>,
     /// What certificates and proofs say.
@@ -84,6 +105,25 @@ impl Peers {
         }
         self.named.insert(cluster, standing);
         true
+    }
+
+    /// Takes the owner's word for the country of a cluster, as rules name it; none: it says none
+    /// any more.
+    pub(crate) fn place(
+        &mut self,
+        cluster: ClusterId,
+        country: Option<String>,
+    ) -> Result<(), NotPlaced> {
+        let Some(country) = country else {
+            self.countries.remove(&cluster);
+            return Ok(());
+        };
+        if !self.countries.contains_key(&cluster) && self.countries.len() >= limits::PEERS {
+            return Err(NotPlaced::TooMany);
+        }
+        not_a_country(&country).map_or(Ok(()), |wrong| Err(NotPlaced::NoCountry(wrong)))?;
+        self.countries.insert(cluster, country);
+        Ok(())
     }
 
     /// What is to be thought of `cluster`: the owner's word, or else the federations'.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::devices::DevicePolicy;
 use super::family;
 use super::size;
-use crate::catalogue::{Affiliation, Party, Standing};
+use crate::catalogue::{Affiliation, Party, Standing, not_a_country};
 use crate::limits;
 use crate::syntax::Amount;
 
@@ -58,8 +58,8 @@ pub struct ShareRule {
     pub buyers: BTreeSet<Party>,
     /// From whom the owner thinks so of.
     pub standing: Option<Standing>,
-    /// From one of these countries, as a certificate of the buyer's vouches: its attribute
-    /// `jurisdiction`. What the buyer says of itself does not count.
+    /// From one of these countries, as a certificate of the buyer's vouches (its attribute
+    /// `jurisdiction`), or the owner says of it. What the buyer says of itself does not count.
     pub jurisdictions: BTreeSet<String>,
     /// For some of these resources.
     pub resources: BTreeSet<Resource>,
@@ -108,6 +108,8 @@ pub(crate) struct Buyer<'a> {
     pub(crate) standing: Standing,
     /// It has lately cost this provider what nobody pays for, more than once.
     pub(crate) is_careless: bool,
+    /// Of which country the owner says that it is.
+    pub(crate) country: Option<&'a str>,
     pub(crate) affiliations: &'a [Affiliation],
 }
 
@@ -116,9 +118,10 @@ impl Buyer<'_> {
         party.is(&self.cluster, self.affiliations)
     }
 
-    /// Whether somebody else vouches that it is of one of these countries.
+    /// Whether somebody else vouches that it is of one of these countries, or the owner says so.
     fn is_of(&self, countries: &BTreeSet<String>) -> bool {
-        self.affiliations.iter().flat_map(certified_countries).any(|it| countries.contains(it))
+        let certified = self.affiliations.iter().flat_map(certified_countries);
+        certified.chain(self.country).any(|it| countries.contains(it))
     }
 }
 
@@ -132,13 +135,15 @@ impl SharePolicy {
             Amount::Percent(percent) => *percent <= 100,
             Amount::Exactly(_) => true,
         });
-        let countries = || self.rules.iter().flat_map(|rule| &rule.jurisdictions);
+        let mut countries = self.rules.iter().flat_map(|rule| &rule.jurisdictions);
+        if let Some(wrong) = countries.find_map(|it| not_a_country(it)) {
+            return Err(wrong.to_owned());
+        }
         let said = [
             (parts, "more than 100 % is shared"),
             (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
             (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
             (self.devices.is_short(), "too many words on devices, or too long ones"),
-            (countries().all(|it| it.len() <= limits::COUNTRY_BYTES), "too long a country"),
             (self.max_term_s > 0, "shared for no time"),
             (self.rules.len() <= limits::RULES, "too many rules"),
             (
@@ -149,12 +154,14 @@ impl SharePolicy {
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
     }
 
-    /// Countries that rules name, and that none of these affiliations has a certificate of.
+    /// Countries that rules name, of which nobody is: by the certificates of these affiliations, and
+    /// by the owner's word, which knows these.
     pub(crate) fn countries_of_nobody<'a>(
         &'a self,
         certified: impl Iterator<Item = &'a Affiliation>,
+        said: impl Iterator<Item = &'a str>,
     ) -> impl Iterator<Item = &'a str> {
-        let known: BTreeSet<&str> = certified.flat_map(certified_countries).collect();
+        let known: BTreeSet<&str> = certified.flat_map(certified_countries).chain(said).collect();
         let named = self.rules.iter().flat_map(|rule| &rule.jurisdictions).map(String::as_str);
         named.filter(move |country| !known.contains(country))
     }

@@ -34,6 +34,8 @@ pub(crate) enum Request {
     Peers,
     /// Think this of a cluster.
     Judge(ClusterId, Standing),
+    /// A cluster is of this country, for rules by jurisdiction; none: the owner says so no longer.
+    Place(ClusterId, Option<String>),
     /// Connect to whoever is there, until the daemon ends: `HOST:PORT` or a multiaddr.
     AddPeer(String),
     /// Connect no longer to whoever is there.
@@ -245,6 +247,8 @@ pub(crate) struct Peer {
     pub(crate) name: Option<String>,
     /// What the owner thinks of it.
     pub(crate) standing: Standing,
+    /// Of which country the owner says that it is; none: it has not said so.
+    pub(crate) jurisdiction: Option<String>,
     /// Who says that it is there, in the order in which that is believed.
     pub(crate) found: Vec<Found>,
     /// Where it may be dialled, as multiaddresses.

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use mercato_broker::Standing;
+use mercato_protocol::text::shown;
 
 use super::lookup;
 use super::screen::Screen;
@@ -38,12 +39,21 @@ pub(crate) enum Peer {
     /// Trust a cluster, so that you can buy from it: compare its fingerprint first
     #[command(after_help = "Examples:
   mercato peer trust turin
-  mercato peer trust 4f3c21ab --yes
+  mercato peer trust 4f3c21ab --yes --jurisdiction IT
 
-The other side sees its own fingerprint with: mercato status")]
+The other side sees its own fingerprint with: mercato status
+
+Rules of what you share that name jurisdictions cover a cluster of which a certificate
+says so, or you do.")]
     Trust {
         /// Its name, or the beginning of its id
         peer: String,
+        /// Of which country it is, for your rules by jurisdiction
+        #[arg(long, value_name = "COUNTRY", conflicts_with = "no_jurisdiction")]
+        jurisdiction: Option<String>,
+        /// Say no longer of which country it is
+        #[arg(long)]
+        no_jurisdiction: bool,
     },
     /// Refuse a cluster's connections, requests and offers
     #[command(after_help = "Examples:
@@ -80,7 +90,10 @@ impl Peer {
                     pong.rtt_us.map_or_else(String::new, |us| format!(" in {}", round_trip(us)));
                 screen.render(&pong, || format!("{who} answers{rtt}\n"))
             }
-            Self::Trust { peer } => trust(api, screen, &peer).await,
+            Self::Trust { peer, jurisdiction, no_jurisdiction } => {
+                let says = (no_jurisdiction || jurisdiction.is_some()).then_some(jurisdiction);
+                trust(api, screen, &peer, says).await
+            }
             Self::Block { peer } => {
                 let known = lookup::cluster(api, &peer).await?;
                 api.tell(Request::Judge(known.cluster, Standing::Blocked)).await?;
@@ -90,18 +103,39 @@ impl Peer {
     }
 }
 
-async fn trust(api: &dyn OperatorApi, screen: &Screen, peer: &str) -> Result<String, Problem> {
+/// Trusts it, unless that is so; and says of which country it is, if `country` is there: none
+/// within takes that back.
+async fn trust(
+    api: &dyn OperatorApi,
+    screen: &Screen,
+    peer: &str,
+    country: Option<Option<String>>,
+) -> Result<String, Problem> {
     let known = lookup::cluster(api, peer).await?;
     let called = known.called();
-    if known.standing == Standing::Trusted {
-        return Ok(screen.done(format!("{called} is trusted already")));
+    let is_trusted = known.standing == Standing::Trusted;
+    if !is_trusted {
+        let [first, second] = fingerprint(&known.cluster);
+        let said = format!(
+            "the fingerprint of {called}:\n  {first}\n  {second}\n\
+             compare it with what its owner sees: mercato status"
+        );
+        screen.confirm(&said, &format!("buy from {called} from now on?"))?;
     }
-    let [first, second] = fingerprint(&known.cluster);
-    let said = format!(
-        "the fingerprint of {called}:\n  {first}\n  {second}\n\
-         compare it with what its owner sees: mercato status"
-    );
-    screen.confirm(&said, &format!("buy from {called} from now on?"))?;
+    let of = match country {
+        None => String::new(),
+        Some(country) => {
+            let of = country.as_deref().map_or_else(
+                || ", of no jurisdiction by your word".to_owned(),
+                |country| format!(", of {}", shown(country)),
+            );
+            api.tell(Request::Place(known.cluster, country)).await?;
+            of
+        }
+    };
+    if is_trusted {
+        return Ok(screen.done(format!("{called} is trusted already{of}")));
+    }
     api.tell(Request::Judge(known.cluster, Standing::Trusted)).await?;
-    Ok(screen.done(format!("{called} is trusted")))
+    Ok(screen.done(format!("{called} is trusted{of}")))
 }

@@ -131,6 +131,7 @@ fn peer() -> Peer {
         key: Some(PublicKey([2; 32])),
         name: Some("turin".to_owned()),
         standing: Standing::Stranger,
+        jurisdiction: None,
         found: vec![Found::Mdns],
         addresses: vec!["/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()],
         connected: Some("/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()),
@@ -321,6 +322,10 @@ fn an_order_stops_at_an_unknown_key() {
     assert_eq!(mercato(&api, "peer trust 4f4f").unwrap_err().class, Class::Usage);
     mercato(&api, "peer trust turin --yes").unwrap();
     assert_eq!(told(&api), Some(Request::Judge(TURIN, Standing::Trusted)));
+    mercato(&api, "peer trust turin --yes --jurisdiction IT").unwrap();
+    let asked = api.asked.lock().unwrap();
+    let of = asked.iter().rev().find(|asked| matches!(asked, Request::Place(..)));
+    assert_eq!(of, Some(&Request::Place(TURIN, Some("IT".to_owned()))));
 }
 
 #[test]

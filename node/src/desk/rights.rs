@@ -55,9 +55,11 @@ pub(super) fn needed(request: &Request) -> Right {
         Request::Status | Request::Doctor => ("get", "daemons"),
         Request::Events(_) => ("list", "events"),
         Request::Peers => ("list", "peers"),
-        Request::Judge(..) | Request::AddPeer(_) | Request::RemovePeer(_) | Request::Ping(_) => {
-            ("update", "peers")
-        }
+        Request::Judge(..)
+        | Request::Place(..)
+        | Request::AddPeer(_)
+        | Request::RemovePeer(_)
+        | Request::Ping(_) => ("update", "peers"),
         Request::Browse { .. } | Request::Providers => ("list", "offers"),
         Request::Share => ("get", "marketpolicies"),
         Request::SetShare(_) => ("update", "marketpolicies"),
@@ -142,6 +144,7 @@ mod tests {
             Request::Events(0),
             Request::Peers,
             Request::Judge(cluster, Standing::Trusted),
+            Request::Place(cluster, None),
             Request::AddPeer(word.clone()),
             Request::RemovePeer(word.clone()),
             Request::Ping(word.clone()),

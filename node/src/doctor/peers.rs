@@ -60,12 +60,14 @@ pub(crate) fn path(peers: &[Peer]) -> Finding {
 /// Countries that rules of what is shared name, and that nobody's certificate does.
 pub(crate) fn rules(countries: &[String]) -> Option<Finding> {
     let all = countries.join(", ");
-    let what = format!("rules by jurisdiction cover nobody of {all}: no certificate says so");
-    let todo = format!(
-        "a registrar says so of its members: mercato federation token --attribute jurisdiction={}",
-        countries.first()?
+    let what =
+        format!("rules by jurisdiction cover nobody of {all}: no certificate says so, nor do you");
+    let one = countries.first()?;
+    let registrar = format!(
+        "a registrar says so of its members: mercato federation token --attribute jurisdiction={one}"
     );
-    Some(Finding::warn("rules", what).todo(todo))
+    let owner = format!("or say so of one: mercato peer trust NAME --jurisdiction {one}");
+    Some(Finding::warn("rules", what).todo(registrar).todo(owner))
 }
 
 /// What each peer's clock said when it connected.
@@ -94,6 +96,7 @@ mod tests {
             key: None,
             name: Some("turin".to_owned()),
             standing: Standing::Trusted,
+            jurisdiction: None,
             found: Vec::new(),
             addresses: Vec::new(),
             connected: connected.map(str::to_owned),

@@ -14,6 +14,7 @@ pub(crate) mod peers;
 mod queues;
 mod rebuild;
 pub(crate) mod records;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod tunnels;
@@ -44,6 +45,7 @@ use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 use clock::Clock;
 use operator::told::Told;
+use rules::Rules;
 use workload::outbound::Outbound;
 use world::World;
 
@@ -128,6 +130,7 @@ pub(crate) struct Driver {
     /// Why it still fails, and what was too large to be kept.
     unwritable: Repeated,
     refused: Repeated,
+    rules: Rules,
     /// The agent is ahead of its records: it goes on from them, once they are written.
     ahead: Option<Ahead>,
 }
@@ -180,6 +183,7 @@ impl Driver {
             told: Told::default(),
             unwritable: Repeated::default(),
             refused: Repeated::default(),
+            rules: Rules::new(clock.now().mono_ms),
             ahead: None,
         })
     }
@@ -208,6 +212,7 @@ impl Driver {
             }
             self.settle().await;
             self.recover().await;
+            self.rules.look(self.clock.now().mono_ms, self.agent.broker());
         }
     }
 

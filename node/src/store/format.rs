@@ -12,8 +12,9 @@ use super::{StoreError, file};
 use crate::limits;
 
 /// The layout that this release writes. The second keeps large records in parts, and the keys of
-/// a cluster after its first; the third, under which uid each guest pod was made.
-pub(crate) const FORMAT: u64 = 3;
+/// a cluster after its first; the third, under which uid each guest pod was made; the fourth, of
+/// which country the owner says that a peer is.
+pub(crate) const FORMAT: u64 = 4;
 /// How it is said that there is no file, or no folder for it.
 const NOWHERE: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
 /// Says the number, and which release wrote it.

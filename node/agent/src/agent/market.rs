@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mercato_broker::{Effect as Wanted, LeaseSpec};
+use mercato_broker::{Effect as Wanted, LeaseSpec, Record as Kept};
 use mercato_gossip::{News, Verdict};
 use mercato_protocol::ad::{Ad, AdError};
 use mercato_protocol::envelope::{Signers, Trust, Verified};
@@ -54,14 +54,13 @@ impl Agent {
                 }
             }
             Wanted::Publish { header, body } => {
-                let header = header.open(trust, now).ok();
-                if let Some(news) = header.and_then(|header| News::ad(header, body)) {
+                if let Some(news) = header.open(trust, now).ok().and_then(|it| News::ad(it, body)) {
                     self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
                 }
             }
             Wanted::Withdraw(end) => {
-                let end = end.open(trust, now).ok().map(VerifiedPublication::Withdraw);
-                if let Some(news) = end.and_then(News::plain) {
+                let end = end.open(trust, now).map(VerifiedPublication::Withdraw);
+                if let Some(news) = end.ok().and_then(News::plain) {
                     self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
                 }
             }
@@ -70,16 +69,16 @@ impl Agent {
         }
     }
 
-    fn remember(&mut self, now: Now, record: mercato_broker::Record, out: &mut Vec<Effect>) {
+    fn remember(&mut self, now: Now, record: Kept, out: &mut Vec<Effect>) {
         out.push(Effect::Persist(Change::Put(Record::Broker(record.clone()))));
         match record {
-            mercato_broker::Record::Peer(cluster, standing) => {
+            Kept::Peer(cluster, standing) => {
                 self.peers.set_standing(cluster, standing);
                 self.disk.note(self.peers.keep(&cluster), out);
                 out.push(Effect::Notice(Notice::Standing(cluster, standing)));
                 self.set_standing(now, cluster, out);
             }
-            mercato_broker::Record::Deal(deal) => {
+            Kept::Deal(deal) => {
                 self.disk.note(self.peers.keep(&deal.peer()), out);
                 out.extend(self.news.notices(now, &deal).into_iter().map(Effect::Notice));
                 if is_bound(&deal) {
@@ -87,11 +86,12 @@ impl Agent {
                 }
                 self.keep_connected(now, deal.peer(), out);
             }
-            mercato_broker::Record::Series { .. }
-            | mercato_broker::Record::Share(_)
-            | mercato_broker::Record::Buy(_)
-            | mercato_broker::Record::Earlier(..)
-            | mercato_broker::Record::Dispute(..) => {}
+            Kept::Series { .. }
+            | Kept::Share(_)
+            | Kept::Buy(_)
+            | Kept::Country(..)
+            | Kept::Earlier(..)
+            | Kept::Dispute(..) => {}
         }
     }
 

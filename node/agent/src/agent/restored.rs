@@ -53,6 +53,7 @@ impl Restored {
             mercato_broker::Record::Series { .. }
             | mercato_broker::Record::Share(_)
             | mercato_broker::Record::Buy(_)
+            | mercato_broker::Record::Country(..)
             | mercato_broker::Record::Earlier(..)
             | mercato_broker::Record::Dispute(..) => {}
         }

@@ -83,6 +83,7 @@ impl OperatorApi for OperatorService {
                 Request::Judge(cluster, standing) => {
                     self.command(Command::Peer(cluster, standing)).await
                 }
+                Request::Place(cluster, of) => self.command(Command::Country(cluster, of)).await,
                 Request::AddPeer(address) => self.sighted(Report::Seen(entry(&address)?)).await,
                 Request::RemovePeer(address) => self.remove_peer(&address).await,
                 Request::Ping(address) => self.ping(&address).await,
@@ -310,11 +311,7 @@ impl OperatorService {
         }
         findings.extend(self.driver.look(unsold_devices).await?);
         findings.extend(self.about.desk.finding());
-        let nobody = |driver: &Driver| {
-            let countries = driver.agent().broker().countries_of_nobody();
-            countries.into_iter().map(str::to_owned).collect::<Vec<_>>()
-        };
-        findings.extend(peers::rules(&self.driver.look(nobody).await?));
+        findings.extend(peers::rules(&self.driver.look(view::countries_of_nobody).await?));
         let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();
         findings.extend::<Vec<_>>(self.driver.look(stuck).await?);
         Ok(Answer::Findings(findings))

@@ -37,6 +37,7 @@ pub(in crate::driver) fn peers(
         found.dedup();
         Peer {
             standing: cluster.map_or(Standing::Stranger, |id| agent.broker().standing(&id)),
+            jurisdiction: cluster.and_then(|id| agent.broker().country(&id)).map(str::to_owned),
             cluster,
             name,
             key: known.peer,
@@ -51,6 +52,12 @@ pub(in crate::driver) fn peers(
         }
     };
     agent.directory().known().map(peer).collect()
+}
+
+/// Countries that rules of what is shared name, and of which nobody is.
+pub(in crate::driver) fn countries_of_nobody(driver: &Driver) -> Vec<String> {
+    let countries = driver.agent().broker().countries_of_nobody();
+    countries.into_iter().map(str::to_owned).collect()
 }
 
 fn found(source: Source) -> Found {

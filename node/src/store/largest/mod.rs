@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use mercato_agent::limits::{RECORD_BYTES, TOKENS};
 use mercato_agent::{FederationRecord, RangeOwner, Record, RegistrarRecord};
 use mercato_broker::Standing;
+use mercato_broker::limits::COUNTRY_BYTES;
 use mercato_offload::{guest, home};
 use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::id::FederationId;
@@ -63,7 +64,8 @@ fn after(record: &Record) -> Option<Record> {
             Of::Series { .. } => Of::Share(share()),
             Of::Share(_) => Of::Buy(buy()),
             Of::Buy(_) => Of::Peer(CLUSTER, Standing::Stranger),
-            Of::Peer(..) => Of::Deal(Box::new(serde_json::from_value(deal()).unwrap())),
+            Of::Peer(..) => Of::Country(CLUSTER, text(0, COUNTRY_BYTES)),
+            Of::Country(..) => Of::Deal(Box::new(serde_json::from_value(deal()).unwrap())),
             Of::Deal(_) => Of::Earlier(ID, u32::MAX, Box::new(agreement())),
             Of::Earlier(..) => Of::Dispute(ID, u32::MAX, dispute()),
             Of::Dispute(..) => return Some(Record::Home(CONTRACT, home::Record::Epoch(MAX))),
