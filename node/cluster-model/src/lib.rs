@@ -13,7 +13,6 @@ mod cluster;
 mod error;
 pub mod limits;
 pub mod sides;
-mod text;
 
 pub use cluster::{Cluster, Event, Key, Script};
 pub use error::ApiError;

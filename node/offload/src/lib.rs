@@ -10,7 +10,8 @@
 //! - [`body`] is how large an object may be that crosses, and why one is refused;
 //! - [`address`] is by which address a pod is known here and there;
 //! - [`placement`] decides what is done in a cluster: which pods leave home, how the virtual node
-//!   looks, whose an object is at the provider, and whether there is room for it.
+//!   looks, whose an object is at the provider, and whether there is room for it;
+//! - [`time`] is how Kubernetes writes times.
 //!
 //! The bodies of objects stay outside: the sessions hold keys, uids and digests, and
 //! whoever drives them keeps the bytes by digest. Talking to an API server, chunking
@@ -28,3 +29,4 @@ pub mod message;
 mod output;
 pub mod placement;
 mod retry;
+pub mod time;

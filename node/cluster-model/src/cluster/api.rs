@@ -1,10 +1,11 @@
 //! The API server: create, apply, status, delete, list, watch.
 
+use mercato_offload::time;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
 use super::{Cluster, Event, Key};
-use crate::{ApiError, limits, text};
+use crate::{ApiError, limits};
 
 /// What an apply leaves as it is, if the object is there.
 const KEPT: [&str; 5] =
@@ -55,7 +56,7 @@ impl Cluster {
         let mut object = object;
         self.made += 1;
         object["metadata"]["uid"] = json!(format!("{}-{:06}", self.name, self.made));
-        object["metadata"]["creationTimestamp"] = json!(text::time(now.wall_ms));
+        object["metadata"]["creationTimestamp"] = json!(time::rfc3339(now.wall_ms));
         object["metadata"]["generation"] = json!(1);
         if key.kind == "Pod" {
             object["status"] = json!({ "phase": "Pending", "qosClass": "Burstable" });
@@ -153,7 +154,7 @@ impl Cluster {
             grace = before.map_or(grace, |before| before.min(grace));
         }
         if object["metadata"]["deletionTimestamp"].is_null() {
-            object["metadata"]["deletionTimestamp"] = json!(text::time(now.wall_ms));
+            object["metadata"]["deletionTimestamp"] = json!(time::rfc3339(now.wall_ms));
         }
         object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
         self.store(now, key.clone(), object);

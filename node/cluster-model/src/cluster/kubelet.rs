@@ -1,10 +1,11 @@
 //! The kubelets: each pod's life after its image's script.
 
+use mercato_offload::time;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
 use super::{Cluster, Key, Script};
-use crate::{limits, text};
+use crate::limits;
 
 impl Cluster {
     /// A pod was bound to a node of ours.
@@ -93,7 +94,7 @@ impl Cluster {
         let first = said.saturating_sub(limits::LOG_LINES);
         let line = |n: u64| {
             let index = usize::try_from(n).ok()?.checked_rem(script.lines.len())?;
-            let at = text::time(started + n * 1_000);
+            let at = time::rfc3339(started + n * 1_000);
             Some(format!("{at} [simulated] {}", script.lines[index]))
         };
         Some((first..said).filter_map(line).collect())
@@ -116,7 +117,7 @@ impl Cluster {
 const LOST_CODE: i32 = 137;
 
 fn start(pod: &mut Value, now: Now) {
-    let at = text::time(now.wall_ms);
+    let at = time::rfc3339(now.wall_ms);
     let running = json!({ "running": { "startedAt": at } });
     let old = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
     let first = containers(&pod["spec"]["initContainers"]).into_iter().map(|(name, image)| {
@@ -149,7 +150,7 @@ fn start(pod: &mut Value, now: Now) {
 }
 
 fn end(pod: &mut Value, now: Now, code: i32) {
-    let at = text::time(now.wall_ms);
+    let at = time::rfc3339(now.wall_ms);
     let mut statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
     for status in &mut statuses {
         status["state"] = terminated(status, &at, code);
@@ -163,7 +164,7 @@ fn end(pod: &mut Value, now: Now, code: i32) {
 
 /// Ended, and waiting to be started again.
 fn restart(pod: &mut Value, now: Now, code: i32) {
-    let at = text::time(now.wall_ms);
+    let at = time::rfc3339(now.wall_ms);
     let mut statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
     for status in &mut statuses {
         status["lastState"] = terminated(status, &at, code);

@@ -14,6 +14,7 @@ use mercato_offload::placement::export::{
     BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, staying,
 };
 use mercato_offload::placement::spec::{NodeSpec, Transitions, node_name, second_node_name};
+use mercato_offload::time;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use serde_json::Value;
@@ -21,7 +22,7 @@ use serde_json::Value;
 use super::reflected::Reflected;
 use super::watch::{News, Watch};
 use super::{Bodies, Client, Lie, Outcome, found, place};
-use crate::{ApiError, Cluster, Key, text};
+use crate::{ApiError, Cluster, Key};
 
 /// How the virtual node of a lease is to be.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +124,7 @@ impl HomeSide {
             node["spec"]["taints"] = taints.into();
         }
         cluster.apply(*now, node)?;
-        let mut status = spec.status(&mut self.transitions, &text::time(now.wall_ms));
+        let mut status = spec.status(&mut self.transitions, &time::rfc3339(now.wall_ms));
         let written = cluster.write_status(*now, &key, None, status["status"].take())?;
         self.written = Some((spec, version(&written)));
         Ok(())

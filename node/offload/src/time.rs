@@ -1,8 +1,8 @@
 //! Times, as Kubernetes writes them.
 
-/// RFC 3339, in UTC, to the second. Days to dates as in Howard Hinnant's
-/// `civil_from_days`.
-pub(crate) fn time(wall_ms: u64) -> String {
+/// So many milliseconds since 1970 by RFC 3339, in UTC, to the second. Days to dates as in Howard
+/// Hinnant's `civil_from_days`.
+pub fn rfc3339(wall_ms: u64) -> String {
     let seconds = wall_ms / 1_000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
@@ -21,8 +21,8 @@ pub(crate) fn time(wall_ms: u64) -> String {
 mod tests {
     #[test]
     fn times_read_as_usual() {
-        assert_eq!(super::time(0), "1970-01-01T00:00:00Z");
-        assert_eq!(super::time(951_827_696_000), "2000-02-29T12:34:56Z");
-        assert_eq!(super::time(1_798_761_599_000), "2026-12-31T23:59:59Z");
+        assert_eq!(super::rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(super::rfc3339(951_827_696_000), "2000-02-29T12:34:56Z");
+        assert_eq!(super::rfc3339(1_798_761_599_000), "2026-12-31T23:59:59Z");
     }
 }
