@@ -114,8 +114,11 @@ impl HomeSide {
             return Ok(());
         }
         let mut applied = spec.applied();
-        for (label, value) in applied["metadata"]["labels"].as_object_mut().into_iter().flatten() {
-            node["metadata"]["labels"][label] = value.take();
+        for part in ["labels", "annotations"] {
+            let marks = applied["metadata"][part].as_object_mut();
+            for (mark, value) in marks.into_iter().flatten() {
+                node["metadata"][part][mark] = value.take();
+            }
         }
         for field in ["providerID", "unschedulable"] {
             node["spec"][field] = applied["spec"][field].take();

@@ -24,6 +24,15 @@ pub const PEER_REACHABLE: &str = "PeerReachable";
 /// Condition type of a virtual node: pods of home and of the provider reach each other.
 pub const TUNNEL_READY: &str = "mercato.dev/TunnelReady";
 
+/// Condition type of a virtual node: whether the daemon that keeps it is away.
+pub const DAEMON_AWAY: &str = "mercato.dev/DaemonAway";
+
+/// Taint of a virtual node whose daemon is away: new pods wait.
+pub const AWAY: &str = "mercato.dev/daemon-away";
+
+/// Annotation of a virtual node: when its contract ends, which an extension moves.
+pub const NOT_AFTER: &str = "mercato.dev/not-after";
+
 /// Label of a namespace that may leave home; its value is the strategy.
 pub const OFFLOAD: &str = "mercato.dev/offload";
 

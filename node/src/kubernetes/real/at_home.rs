@@ -131,6 +131,7 @@ impl AtHome {
             lease.side.set_ranges([&wanted.ranges[..], &wanted.own].concat());
             lease.node.update(|node| {
                 node.capacity = devices.capacity(&wanted.contract.terms.quantity);
+                node.not_after_ms = wanted.contract.not_after_ms;
                 node.reachable = wanted.reachable;
                 node.tunnel = tunnel;
                 node.unschedulable = admits.is_zero();

@@ -17,6 +17,7 @@ fn spec() -> NodeSpec {
         name: "mercato-turin".into(),
         contract: ContractId([5; 16]),
         provider: ClusterId([7; 32]),
+        not_after_ms: 1_798_761_599_000,
         platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
         region: None,
         zone: None,

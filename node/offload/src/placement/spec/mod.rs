@@ -1,6 +1,8 @@
 //! What a lease is made of in a cluster, as objects of its API server: the virtual node at home, a
 //! guest namespace at the provider.
 
+mod absence;
+mod contains;
 mod guest_namespace;
 mod network;
 mod node;
@@ -8,6 +10,7 @@ mod node_name;
 mod transitions;
 mod tunnel;
 
+pub use absence::Absence;
 pub use guest_namespace::{GuestNamespace, is_guest_namespace};
 pub use node::{NodeSpec, Taint};
 pub use node_name::{NODE_PREFIX, node_name, second_node_name};

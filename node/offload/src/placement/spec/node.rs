@@ -5,13 +5,16 @@ use std::net::IpAddr;
 
 use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ClusterId, ContractId};
-use mercato_protocol::quantity;
 use mercato_protocol::terms::Platform;
 use serde_json::{Value, json};
 
-use super::{Transitions, TunnelWord};
-use crate::forge::labels::{CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, PEER_REACHABLE, PROVIDER};
+use super::contains::contains;
+use super::{Transitions, TunnelWord, absence};
+use crate::forge::labels::{
+    CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, NOT_AFTER, PEER_REACHABLE, PROVIDER,
+};
 use crate::placement::terms::allocatable;
+use crate::time::rfc3339;
 
 /// What a virtual node is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub struct NodeSpec {
     pub contract: ContractId,
     /// The cluster that it stands for.
     pub provider: ClusterId,
+    /// When the contract ends, milliseconds since 1970.
+    pub not_after_ms: u64,
     /// The true one of the provider's pool.
     pub platform: Platform,
     /// `topology.kubernetes.io/region`, and the zone below it.
@@ -67,6 +72,7 @@ impl NodeSpec {
             name,
             contract: contract.id,
             provider: contract.provider.cluster,
+            not_after_ms: contract.not_after_ms,
             platform: contract.terms.platform.clone(),
             region: None,
             zone: None,
@@ -109,7 +115,10 @@ impl NodeSpec {
         }
         // A scheme of our own: no cloud controller takes the node for its own.
         let id = format!("{FIELD_MANAGER}://{}/{}", self.provider, self.contract);
-        let mut object = json!({ "metadata": { "labels": labels }, "spec": { "providerID": id } });
+        // By it others know how long the node may be kept where no daemon does.
+        let notes = json!({ NOT_AFTER: rfc3339(self.not_after_ms) });
+        let mut object = json!({ "metadata": { "labels": labels, "annotations": notes },
+            "spec": { "providerID": id } });
         if self.unschedulable {
             object["spec"]["unschedulable"] = json!(true);
         }
@@ -176,7 +185,7 @@ impl NodeSpec {
             conditions.push(json!({ "type": kind, "status": status, "reason": reason,
                 "message": message }));
         }
-        conditions.push(self.tunnel.condition());
+        conditions.extend([self.tunnel.condition(), absence::none()]);
         for condition in &mut conditions {
             condition["lastTransitionTime"] = transitions.of(condition, now).into();
             condition["lastHeartbeatTime"] = now.into();
@@ -212,26 +221,6 @@ impl NodeSpec {
     }
 }
 
-/// Times aside: they tell when something was written.
-fn contains(present: &Value, wanted: &Value) -> bool {
-    match (present, wanted) {
-        (Value::Object(present), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
-            let unset = wanted.is_null() || *wanted == json!(false) || *wanted == json!("");
-            let found = present.get(name);
-            name.ends_with("Time") || found.map_or(unset, |present| contains(present, wanted))
-        }),
-        (Value::Array(present), Value::Array(wanted)) => {
-            wanted.iter().all(|one| present.iter().any(|other| contains(other, one)))
-        }
-        // The API server writes 1 for 1000m.
-        (Value::String(present), Value::String(wanted)) => {
-            let amount = quantity::millis(wanted);
-            present == wanted || amount.is_some() && amount == quantity::millis(present)
-        }
-        (present, wanted) => present == wanted,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +231,7 @@ mod tests {
             name: "mercato-turin".into(),
             contract: ContractId([5; 16]),
             provider: ClusterId([7; 32]),
+            not_after_ms: 1_798_761_599_000,
             platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
             region: Some("eu-south-1".into()),
             zone: None,
@@ -258,18 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_the_same_however_they_are_written() {
-        let same =
-            |present, wanted| contains(&json!({ "cpu": present }), &json!({ "cpu": wanted }));
-        assert!(same("1", "1000m") && same("web", "web"));
-        assert!(!same("2", "1000m") && !same("web", "db") && !same("web", "1"));
-    }
-
-    #[test]
     fn an_offered_label_cannot_replace_ours() {
         let object = spec().applied();
         assert_eq!(object["metadata"]["labels"]["kubernetes.io/arch"], "arm64");
         assert_eq!(object["metadata"]["labels"]["topology.kubernetes.io/region"], "eu-south-1");
+    }
+
+    #[test]
+    fn a_term_that_is_amended_moves_the_end() {
+        let (mut spec, mut transitions) = (spec(), Transitions::default());
+        let mut present = spec.created();
+        present["status"] = spec.status(&mut transitions, "t1")["status"].clone();
+        assert_eq!(present["metadata"]["annotations"][NOT_AFTER], "2026-12-31T23:59:59Z");
+        assert!(spec.holds(&mut transitions, &present));
+        spec.not_after_ms += 3_600_000;
+        assert!(!spec.holds(&mut transitions, &present));
+        assert_eq!(spec.applied()["metadata"]["annotations"][NOT_AFTER], "2027-01-01T00:59:59Z");
     }
 
     #[test]
@@ -298,7 +292,7 @@ mod tests {
         present["spec"]["unschedulable"] = json!(true);
         let cordon = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
         present["spec"]["taints"].as_array_mut().unwrap().push(cordon);
-        present["metadata"]["annotations"] = json!({ "why": "maintenance" });
+        present["metadata"]["annotations"]["why"] = json!("maintenance");
         assert!(spec.holds(&mut transitions, &present), "nothing is written over it");
         assert!(spec.applied()["spec"].get("unschedulable").is_none(), "nor when something is");
         spec.unschedulable = true;
