@@ -11,7 +11,8 @@
 //!   use;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
 //! - [`admin`]: how the admin API of the daemon's pod is found, and reached, from elsewhere;
-//! - [`daemon_lease`]: by what a daemon is seen to live;
+//! - [`daemon_lease`]: by what a daemon is seen to live; [`heartbeat`]: what keeps its virtual nodes
+//!   while it is away, under another account;
 //! - [`crd`]: the custom resources; [`inventory`]: what the cluster has;
 //! - [`approver`]: what approves virtual nodes' certificates, under another account;
 //! - [`rights`]: what the daemon lacks; [`diagnose`]: what else `mercato doctor` asks;
@@ -31,6 +32,7 @@ pub mod daemon_lease;
 pub mod diagnose;
 mod format;
 pub mod guest;
+pub mod heartbeat;
 pub mod home;
 pub mod inventory;
 pub mod kubelet_api;

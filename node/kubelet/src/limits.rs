@@ -169,6 +169,19 @@ pub const LEASE_RETRY: Duration = Duration::from_secs(3);
 /// What the daemon's own Lease promises, which is renewed as often: one renewal may fail, and be
 /// tried again.
 pub const DAEMON_LEASE: Duration = Duration::from_secs(25);
+/// How often it is looked whether the daemon has given a sign of life, where another keeps its virtual
+/// nodes while it is away.
+pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(3);
+/// A daemon that has given none for so long is away: it gives one each [`LEASE_RENEWAL`]. A node's
+/// Lease is then at most 28 s old, of the 40 s that a node controller waits.
+pub const HEARTBEAT_AWAY: Duration = Duration::from_secs(15);
+/// So much the clocks of two machines of a cluster may differ before a daemon that lives is taken for
+/// one that is away, until its next sign; a guess.
+pub const HEARTBEAT_SKEW: Duration = Duration::from_secs(10);
+/// Virtual nodes that are kept for a daemon: as many as there can be.
+pub const HEARTBEAT_NODES: usize = 1_000;
+/// Leases of them, and nodes, that are written at a time.
+pub const HEARTBEAT_WRITES: usize = 16;
 /// Rights or webhook of an opted-in namespace that failed are tried again.
 pub const OPT_IN_RETRY: Duration = Duration::from_secs(5);
 /// The longest that they wait for another try.

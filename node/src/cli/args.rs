@@ -11,6 +11,7 @@ use super::federation::Federation;
 use super::gate::Gate;
 use super::gateway::Gateway;
 use super::global::Global;
+use super::heartbeat::Heartbeat;
 use super::key::Key;
 use super::look::Events;
 use super::manual::Manual;
@@ -87,6 +88,8 @@ pub(crate) enum Command {
     /// Approve the serving certificates of virtual nodes, in the place of a person
     #[command(hide = true)]
     ApproveCertificates(Approve),
+    /// Keep the virtual nodes of a daemon that is away, so that no pod on them is evicted
+    Heartbeat(Heartbeat),
     #[command(flatten)]
     Ask(Ask),
     /// Check this machine, the network and the cluster, and say what to do

@@ -6,7 +6,7 @@
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
-//! import), `run` (run, demo), `node`, `gate`, `approve`, `uninstall`, `manual`. What is done, the daemon does.
+//! import), `run` (run, demo), `node`, `gate`, `approve`, `heartbeat`, `uninstall`, `manual`. What is done, the daemon does.
 
 mod announce;
 mod approve;
@@ -21,6 +21,7 @@ mod focus;
 mod gate;
 mod gateway;
 mod global;
+mod heartbeat;
 mod key;
 mod look;
 mod lookup;
@@ -101,6 +102,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         // Each guest waits for it: it needs no threads.
         Command::Gate(gate) => Ok(gate.pass()),
         Command::ApproveCertificates(approve) => on_threads(approve.perform(&global)),
+        Command::Heartbeat(heartbeat) => on_threads(heartbeat.perform(&global)),
         Command::Demo(demo) => on_threads(demo.perform(&global, screen)),
         Command::Doctor => on_threads(doctor::doctor(&global, screen)),
         Command::Gateway(gateway) => gateway.perform(screen),

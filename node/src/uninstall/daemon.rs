@@ -162,8 +162,8 @@ async fn whose(daemon: &dyn OperatorApi, cluster: &str) -> Whose {
     }
 }
 
-/// A daemon that is not found, on another machine, still says that it lives: by its own Lease, and by
-/// those of its virtual nodes.
+/// A daemon that is not found, on another machine, still says that it lives: by its own Lease, or, of
+/// an earlier release, by those of its virtual nodes.
 async fn nobody_renews(site: &Site, sign: Duration) -> Result<(), Problem> {
     let first = signs(site).await?;
     let deadline = Instant::now() + sign;
@@ -183,17 +183,17 @@ async fn nobody_renews(site: &Site, sign: Duration) -> Result<(), Problem> {
 }
 
 /// What was done last by daemons that live or have lived, each with the time at which it was, in the API
-/// server's form.
+/// server's form. Where a daemon has a Lease of its own, only that counts: those of its virtual nodes
+/// are renewed by `mercato heartbeat` as well, while it is away.
 async fn signs(site: &Site) -> Result<BTreeMap<String, String>> {
-    let nodes = site.renewals().await?.into_iter();
-    let mut signs: BTreeMap<_, _> =
-        nodes.map(|(node, at)| (format!("keeps the virtual node {node} alive"), at)).collect();
     if let Some(lease) = site.get(LEASE).await? {
         let DaemonLease { holder, renewed } = DaemonLease::read(&lease);
         let (id, name) = (holder.daemon.get(..8).unwrap_or(&holder.daemon), shown(&holder.name));
-        signs.insert(format!("renews the Lease daemon in mercato: {name} ({id})"), renewed);
+        let sign = format!("renews the Lease daemon in mercato: {name} ({id})");
+        return Ok(BTreeMap::from([(sign, renewed)]));
     }
-    Ok(signs)
+    let nodes = site.renewals().await?.into_iter();
+    Ok(nodes.map(|(node, at)| (format!("keeps the virtual node {node} alive"), at)).collect())
 }
 
 /// Whether the chart's daemon is to run.

@@ -256,6 +256,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/gossip", "UNKNOWN_PUBLISHERS", "strangers that are over, then the oldest"),
     ("node/kubelet", "BODY_OBJECTS", "the lease's own newcomer"),
     ("node/kubelet", "CERTIFICATE_REQUESTS", "the newcomer, which a person approves"),
+    ("node/kubelet", "HEARTBEAT_NODES", "the newcomer: no daemon has as many"),
     ("node/kubelet", "COMMAND_WORDS", "the request is refused"),
     ("node/kubelet", "CONNECTIONS", "the newcomer is refused"),
     ("node/kubelet", "CONNECTIONS_OF_NETWORK", "the newcomer is refused"),

@@ -4,7 +4,7 @@
 use futures::FutureExt;
 use mercato_offload::key::PodId;
 use mercato_offload::message::PodEvent;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::apiserver::cluster::{Answer, Cluster};
@@ -95,6 +95,50 @@ pub(crate) fn write(
     reason: &str,
     message: &str,
 ) -> Answer<()> {
+    let Made { namespace, name, event } = made(about, kind, reason, message);
+    let cluster = cluster.clone();
+    async move {
+        match cluster.create(EVENT, Some(&namespace), event.clone()).await {
+            Err(failure) if failure.class == Class::Conflict => {}
+            written => return written.map(drop),
+        }
+        // An empty patch is answered with the event as it is, and needs no right to read.
+        let present = cluster.merge(EVENT, Some(&namespace), &name, None, json!({})).await?;
+        let count = present["count"].as_u64().unwrap_or(1).saturating_add(1);
+        let again = json!({ "lastTimestamp": clock::now(), "count": count });
+        cluster.merge(EVENT, Some(&namespace), &name, None, again).await.map(drop)
+    }
+    .boxed()
+}
+
+/// An event that several may tell, once: the same one again changes nothing, and takes no right to
+/// change it.
+pub(crate) fn write_once(
+    cluster: &Cluster,
+    about: About,
+    kind: EventType,
+    reason: &str,
+    message: &str,
+) -> Answer<()> {
+    let Made { namespace, event, .. } = made(about, kind, reason, message);
+    let written = cluster.create(EVENT, Some(&namespace), event);
+    async move {
+        match written.await {
+            Err(failure) if failure.class == Class::Conflict => Ok(()),
+            written => written.map(drop),
+        }
+    }
+    .boxed()
+}
+
+/// An event as it is made, and where it lies.
+struct Made {
+    namespace: String,
+    name: String,
+    event: Value,
+}
+
+fn made(about: About, kind: EventType, reason: &str, message: &str) -> Made {
     let text = format!("{}/{:?}/{reason}/{message}", about.kind, about.uid);
     let name = name(&about.name, &text);
     let namespace = about.namespace.clone().unwrap_or_else(|| "default".to_owned());
@@ -109,26 +153,12 @@ pub(crate) fn write(
         "reportingComponent": FIELD_MANAGER, "reportingInstance": FIELD_MANAGER,
         "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     });
-    let cluster = cluster.clone();
-    async move {
-        match cluster.create(EVENT, Some(&namespace), event.clone()).await {
-            Err(failure) if failure.class == Class::Conflict => {}
-            written => return written.map(drop),
-        }
-        // An empty patch is answered with the event as it is, and needs no right to read.
-        let present = cluster.merge(EVENT, Some(&namespace), &name, None, json!({})).await?;
-        let count = present["count"].as_u64().unwrap_or(1).saturating_add(1);
-        let again = json!({ "lastTimestamp": now, "count": count });
-        cluster.merge(EVENT, Some(&namespace), &name, None, again).await.map(drop)
-    }
-    .boxed()
+    Made { namespace, name, event }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
-
-    use serde_json::Value;
 
     use super::*;
     use crate::testing::{scripted, status};

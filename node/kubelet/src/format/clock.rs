@@ -12,9 +12,19 @@ pub(crate) fn now() -> String {
 
 /// With microseconds, as in a Lease.
 pub(crate) fn now_micro() -> String {
+    micro(OffsetDateTime::now_utc())
+}
+
+/// So many ms since 1970 with microseconds, as in a Lease.
+pub(crate) fn micro_from_ms(ms: u64) -> String {
+    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000);
+    at.map(micro).unwrap_or_default()
+}
+
+fn micro(at: OffsetDateTime) -> String {
     let format =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
-    OffsetDateTime::now_utc().format(format).unwrap_or_default()
+    at.format(format).unwrap_or_default()
 }
 
 /// The present in ms since 1970.

@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 62] = [
+const COMMANDS: [(&str, Prints); 63] = [
     ("approve-certificates", Else),
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
@@ -63,6 +63,7 @@ const COMMANDS: [(&str, Prints); 62] = [
     ("gate", Else),
     ("gateway", Else),
     ("gateway clean", Else),
+    ("heartbeat", Else),
     ("import", Else),
     ("key rotate", Else),
     ("manual", Else),

@@ -207,3 +207,20 @@ fn the_lease_is_the_one_that_daemons_renew() {
     let [namespace, name] = [names::DAEMON_NAMESPACE, names::DAEMON_LEASE];
     assert!(LEASE.ends_with(&format!("/namespaces/{namespace}/leases/{name}")));
 }
+
+/// `mercato heartbeat` goes on until the virtual nodes are gone.
+#[tokio::test]
+async fn who_keeps_the_nodes_of_a_daemon_that_is_away_is_no_daemon() {
+    let (site, log) = site(|path, log| match path {
+        "/api/v1/nodes" => list(&[node("mercato://a/b")]),
+        LEASE => lease("2026-01-01T00:00:00.000000Z"),
+        path if path.ends_with("/leases/turin") => {
+            let looks = log.0.lock().unwrap().len();
+            Some(json!({ "spec": { "renewTime": format!("2026-01-01T00:01:00.{looks:06}Z") } }))
+        }
+        _ => None,
+    });
+    let leaving = leaving(site, Vec::new(), silent()).await.unwrap();
+    leaving.perform().await.unwrap();
+    assert!(log.has("DELETE /api/v1/nodes/turin") && log.has(&format!("DELETE {LEASE}")));
+}
