@@ -1,5 +1,5 @@
-//! The unit of systemd that `config/deploy` has: systemd itself finds nothing wrong in it, where it is
-//! there, and the program takes what the unit starts it with.
+//! The units of systemd that `config/deploy` has: systemd itself finds nothing wrong in them, where it is
+//! there, and the program takes what they start it with.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::kit::{run, stderr};
 
 const UNIT: &str = include_str!("../../../config/deploy/mercato.service");
+const HEARTBEAT: &str = include_str!("../../../config/deploy/mercato-heartbeat.service");
 
 /// The keys of a unit's sections, each once, with its value; what systemd would pass over fails.
 fn keys(unit: &str) -> BTreeMap<(String, String), String> {
@@ -26,16 +27,26 @@ fn keys(unit: &str) -> BTreeMap<(String, String), String> {
 }
 
 #[test]
-fn the_unit_is_hardened_and_starts_what_the_program_understands() {
-    let keys = keys(UNIT);
+fn each_unit_is_hardened_and_starts_what_the_program_understands() {
+    for (unit, missing) in
+        [(UNIT, "/etc/mercato/mercato.yaml"), (HEARTBEAT, "/etc/mercato/heartbeat.kubeconfig")]
+    {
+        hardened_and_understood(&keys(unit), missing);
+    }
+    let keeps = |key: &str| keys(UNIT)[&("Service".to_owned(), key.to_owned())].clone();
+    assert_eq!(
+        (keeps("StateDirectory"), keeps("StateDirectoryMode")),
+        ("mercato".to_owned(), "0700".to_owned())
+    );
+}
+
+fn hardened_and_understood(keys: &BTreeMap<(String, String), String>, missing: &str) {
     let service = |key: &str| keys[&("Service".to_owned(), key.to_owned())].clone();
     for (key, value) in [
         ("CapabilityBoundingSet", ""),
         ("NoNewPrivileges", "yes"),
         ("ProtectSystem", "strict"),
         ("ProtectHome", "yes"),
-        ("StateDirectory", "mercato"),
-        ("StateDirectoryMode", "0700"),
         ("SystemCallFilter", "@system-service"),
         ("User", "mercato"),
     ] {
@@ -47,11 +58,11 @@ fn the_unit_is_hardened_and_starts_what_the_program_understands() {
     let folder = tempfile::tempdir().unwrap();
     let said = run(folder.path(), &words);
     assert_eq!(said.status.code(), Some(1), "{}", stderr(&said));
-    assert!(stderr(&said).contains("/etc/mercato/mercato.yaml"), "{}", stderr(&said));
+    assert!(stderr(&said).contains(missing), "{}", stderr(&said));
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_in_the_unit() {
+fn systemd_finds_nothing_wrong_in_the_units() {
     let folder = tempfile::tempdir().unwrap();
     let verify = |unit: &str| {
         let file = folder.path().join("mercato.service");
@@ -60,8 +71,10 @@ fn systemd_finds_nothing_wrong_in_the_unit() {
         Command::new("systemd-analyze").args(verify).arg(&file).output().ok()
     };
     // Where there is no systemd, the other test has read it.
-    let Some(said) = verify(UNIT) else { return };
-    assert!(said.status.success() && said.stderr.is_empty(), "{}", stderr(&said));
+    for unit in [UNIT, HEARTBEAT] {
+        let Some(said) = verify(unit) else { return };
+        assert!(said.status.success() && said.stderr.is_empty(), "{}", stderr(&said));
+    }
     let said = verify(&UNIT.replace("NoNewPrivileges", "NoNewPrivilege")).unwrap();
     assert!(stderr(&said).contains("NoNewPrivilege"), "it is not read: {}", stderr(&said));
 }

@@ -27,6 +27,9 @@ fn main() -> ExitCode {
         Test::ci("ports_and_probes_follow_the_configuration", |s| Box::pin(async { ports(s) })),
         Test::ci("credentials_are_where_pods_are", |s| Box::pin(async { credentials(s) })),
         Test::ci("an_upgrade_turns_no_gateway_on", |s| Box::pin(async { upgrade(s) })),
+        Test::ci("what_keeps_the_nodes_is_apart_from_the_daemon", |s| {
+            Box::pin(async { heartbeat(s) })
+        }),
         Test::ci("files_come_after_their_namespaces", |_| Box::pin(async { files() })),
     ];
     suite::run("chart", env!("CARGO_BIN_EXE_lab"), Vec::new(), tests)
@@ -133,12 +136,12 @@ fn credentials(stage: &Stage) -> Result<()> {
         Ok(specs.collect())
     };
     let open = pods(&all)?;
-    ensure!(open.len() == 5 && open.iter().all(|(_, secrets)| *secrets == json!([])), "{open:?}");
+    ensure!(open.len() == 6 && open.iter().all(|(_, secrets)| *secrets == json!([])), "{open:?}");
     values::set(&mut all, "image.credentials", json!(LOGIN));
     values::set(&mut all, "imagePullSecrets", json!([{ "name": "there" }]));
     let both = json!([{ "name": "there" }, { "name": "mercato-registry" }]);
     let named = pods(&all)?;
-    ensure!(named.len() == 5 && named.iter().all(|(_, secrets)| *secrets == both), "{named:?}");
+    ensure!(named.len() == 6 && named.iter().all(|(_, secrets)| *secrets == both), "{named:?}");
 
     let objects = helm.objects(&all, &[])?;
     let is_ours = |object: &&Value| object["kind"] == "Secret";
@@ -172,6 +175,54 @@ fn upgrade(stage: &Stage) -> Result<()> {
     let mut on = values::needed();
     values::set(&mut on, "config.gateway.enabled", json!(true));
     ensure!(has(&helm.objects(&on, &["--is-upgrade"])?), "a gateway that is asked for is off");
+    Ok(())
+}
+
+/// Whatever else is set: two of it, on other nodes than the daemon where there are some, for as long as is
+/// said; and from a node that is gone the daemon goes soon.
+fn heartbeat(stage: &Stage) -> Result<()> {
+    let helm = Helm::of(stage);
+    let mut all = values::needed();
+    values::set(&mut all, "heartbeat.keepAlive", json!("90s"));
+    values::set(&mut all, "tolerations", json!([{ "key": "a", "operator": "Exists" }]));
+    let away = |objects: &[Value], of: &str| -> Result<(Value, Vec<Value>)> {
+        let spec = helm::find(objects, "Deployment", of)?["spec"].clone();
+        let pod = &spec["template"]["spec"];
+        let apart = &pod["affinity"]["podAntiAffinity"];
+        let apart = apart["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
+        let whom = |term: &Value| term["podAffinityTerm"]["labelSelector"]["matchLabels"].clone();
+        let whom = apart.into_iter().flatten().map(whom).collect();
+        Ok((spec, whom))
+    };
+    let is = |labels: &Value, name: &str| labels["app.kubernetes.io/name"] == name;
+    let objects = helm.objects(&all, &[])?;
+    let (spec, apart) = away(&objects, "mercato-heartbeat")?;
+    let pod = &spec["template"]["spec"];
+    let args = &pod["containers"][0]["args"];
+    ensure!(*args == json!(["heartbeat", "--keep-alive", "90s"]), "{args}");
+    ensure!(spec["replicas"] == 2 && pod["tolerations"][0]["key"] == "a", "{spec}");
+    ensure!(pod["priorityClassName"] == "system-cluster-critical", "{pod}");
+    let both = ["mercato-heartbeat", "mercato"];
+    ensure!(both.iter().all(|name| apart.iter().any(|of| is(of, name))), "{apart:?}");
+    helm::find(&objects, "PodDisruptionBudget", "mercato-heartbeat")?;
+    let (spec, apart) = away(&objects, "mercato")?;
+    ensure!(apart.len() == 1 && is(&apart[0], "mercato-heartbeat"), "{apart:?}");
+    let tolerations = &spec["template"]["spec"]["tolerations"];
+    let gone = "node.kubernetes.io/unreachable";
+    ensure!(tolerations[0]["key"] == gone && tolerations[0]["tolerationSeconds"] == 30);
+    ensure!(tolerations[1]["key"] == "a", "{tolerations}");
+
+    values::set(&mut all, "heartbeat.enabled", json!(false));
+    values::set(&mut all, "priorityClassName", json!(""));
+    let objects = helm.objects(&all, &[])?;
+    ensure!(away(&objects, "mercato-heartbeat").is_err(), "it is off");
+    ensure!(away(&objects, "mercato")?.1.is_empty(), "nothing is there to be apart from");
+    values::set(&mut all, "heartbeat", Value::Null);
+    let (spec, _) = away(&helm.objects(&all, &["--is-upgrade"])?, "mercato-heartbeat")?;
+    let pod = &spec["template"]["spec"];
+    ensure!(pod["containers"][0]["args"][2] == "1h" && pod["priorityClassName"].is_null(), "{pod}");
+    values::set(&mut all, "heartbeat.keepAlive", json!("soon"));
+    ensure!(helm.template(&all, &[]).is_err(), "this is no length of time");
     Ok(())
 }
 

@@ -41,6 +41,8 @@ pub(crate) const VALUES: &[(&str, &str)] = &[
     ("tolerations", r#"[{"operator":"Exists"}]"#),
     ("priorityClassName", r#""""#),
     ("nodes", "false"),
+    ("heartbeat.enabled", "false"),
+    ("heartbeat.keepAlive", r#""2h30m""#),
     ("offloadAll", "true"),
     ("privilegedGuests", "true"),
     ("tokenAudiences", "true"),

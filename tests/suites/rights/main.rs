@@ -1,6 +1,7 @@
-//! What the daemon's account can do at most, tried as that account on a real API server: each
-//! right that `config/deploy/rbac.yaml` and `optional/nodes.yaml` give has its cases in `cases.yaml`, or says why it
-//! needs none, and what would widen it is seen to be refused.
+//! What the daemon's account can do at most, and that of the heartbeat, tried as that account on a real
+//! API server: each right that `config/deploy/rbac.yaml`, `optional/nodes.yaml` and `optional/heartbeat.yaml` give
+//! has its cases in `cases.yaml` or `heartbeat.yaml`, or says why it needs none, and what would widen it
+//! is seen to be refused.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,15 +19,36 @@ use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::wait;
 use rcgen::{CertificateParams, KeyPair};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
 const AUDIENCES: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/optional/token-audiences.yaml");
 const NODES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/optional/nodes.yaml");
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/rights");
-const ACCOUNT: &str = "system:serviceaccount:mercato:mercato";
+const HEARTBEAT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/optional/heartbeat.yaml");
+/// Who is given rights by these manifests, with the cases of all of them.
+const ACCOUNTS: [Account; 2] = [
+    Account {
+        name: "system:serviceaccount:mercato:mercato",
+        manifests: &[RBAC, NODES],
+        cases: "cases.yaml",
+    },
+    Account {
+        name: "system:serviceaccount:mercato:mercato-heartbeat",
+        manifests: &[HEARTBEAT],
+        cases: "heartbeat.yaml",
+    },
+];
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One of the accounts that Mercato has.
+struct Account {
+    name: &'static str,
+    manifests: &'static [&'static str],
+    cases: &'static str,
+}
 
 /// Rights on one resource.
 #[derive(Deserialize)]
@@ -65,40 +87,45 @@ fn main() -> ExitCode {
     suite::run("rights", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
-fn cases() -> Result<Vec<Case>> {
-    let text = std::fs::read_to_string(Path::new(HERE).join("cases.yaml"))?;
-    serde_saphyr::from_str(&text).context("cases.yaml")
+impl Account {
+    fn cases(&self) -> Result<Vec<Case>> {
+        let text = std::fs::read_to_string(Path::new(HERE).join(self.cases))?;
+        serde_saphyr::from_str(&text).context(self.cases)
+    }
 }
 
-/// Every rule of the manifest's roles is a case, and every case a rule.
+/// Every rule of the manifests' roles is a case, and every case a rule.
 fn complete() -> Result<()> {
-    let (mut tried, mut unsure) = (BTreeSet::new(), Vec::new());
-    for case in cases()? {
-        if case.why.is_some() != case.tries.is_empty() {
-            unsure.push(case.resource.clone());
+    for account in &ACCOUNTS {
+        let (mut tried, mut unsure) = (BTreeSet::new(), Vec::new());
+        for case in account.cases()? {
+            if case.why.is_some() != case.tries.is_empty() {
+                unsure.push(case.resource.clone());
+            }
+            tried.extend(case.verbs.iter().map(|verb| format!("{verb} {}", case.resource)));
         }
-        tried.extend(case.verbs.iter().map(|verb| format!("{verb} {}", case.resource)));
+        ensure!(unsure.is_empty(), "either tries or a reason: {unsure:?}");
+        let granted = granted(account)?;
+        let new: Vec<_> = granted.difference(&tried).collect();
+        let gone: Vec<_> = tried.difference(&granted).collect();
+        ensure!(
+            new.is_empty() && gone.is_empty(),
+            "rights without a case in {}: {new:#?}; cases of no right: {gone:#?}",
+            account.cases
+        );
     }
-    ensure!(unsure.is_empty(), "either tries or a reason: {unsure:?}");
-    let granted = granted()?;
-    let new: Vec<_> = granted.difference(&tried).collect();
-    let gone: Vec<_> = tried.difference(&granted).collect();
-    ensure!(
-        new.is_empty() && gone.is_empty(),
-        "rights without a case in cases.yaml: {new:#?}; cases of no right: {gone:#?}"
-    );
     Ok(())
 }
 
-fn granted() -> Result<BTreeSet<String>> {
+fn granted(account: &Account) -> Result<BTreeSet<String>> {
     let mut granted = BTreeSet::new();
-    let manifests = [RBAC, NODES].map(std::fs::read_to_string);
-    let [rbac, nodes] = manifests;
-    for object in [rbac?, nodes?].iter().flat_map(|text| text.split("\n---\n")) {
+    let manifests: Vec<_> =
+        account.manifests.iter().map(std::fs::read_to_string).collect::<Result<_, _>>()?;
+    for object in manifests.iter().flat_map(|text| text.split("\n---\n")) {
         let object: Value = serde_saphyr::from_str(object)?;
         let metadata = &object["metadata"];
         let place = match (object["kind"].as_str(), metadata["name"].as_str()) {
-            (Some("ClusterRole"), Some("mercato")) => String::new(),
+            (Some("ClusterRole"), Some("mercato" | "mercato-heartbeat")) => String::new(),
             (Some("ClusterRole"), Some("mercato-namespace")) => "in a namespace: ".to_owned(),
             (Some("ClusterRole"), Some("mercato-api-access")) => "with apiAccess: ".to_owned(),
             (Some("Role"), Some(_)) => {
@@ -137,7 +164,7 @@ async fn tried(stage: &Stage) -> Result<()> {
     let rome = stage.cluster("rome");
     deploy(rome).await?;
     let setup = std::fs::read_to_string(Path::new(HERE).join("setup.yaml"))?;
-    for optional in [AUDIENCES, NODES] {
+    for optional in [AUDIENCES, NODES, HEARTBEAT] {
         rome.apply(&std::fs::read_to_string(optional)?).await?;
     }
     // The API server learns of kinds, policies and their parameters a moment later.
@@ -152,13 +179,16 @@ async fn tried(stage: &Stage) -> Result<()> {
     wait::until("the policies hold", PATIENCE, || holds(&client)).await?;
     let request = request_for_certificate()?;
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for case in cases()? {
-        for one in &case.tries {
-            count += 1;
-            let answer = ask(&client, one, &request).await?;
-            if answer.0 != one.answer {
-                let (verbs, on) = (case.verbs.join(" "), &case.resource);
-                wrong.push(format!("{verbs} {on}, {}: {} {answer:?}", one.what, one.answer));
+    // The daemon's ends what it may end: it is the last.
+    for account in ACCOUNTS.iter().rev() {
+        for case in account.cases()? {
+            for one in &case.tries {
+                count += 1;
+                let answer = ask(&client, account.name, one, &request).await?;
+                if answer.0 != one.answer {
+                    let (verbs, on) = (case.verbs.join(" "), &case.resource);
+                    wrong.push(format!("{verbs} {on}, {}: {} {answer:?}", one.what, one.answer));
+                }
             }
         }
     }
@@ -179,20 +209,35 @@ async fn kept(rome: &Cluster) -> Result<()> {
 }
 
 async fn holds(client: &Client) -> Result<bool> {
-    let probe = Try {
-        what: "a node of another's".to_owned(),
-        ask: "POST /api/v1/nodes?dryRun=All".to_owned(),
-        body: Some(serde_json::json!({ "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": "mercato-x" }, "spec": {} })),
+    let probe = |ask: &str, body: Value| Try {
+        what: "what is of another's".to_owned(),
+        ask: ask.to_owned(),
+        body: Some(body),
         answer: String::new(),
     };
-    Ok(ask(client, &probe, "").await?.0 == "mercato-nodes")
+    let node = json!({ "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "mercato-x" }, "spec": {} });
+    let node = probe("POST /api/v1/nodes?dryRun=All", node);
+    let event = json!({ "metadata": { "generateName": "x" }, "involvedObject": {} });
+    let event = probe("POST /api/v1/namespaces/default/events?dryRun=All", event);
+    let [daemon, heartbeat] = &ACCOUNTS;
+    Ok(ask(client, daemon.name, &node, "").await?.0 == "mercato-nodes"
+        && ask(client, heartbeat.name, &event, "").await?.0 == "mercato-heartbeat-events")
 }
 
 /// What refused it, and what was said.
-async fn ask(client: &Client, one: &Try, certificate: &str) -> Result<(String, String)> {
+async fn ask(
+    client: &Client,
+    account: &str,
+    one: &Try,
+    certificate: &str,
+) -> Result<(String, String)> {
     let (method, path) = one.ask.split_once(' ').context("method and path")?;
     let content = match (method, path.contains("/mercato.dev/")) {
+        // Into a list of which others write as well.
+        ("PATCH", _) if one.body.as_ref().is_some_and(Value::is_array) => {
+            "application/json-patch+json"
+        }
         ("PATCH", true) => "application/merge-patch+json",
         ("PATCH", false) => "application/strategic-merge-patch+json",
         _ => "application/json",
@@ -201,7 +246,7 @@ async fn ask(client: &Client, one: &Try, certificate: &str) -> Result<(String, S
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header("impersonate-user", ACCOUNT)
+        .header("impersonate-user", account)
         .header("content-type", content)
         .body(body.replace("@CSR@", certificate).into_bytes())?;
     let status = match client.request_text(request).await {

@@ -49,6 +49,13 @@ said is on in a new release; an upgrade leaves it as it is, and starts nothing t
 {{- if or (eq (toString .Values.nodes) "true") (and (eq (toString .Values.nodes) "auto") (include "mercato.gateway" .)) -}}on{{- end -}}
 {{- end -}}
 
+{{- /* For how long virtual nodes are kept while the daemon is away; empty: they are not. Values of a release
+that had no such value are the defaults. */ -}}
+{{- define "mercato.keepAlive" -}}
+{{- $heartbeat := .Values.heartbeat | default dict -}}
+{{- if ne (get $heartbeat "enabled" | toString) "false" -}}{{ get $heartbeat "keepAlive" | default "1h" }}{{- end -}}
+{{- end -}}
+
 {{- define "mercato.claim" -}}
 {{ .Values.persistence.existingClaim | default "mercato" }}
 {{- end -}}
