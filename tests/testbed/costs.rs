@@ -27,7 +27,7 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 33] = [
+pub const COSTS: [Cost; 34] = [
     Cost { program: "api", seconds: 65, alone: None },
     Cost { program: "between", seconds: 70, alone: None },
     Cost { program: "broker/deal", seconds: 28, alone: None },
@@ -39,6 +39,7 @@ pub const COSTS: [Cost; 33] = [
     Cost { program: "floors", seconds: 18, alone: None },
     Cost { program: "gateway", seconds: 83, alone: None },
     Cost { program: "gpus", seconds: 90, alone: None },
+    Cost { program: "heartbeat", seconds: 80, alone: None },
     Cost { program: "hostile", seconds: 200, alone: Some(MEASURES) },
     Cost { program: "host/machine", seconds: 63, alone: Some(RATES) },
     Cost { program: "idle", seconds: 21, alone: Some(COUNTS) },

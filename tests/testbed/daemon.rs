@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
+use crate::account;
 use crate::cluster::{Cluster, Output};
 use crate::fault_proxy::FaultProxy;
 use crate::wait;
 
 /// The daemon's name among the parts of its cluster.
 pub const PART: &str = "mercato";
+const ACCOUNT: &str = "mercato";
 const KUBECONFIG: &str = "mercato.kubeconfig";
 const CONFIG: &str = "mercato.yaml";
 /// As an owner applies them: what the account may do, and on what.
@@ -72,7 +73,7 @@ impl<'a> Daemon<'a> {
         config: &str,
     ) -> Result<Self> {
         let this = Self { cluster, program: program.to_owned() };
-        fs::write(cluster.data_outside().join(KUBECONFIG), this.account().await?)?;
+        account::write(cluster, ACCOUNT, KUBECONFIG).await?;
         if !config.is_empty() {
             this.configure(config)?;
         }
@@ -314,25 +315,6 @@ impl<'a> Daemon<'a> {
     pub async fn unoffload(&self, namespace: &str) -> Result<()> {
         let delete = ["delete", "-n", namespace, "namespaceoffload/default", "--timeout=60s"];
         self.cluster.kubectl(&delete).await?.ok().map(drop)
-    }
-
-    /// A kubeconfig of the daemon's account, whose token lasts as long as a test may.
-    async fn account(&self) -> Result<String> {
-        let token = ["-n", "mercato", "create", "token", "mercato", "--duration=6h"];
-        let token = self.cluster.kubectl(&token).await?.ok()?;
-        let admin = fs::read_to_string(self.cluster.data_outside().join("admin.kubeconfig"))?;
-        let admin = Kubeconfig::from_yaml(&admin)?;
-        let cluster = admin.clusters.first().context("a kubeconfig names its cluster")?;
-        Ok(json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [cluster],
-            "users": [{ "name": "mercato", "user": { "token": token.trim() } }],
-            "contexts": [{ "name": "mercato",
-                "context": { "cluster": cluster.name, "user": "mercato" } }],
-            "current-context": "mercato",
-        })
-        .to_string())
     }
 
     /// What the daemon's account did to the API server must have been within its rights,

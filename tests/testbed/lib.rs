@@ -13,6 +13,7 @@
     reason = "the bed lives on the real machine: it waits in real time"
 )]
 
+mod account;
 pub mod capture;
 pub mod cluster;
 pub mod conformance;
@@ -21,6 +22,7 @@ pub mod courier;
 pub mod daemon;
 pub mod dockerfile;
 pub mod fault_proxy;
+pub mod heartbeat;
 pub mod image;
 pub mod installed;
 pub mod leftovers;

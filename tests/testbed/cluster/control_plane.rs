@@ -176,6 +176,7 @@ pub(super) fn start_controllers(cluster: &Cluster) -> Result<()> {
         ("use-service-account-credentials", "true".into()),
         ("secure-port", "0".into()),
     ]));
+    controllers.extend(cluster.spec.controller_flags.iter().cloned());
     cluster.keep_up("kube-controller-manager", &controllers)?;
     let mut scheduler = common("scheduler");
     scheduler.push("--secure-port=0".into());

@@ -32,6 +32,8 @@ pub struct ClusterSpec {
     pub domain: String,
     /// Further flags of the API server.
     pub api_server_flags: Vec<String>,
+    /// Further flags of the controller manager.
+    pub controller_flags: Vec<String>,
 }
 
 /// How packets of pods find their way on a node. Outside of the range of pods, two of them hide a
@@ -97,6 +99,7 @@ impl ClusterSpec {
             metrics: false,
             domain: "cluster.local".to_owned(),
             api_server_flags: Vec::new(),
+            controller_flags: Vec::new(),
         }
     }
 }
