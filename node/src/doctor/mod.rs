@@ -1,15 +1,17 @@
 //! `mercato doctor`: what stands in the way, or may, with what to do about it. Only what can
 //! be known is said; nothing is changed.
 //!
-//! The daemon looks at itself, its machine (`machine`, `gateway`), its peers (`peers`) and its
+//! The daemon looks at itself, its machine (`machine`, `records`, `gateway`), its peers (`peers`) and its
 //! cluster ([`crate::kubernetes::Kubernetes::examine`]). Where there is no daemon, the command line
 //! looks at the machine alone.
 
 pub(crate) mod gateway;
 pub(crate) mod machine;
 pub(crate) mod peers;
+mod records;
 mod uninstall;
 
+pub(crate) use records::records;
 pub(crate) use uninstall::uninstall;
 
 use serde::{Deserialize, Serialize};

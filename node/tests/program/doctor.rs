@@ -19,7 +19,7 @@ fn the_doctor_looks_at_machine_peers_and_cluster() {
     let rome = Daemon::start("rome", &[&turin.address(), "localhost:1"]);
     let connected = |findings: &Value| verdicts(findings, "clock") == ["ok"];
     let findings = rome.wait_for(&["doctor", "-o", "json"], connected);
-    for check in ["daemon", "data folder", "names", "kubernetes"] {
+    for check in ["daemon", "data folder", "records", "names", "kubernetes"] {
         assert_eq!(verdicts(&findings, check), ["ok"], "{check}: {findings}");
     }
     // On one machine TCP may well be the faster way.

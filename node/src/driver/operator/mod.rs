@@ -34,7 +34,7 @@ use crate::admin::{
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
 use crate::desk::Standing;
-use crate::doctor::{Finding, gateway, machine, peers};
+use crate::doctor::{self, Finding, gateway, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::present::unsold::device;
@@ -289,9 +289,10 @@ impl OperatorService {
         let version = env!("CARGO_PKG_VERSION");
         let daemon = Finding::ok("daemon", format!("{name} answers (mercato {version})"));
         let mut findings = vec![daemon, machine::data(data_dir)];
-        if let Some(why) = self.degraded().await? {
-            findings.push(Finding::fail("records", why).todo("it is tried again by itself"));
-        }
+        findings.push(match self.degraded().await? {
+            Some(why) => Finding::fail("records", why).todo("it is tried again by itself"),
+            None => doctor::records(data_dir),
+        });
         let addresses = self.driver.net().local_addresses();
         findings.extend(peers::listening(&addresses, *usual_port));
         let known = self.peers().await?;
