@@ -109,6 +109,18 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When it cannot be started.
     pub fn run_under(&self, wrapper: &[&str]) -> Result<()> {
+        self.run_at(1, wrapper)
+    }
+
+    /// Starts it on another of the cluster's machines, with the same folder, once it has ended on the first.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run_on(&self, machine: u8) -> Result<()> {
+        self.run_at(machine, &[])
+    }
+
+    fn run_at(&self, machine: u8, wrapper: &[&str]) -> Result<()> {
         let cluster = self.cluster;
         let kubeconfig = cluster.data().join(KUBECONFIG);
         let mut args: Vec<String> =
@@ -124,7 +136,7 @@ impl<'a> Daemon<'a> {
         all.extend(wrapper.iter().copied().map(str::to_owned));
         all.push(self.program.display().to_string());
         all.append(&mut args);
-        cluster.start_program(PART, Path::new("/usr/bin/env"), &all)
+        cluster.start_program_on(machine, PART, Path::new("/usr/bin/env"), &all)
     }
 
     /// The daemon that this program runs in the cluster already.

@@ -17,11 +17,14 @@ const NAMESPACE: &str = "shop";
 /// Another, whose pods are made also while the webhook is away with its daemon.
 const WAITING: &str = "waiting";
 const AWAY: &str = "mercato.dev/DaemonAway";
+const TUNNEL: &str = "mercato.dev/TunnelReady";
 const TAINT: &str = "mercato.dev/daemon-away";
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long what is to come is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The room that is bought.
 const PODS: usize = 6;
-const SERVES: &str = "mkdir /w; echo here > /w/index.html; exec httpd -f -p 8080 -h /w";
+const SERVES: &str =
+    "echo served; mkdir /w; echo here > /w/index.html; exec httpd -f -p 8080 -h /w";
 const WAITS: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
 /// One pod, as it is known again.
@@ -41,13 +44,14 @@ pub(crate) struct Home<'a> {
 }
 
 impl<'a> Home<'a> {
-    /// Buys of the provider, and has two pods run there.
+    /// Buys of the provider, and has two pods run there; the daemon has this configuration.
     pub(crate) async fn open(
         cluster: &'a Cluster,
         provider: &Daemon<'a>,
         program: &Path,
+        config: &str,
     ) -> Result<Self> {
-        let daemon = Daemon::start(cluster, program, "").await?;
+        let daemon = Daemon::start(cluster, program, config).await?;
         daemon.leases_from(provider, PODS).await?;
         for (namespace, strategy) in [(NAMESPACE, "Remote"), (WAITING, "Both")] {
             cluster.kubectl(&["create", "namespace", namespace]).await?.ok()?;
@@ -163,6 +167,32 @@ impl<'a> Home<'a> {
             Ok(self.user().kubectl(&exec).await?.trim() == "heard")
         })
         .await
+    }
+
+    /// What a guest has said is read at home.
+    pub(crate) async fn says(&self) -> Result<()> {
+        let said = self.user().kubectl(&["logs", "serves"]).await?;
+        ensure!(said.trim() == "served", "{said:?}");
+        Ok(())
+    }
+
+    /// Waits until pods of both clusters reach each other.
+    pub(crate) async fn has_tunnel(&self) -> Result<()> {
+        wait::until("the tunnel is up", PATIENCE, || async {
+            let is = condition(&self.node().await?, TUNNEL);
+            ensure!(is["status"] == "True", "{is}");
+            Ok(true)
+        })
+        .await
+    }
+
+    /// The virtual node's kubelet API is at that machine of the cluster.
+    pub(crate) async fn is_at(&self, machine: u8) -> Result<()> {
+        let address = self.cluster().machine(machine).address().to_string();
+        let node = self.node().await?;
+        let at = &node["status"]["addresses"][0]["address"];
+        ensure!(*at == address, "it is at {at}, and not {address}");
+        Ok(())
     }
 
     /// The one calls the other, over there.

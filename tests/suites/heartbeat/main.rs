@@ -3,7 +3,8 @@
 //! on, and calls from home are back with the daemon. Where it does not run they are evicted, as where it
 //! has kept them for as long as it may.
 //!
-//! Rome and Milan buy of Turin; Milan is the control, at the same time.
+//! Rome and Milan buy of Turin; Milan is the control, at the same time. At level `full` Pisa does, whose
+//! daemon comes back on another node.
 #![allow(clippy::disallowed_methods, reason = "a daemon is away for so long")]
 
 mod home;
@@ -26,6 +27,8 @@ const GRACE: &str = "--node-monitor-grace-period=40s";
 /// From the daemon's death until its pods are evicted at the latest: its last renewal was up to 10 s
 /// before, a Lease lasts for 40 s, controllers look each 5 s, and pods tolerate it for 15 s.
 const EVICTED: Duration = Duration::from_secs(90);
+/// The configuration of who has tunnels.
+const GATEWAY: &str = "gateway:\n  enabled: on";
 /// So long a daemon that is back may take until guests are called again.
 const BACK: Duration = Duration::from_secs(15);
 
@@ -37,10 +40,14 @@ fn main() -> ExitCode {
         controller_flags: vec![GRACE.to_owned()],
         ..ClusterSpec::named(name)
     };
-    let clusters = vec![home("milan"), home("rome"), ClusterSpec::named("turin")];
+    let mut clusters = vec![home("milan"), home("rome"), ClusterSpec::named("turin")];
+    if suite::level() == Level::Full {
+        clusters.push(ClusterSpec { nodes: 2, ..home("pisa") });
+    }
     let tests = vec![
         Test::ci("nobody_is_evicted_while_the_daemon_is_away", |s| Box::pin(nobody_evicted(s))),
         Test::full("after_its_time_they_are", |s| Box::pin(after_its_time(s))),
+        Test::full("the_daemon_is_back_on_another_node", |s| Box::pin(on_another_node(s))),
     ];
     suite::run_in_turn("heartbeat", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
@@ -48,10 +55,11 @@ fn main() -> ExitCode {
 async fn nobody_evicted(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let mut timer = StepTimer::start();
-    let turin = Daemon::start(stage.cluster("turin"), &program, "").await?;
+    // A configuration that may be replaced later.
+    let turin = Daemon::start(stage.cluster("turin"), &program, "{}").await?;
     let (kept, alone) = (
-        Home::open(stage.cluster("rome"), &turin, &program).await.context("rome buys")?,
-        Home::open(stage.cluster("milan"), &turin, &program).await.context("milan buys")?,
+        Home::open(stage.cluster("rome"), &turin, &program, "").await.context("rome buys")?,
+        Home::open(stage.cluster("milan"), &turin, &program, "").await.context("milan buys")?,
     );
     heartbeat::start(kept.cluster(), &program, "1h").await?;
     timer.step("two homes have guests");
@@ -124,4 +132,34 @@ async fn after_its_time(stage: &Stage) -> Result<()> {
     ensure!(!home.is_ready().await?, "nobody keeps the node any more");
     home.cluster().restart(PART)?;
     home.daemon().answers().await
+}
+
+/// The node of the daemon dies, but for the API server, which the bed has there as well; its folder is
+/// reached from the other node.
+async fn on_another_node(stage: &Stage) -> Result<()> {
+    let program = stage.program("mercato")?;
+    let (pisa, turin) = (stage.cluster("pisa"), Daemon::attach(stage.cluster("turin"), &program));
+    turin.configure(GATEWAY)?;
+    turin.kill().await?;
+    let home = Home::open(pisa, &turin, &program, GATEWAY).await.context("pisa buys")?;
+    heartbeat::start(pisa, &program, "1h").await?;
+    home.has_tunnel().await.context("before")?;
+    let before = home.pods().await?;
+    home.is_at(1).await?;
+    for part in [PART, "kubelet-1", "containerd-1"] {
+        pisa.kill(part)?;
+    }
+    home.says_away(true).await?;
+    home.daemon().run_on(2)?;
+    let back = Instant::now();
+    home.daemon().answers().await?;
+    home.is_called_again(home::PATIENCE).await?;
+    home.says().await?;
+    println!("guests are called again {:.1?} after the daemon's start", back.elapsed());
+    home.is_at(2).await?;
+    home.has_tunnel().await.context("afterwards")?;
+    println!("the tunnel is up {:.1?} after the daemon's start", back.elapsed());
+    home.says_away(false).await?;
+    ensure!(home.pods().await? == before, "other pods than before: {before:?}");
+    Ok(())
 }

@@ -290,7 +290,21 @@ impl Cluster {
     /// # Errors
     /// When one of that name runs.
     pub fn start_program(&self, name: &str, path: &Path, args: &[String]) -> Result<()> {
-        self.start_system(1, name, &path.to_string_lossy(), args)
+        self.start_program_on(1, name, path, args)
+    }
+
+    /// The same on another of its machines.
+    ///
+    /// # Errors
+    /// When one of that name runs.
+    pub fn start_program_on(
+        &self,
+        machine: u8,
+        name: &str,
+        path: &Path,
+        args: &[String],
+    ) -> Result<()> {
+        self.start_system(machine, name, &path.to_string_lossy(), args)
     }
 
     fn signal(&self, part: &str, signal: Signal) -> Result<()> {
