@@ -7,25 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::time::timeout;
 
 use crate::limits;
 use crate::reply::Said;
-use crate::stream;
+use crate::stream::{self, Messages};
 
-/// Asks one server after the other until one answers.
-pub(crate) async fn ask(servers: &[SocketAddr], name: &Name, of: RecordType) -> Said {
-    for server in servers.iter().cycle().take(limits::FORWARD_TRIES) {
-        match timeout(limits::FORWARD_WAIT, ask_one(*server, name, of)).await {
-            Ok(Ok(said)) => return said,
-            Ok(Err(error)) => tracing::debug!(%server, %error, "a name server gives no answer"),
-            Err(_) => tracing::debug!(%server, "a name server does not answer"),
-        }
-    }
-    Said::failed()
-}
-
-async fn ask_one(server: SocketAddr, name: &Name, of: RecordType) -> io::Result<Said> {
+/// What a server answers.
+///
+/// # Errors
+/// When it cannot be asked, or says that it fails or refuses.
+pub(crate) async fn ask(server: SocketAddr, name: &Name, of: RecordType) -> io::Result<Said> {
     let mut question = Message::new(rand::random(), MessageType::Query, OpCode::Query);
     question.metadata.recursion_desired = true;
     question.add_query(Query::query(name.clone(), of));
@@ -58,7 +49,7 @@ async fn ask_one(server: SocketAddr, name: &Name, of: RecordType) -> io::Result<
 async fn by_stream(server: SocketAddr, bytes: &[u8], question: &Message) -> io::Result<Message> {
     let mut connection = TcpStream::connect(server).await?;
     stream::write(&mut connection, bytes).await?;
-    let answer = stream::read(&mut connection, limits::FORWARD_BYTES).await?;
+    let answer = Messages::new(limits::FORWARD_BYTES).next(&mut connection).await?;
     let answer = answer.and_then(|answer| read(&answer, question));
     answer.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

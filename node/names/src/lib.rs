@@ -2,21 +2,26 @@
 //! answers it.
 //!
 //! `zone` has the names of one lease, and `answer` decides by them and touches nothing; `reply` is
-//! what goes back on the wire. `server` has the sockets, `guests` what each guest may ask, and
-//! `forward` asks elsewhere what nobody here knows, with `cache`. Who is a guest and which names there
-//! are is said by others.
+//! what goes back on the wire. `server` has the sockets and `connection` what is asked on one;
+//! `resolver` looks up, within what `guests` and `places` leave each guest. `upstreams` chooses whom to
+//! ask elsewhere what nobody here knows, `forward` asks, and `cache` keeps the answers. Who is a guest
+//! and which names there are is said by others.
 
 #![allow(clippy::disallowed_methods, reason = "floor 3 has clocks, and draws numbers of questions")]
 
 mod answer;
 mod cache;
+mod connection;
 mod forward;
 mod guests;
 mod knowledge;
 pub mod limits;
+mod places;
 mod reply;
+mod resolver;
 mod server;
 mod stream;
+mod upstreams;
 mod zone;
 
 pub use answer::{Answer, Asker, answer};

@@ -15,14 +15,19 @@ pub(crate) const ALIASES: usize = 8;
 /// Bytes of questions that wait in the socket: a guest that asks fast fills no more.
 pub(crate) const RECEIVE_BYTES: usize = 4 * 1_024 * 1_024;
 
-/// How long a name server elsewhere has for one answer, and how often all of them are asked.
-pub(crate) const FORWARD_WAIT: Duration = Duration::from_millis(700);
-/// A guest asks twice, a second each time: it hears before that what has come of it.
-pub(crate) const FORWARD_TRIES: usize = 2;
+/// How long a look-up elsewhere may take. A guest asks twice, a second each time: it hears before that
+/// what has come of it.
+pub(crate) const FORWARD_WAIT: Duration = Duration::from_millis(1_700);
+/// Where a name server elsewhere has said nothing for so long, the next one is asked as well.
+pub(crate) const FORWARD_NEXT: Duration = Duration::from_millis(300);
+/// How often one question is asked elsewhere at most; and each server twice at most.
+pub(crate) const FORWARD_TRIES: usize = 3;
+/// How long a name server is asked last that was silent while another one answered.
+pub(crate) const FORWARD_SILENT: Duration = Duration::from_secs(10);
 /// The largest answer of a name server elsewhere, by TCP.
 pub(crate) const FORWARD_BYTES: usize = 16 * 1_024;
-/// What is asked elsewhere at once, for all guests.
-pub(crate) const FORWARDS: usize = 512;
+/// Look-ups elsewhere that are under way at once, for all guests of a node.
+pub(crate) const FORWARDS: usize = 1_024;
 
 /// Answers from elsewhere that are kept for one lease.
 pub(crate) const CACHED: usize = 256;
@@ -34,9 +39,11 @@ pub(crate) const CACHED_S: u32 = 300;
 pub(crate) const CACHED_NONE_S: u32 = 30;
 
 /// Connections of all guests at once.
-pub(crate) const CONNECTIONS: usize = 256;
+pub(crate) const CONNECTIONS: usize = 1_024;
 /// A connection on which nothing is asked for so long is closed.
 pub(crate) const CONNECTION_IDLE: Duration = Duration::from_secs(5);
+/// A connection on which more is asked than may be waits so long before it is read again.
+pub(crate) const TURN_AGAIN: Duration = Duration::from_millis(50);
 /// Answers that wait for one that reads slowly are none: it is closed.
 pub(crate) const CONNECTION_WRITE: Duration = Duration::from_secs(5);
 /// After a failure to take a connection, as without file descriptors.
@@ -49,15 +56,17 @@ pub struct Bounds {
     pub questions_per_second: u32,
     /// Questions at once, after a pause.
     pub burst: u32,
-    /// Of these, what is asked elsewhere for it at a time.
+    /// Its look-ups elsewhere that are under way at a time.
     pub forwards: usize,
     /// Its connections at a time.
     pub connections: usize,
 }
 
 impl Default for Bounds {
-    /// A page of a hundred look-ups with five names to try each, in both families, is a burst.
+    /// As many questions as the node lets through in packets (`node/host/src/packets/closed.rs`); a
+    /// page of two hundred look-ups with five names to try each, in both families, is a burst. Some
+    /// ask each question on a connection of its own.
     fn default() -> Self {
-        Self { questions_per_second: 500, burst: 1_000, forwards: 8, connections: 4 }
+        Self { questions_per_second: 1_000, burst: 2_000, forwards: 256, connections: 256 }
     }
 }

@@ -4,25 +4,44 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// The next message; none, where the other side has ended.
-///
-/// # Errors
-/// When the connection breaks off, or the message has more bytes than that.
-pub(crate) async fn read(
-    from: &mut (impl AsyncRead + Unpin),
+/// The messages that come on one connection.
+pub(crate) struct Messages {
+    /// What has come, and is no whole message yet.
+    buffer: Vec<u8>,
     most: usize,
-) -> io::Result<Option<Vec<u8>>> {
-    let length = match from.read_u16().await {
-        Ok(length) => usize::from(length),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    if length > most {
-        return Err(io::ErrorKind::InvalidData.into());
+}
+
+impl Messages {
+    /// Of at most so many bytes each.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { buffer: Vec::new(), most }
     }
-    let mut message = vec![0; length];
-    from.read_exact(&mut message).await?;
-    Ok(Some(message))
+
+    /// The next message; none, where the other side has ended. Whoever stops waiting loses nothing.
+    ///
+    /// # Errors
+    /// When the connection breaks off, or a message has more bytes than that.
+    pub(crate) async fn next(
+        &mut self,
+        from: &mut (impl AsyncRead + Unpin),
+    ) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some((length, rest)) = self.buffer.split_first_chunk::<2>() {
+                let length = usize::from(u16::from_be_bytes(*length));
+                if length > self.most {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                if let Some(message) = rest.get(..length) {
+                    let message = message.to_vec();
+                    self.buffer.drain(..2 + length);
+                    return Ok(Some(message));
+                }
+            }
+            if from.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
 }
 
 /// Says a message.

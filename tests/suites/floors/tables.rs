@@ -1,8 +1,8 @@
 //! The check that each table with a bound says who leaves it first, or who is refused: keys are
 //! free, so a table that only counts could be filled by anybody, for good.
 //!
-//! A table is found by its bound: a [`Bounded`], or a count that is compared with one of the
-//! bounds of a `limits.rs`. What bounds bytes is no table.
+//! A table is found by its bound: a [`Bounded`], `Places` that guests share, or a count that is
+//! compared with one of the bounds of a `limits.rs`. What bounds bytes is no table.
 //!
 //! [`Bounded`]: ../../../protocol/src/bounded.rs
 
@@ -21,6 +21,7 @@ const FOLDERS: &[&str] = &[
     "node/agent/src/",
     "node/gossip/src/",
     "node/kubelet/src/",
+    "node/names/src/",
     "node/net/src/",
     "node/offload/src/",
     "node/src/driver/",
@@ -84,7 +85,7 @@ fn places(workspace: &Workspace) -> Result<Vec<Place>> {
                 continue;
             }
             let ranked = ranked(line).map(|bound| (bound, true));
-            let counted = counted(line).map(|bound| (bound, false));
+            let counted = counted(line).or_else(|| shared(line)).map(|bound| (bound, false));
             let here = ranked.into_iter().chain(counted);
             places.extend(here.map(|(bound, ranked)| Place {
                 file: file.clone(),
@@ -119,6 +120,12 @@ fn counted(line: &str) -> Option<&str> {
         (is_bound && counts && !bound.ends_with("_BYTES")).then_some(bound)
     })
     .next()
+}
+
+/// `Places::new(bounds.forwards, limits::FORWARDS)`: the bound of all.
+fn shared(line: &str) -> Option<&str> {
+    let (_, bounds) = line.split_once("Places::new(")?;
+    Some(last_word(bounds.split(')').next()?.rsplit(',').next()?.trim()))
 }
 
 fn last_word(path: &str) -> &str {

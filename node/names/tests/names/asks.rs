@@ -6,7 +6,7 @@ use std::time::Duration;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RecordType};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 /// Far more than an answer takes.
@@ -32,10 +32,15 @@ pub(crate) async fn guest(address: &str) -> UdpSocket {
 /// What these bytes are answered.
 pub(crate) async fn bytes(socket: &UdpSocket, to: SocketAddr, bytes: &[u8]) -> Message {
     socket.send_to(bytes, to).await.unwrap();
+    next(socket, to).await
+}
+
+/// What this socket hears next from there.
+pub(crate) async fn next(socket: &UdpSocket, by: SocketAddr) -> Message {
     let mut buffer = [0; 4_096];
     let received = timeout(PATIENCE, socket.recv_from(&mut buffer)).await;
     let (length, from) = received.expect("no answer").unwrap();
-    assert_eq!(from, to);
+    assert_eq!(from, by);
     Message::from_vec(&buffer[..length]).unwrap()
 }
 
@@ -44,20 +49,43 @@ pub(crate) async fn ask(socket: &UdpSocket, to: SocketAddr, name: &str, of: Reco
     bytes(socket, to, &question(name, of, None).to_vec().unwrap()).await
 }
 
-/// What is answered to questions on one connection of this guest.
-pub(crate) async fn by_tcp(address: &str, to: SocketAddr, all: &[Message]) -> Vec<Message> {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
-    let mut connection = timeout(PATIENCE, socket.connect(to)).await.unwrap().unwrap();
-    let mut answers = Vec::new();
-    for message in all {
-        let bytes = message.to_vec().unwrap();
-        connection.write_u16(bytes.len().try_into().unwrap()).await.unwrap();
-        connection.write_all(&bytes).await.unwrap();
-        let Ok(length) = connection.read_u16().await else { return answers };
+/// A connection of a guest.
+pub(crate) struct Connection(TcpStream);
+
+impl Connection {
+    pub(crate) async fn open(guest: &str, to: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(guest.parse().unwrap(), 0)).unwrap();
+        Self(timeout(PATIENCE, socket.connect(to)).await.unwrap().unwrap())
+    }
+
+    pub(crate) async fn ask(&mut self, question: &Message) {
+        let bytes = question.to_vec().unwrap();
+        self.0.write_u16(bytes.len().try_into().unwrap()).await.unwrap();
+        self.0.write_all(&bytes).await.unwrap();
+    }
+
+    /// Says that it asks no more.
+    pub(crate) async fn end(&mut self) {
+        self.0.shutdown().await.unwrap();
+    }
+
+    /// The next answer; none, where the server has ended.
+    pub(crate) async fn next(&mut self) -> Option<Message> {
+        let length = timeout(PATIENCE, self.0.read_u16()).await.expect("no answer").ok()?;
         let mut answer = vec![0; length.into()];
-        connection.read_exact(&mut answer).await.unwrap();
-        answers.push(Message::from_vec(&answer).unwrap());
+        self.0.read_exact(&mut answer).await.unwrap();
+        Some(Message::from_vec(&answer).unwrap())
+    }
+}
+
+/// What is answered to questions on one connection of this guest, one after the other.
+pub(crate) async fn by_tcp(address: &str, to: SocketAddr, all: &[Message]) -> Vec<Message> {
+    let (mut connection, mut answers) = (Connection::open(address, to).await, Vec::new());
+    for message in all {
+        connection.ask(message).await;
+        let Some(answer) = connection.next().await else { return answers };
+        answers.push(answer);
     }
     answers
 }

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
 mod asks;
+mod busy;
 mod samples;
+mod served;
 mod server;
 mod table;
+mod upstream;

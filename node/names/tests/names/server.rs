@@ -3,89 +3,20 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
-use hickory_proto::rr::rdata::A;
-use hickory_proto::rr::{Name, RData, Record, RecordType};
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::{Name, RecordType};
 use hickory_resolver::config::{NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{Resolver, TokioResolver};
-use mercato_names::{Bounds, Knowledge, NameServer, Zone};
+use mercato_names::{Bounds, NameServer, Zone};
 use mercato_protocol::names::{LeaseNames, NamedEndpoint, SliceNames};
 use socket2::{Domain, Socket, Type};
-use tokio::net::UdpSocket;
-use tokio::task::JoinHandle;
 
 use crate::asks::{ask, by_tcp, bytes, guest, question};
 use crate::samples::*;
-
-/// Guests of two leases, and somebody who is none.
-const ONE: &str = "127.0.0.11";
-const TWO: &str = "127.0.0.12";
-const ISOLATED: &str = "127.0.0.13";
-const EARLY: &str = "127.0.0.14";
-const STRANGER: &str = "127.0.0.99";
-
-/// A name server of such a home that knows these guests.
-async fn server(bounds: Bounds, servers: Vec<SocketAddr>) -> NameServer {
-    let server = NameServer::start("127.0.0.53:0".parse().unwrap(), bounds).await.unwrap();
-    server.know(with(servers));
-    server
-}
-
-fn with(servers: Vec<SocketAddr>) -> Knowledge {
-    let guests =
-        [("127.0.0.1", LEASE), (ONE, LEASE), (TWO, OTHER), (ISOLATED, CLOSED), (EARLY, UNKNOWN)];
-    let guests = guests.map(|(address, lease)| (at(address), lease)).into();
-    Knowledge { guests, servers, ..knowledge() }
-}
-
-fn addresses(answer: &Message) -> Vec<String> {
-    answer.answers.iter().map(|record| record.data.to_string()).collect()
-}
-
-/// A name server elsewhere, which says 192.0.2.7 to all, and how often it was asked.
-struct Upstream {
-    address: SocketAddr,
-    asked: Arc<AtomicUsize>,
-    task: JoinHandle<()>,
-}
-
-impl Upstream {
-    async fn start(is_silent: bool) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let (address, asked) = (socket.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
-        let count = asked.clone();
-        let task = tokio::spawn(async move {
-            let mut buffer = [0; 4_096];
-            while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
-                count.fetch_add(1, Ordering::SeqCst);
-                let question = Message::from_vec(&buffer[..length]).unwrap();
-                let mut answer =
-                    Message::new(question.metadata.id, MessageType::Response, OpCode::Query);
-                let name = question.queries[0].name.clone();
-                answer.queries = question.queries;
-                let data = RData::A(A::new(192, 0, 2, 7));
-                answer.answers = vec![Record::from_rdata(name, 60, data)];
-                // What is forged comes first, and is not taken.
-                let mut forged = answer.clone();
-                forged.metadata.id = !forged.metadata.id;
-                forged.answers.clear();
-                for said in [forged, answer].iter().filter(|_| !is_silent) {
-                    socket.send_to(&said.to_vec().unwrap(), from).await.unwrap();
-                }
-            }
-        });
-        Self { address, asked, task }
-    }
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
+use crate::served::*;
+use crate::upstream::{Says, Upstream};
 
 fn resolver(at: SocketAddr) -> TokioResolver {
     let mut server = NameServerConfig::udp_and_tcp(at.ip());
@@ -102,7 +33,7 @@ fn resolver(at: SocketAddr) -> TokioResolver {
 
 #[tokio::test]
 async fn a_resolver_finds_what_it_finds_at_home() {
-    let upstream = Upstream::start(false).await;
+    let upstream = Upstream::start(Says::All).await;
     let server = server(Bounds::default(), vec![upstream.address]).await;
     let resolver = resolver(server.address());
     let found = async |name: &str| {
@@ -119,7 +50,7 @@ async fn a_resolver_finds_what_it_finds_at_home() {
     for name in ["secret.vault.svc.cluster.local", "kubernetes.default.svc.rome.example", "api"] {
         assert_eq!(found(name).await, "", "{name}");
     }
-    assert_eq!(upstream.asked.load(Ordering::SeqCst), 0, "none of it left");
+    assert_eq!(upstream.asked(), 0, "none of it left");
     assert_eq!(found("example.org").await, "192.0.2.7");
     assert_eq!(found("outside").await, "192.0.2.7", "it stands for one elsewhere");
     let places = resolver.lookup("_sql._tcp.members", RecordType::SRV).await.unwrap();
@@ -190,35 +121,9 @@ async fn what_does_not_fit_comes_by_tcp() {
 }
 
 #[tokio::test]
-async fn who_asks_without_end_slows_nobody_else() {
-    let bounds = Bounds { questions_per_second: 1, burst: 50, ..Bounds::default() };
-    let upstream = Upstream::start(true).await;
-    let server = server(bounds, vec![upstream.address]).await;
-    let (one, two, to) = (guest(ONE).await, guest(TWO).await, server.address());
-    let web = question("web.shop.svc.rome.example.", RecordType::A, None).to_vec().unwrap();
-    for _ in 0..1_000 {
-        one.send_to(&web, to).await.unwrap();
-    }
-    for n in 0..40 {
-        let name = format!("n{n}.example.org.");
-        let elsewhere = question(&name, RecordType::A, None).to_vec().unwrap();
-        two.send_to(&elsewhere, to).await.unwrap();
-    }
-    // The other one has a turn, though it has asked for more than it may elsewhere.
-    let secret = ask(&two, to, "secret.vault.svc.cluster.local.", RecordType::A).await;
-    assert_eq!(addresses(&secret), ["10.96.0.9"]);
-    let mut answered = 0;
-    while one.try_recv(&mut [0; 512]).is_ok() {
-        answered += 1;
-    }
-    assert!((1..60).contains(&answered), "{answered} of a thousand are answered");
-    let asked = upstream.asked.load(Ordering::SeqCst);
-    assert!(asked <= bounds.forwards, "{asked} questions are asked elsewhere at a time");
-}
-
-#[tokio::test]
 async fn an_answer_from_elsewhere_is_kept_for_a_while() {
-    let (silent, upstream) = (Upstream::start(true).await, Upstream::start(false).await);
+    let (silent, upstream) =
+        (Upstream::start(Says::Nothing).await, Upstream::start(Says::All).await);
     let server = server(Bounds::default(), vec![silent.address, upstream.address]).await;
     let (one, to) = (guest(ONE).await, server.address());
     for name in ["example.org.", "EXAMPLE.org.", "example.ORG."] {
@@ -227,7 +132,7 @@ async fn an_answer_from_elsewhere_is_kept_for_a_while() {
         assert!(answer.queries[0].name.eq_case(&Name::from_ascii(name).unwrap()));
         assert!(answer.answers[0].name.eq_case(&answer.queries[0].name), "{name}");
     }
-    assert_eq!(upstream.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(upstream.asked(), 1);
     let loops = ask(&one, to, "one.shop.svc.rome.example.", RecordType::A).await;
     assert_eq!(loops.metadata.response_code, ResponseCode::ServFail, "names in a circle");
 }
