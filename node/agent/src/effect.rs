@@ -188,8 +188,10 @@ pub struct LeaseDesire {
     pub peer: PublicKey,
     /// What the other side calls itself, as far as that is known.
     pub peer_name: Option<String>,
-    /// Whether the other side is connected.
+    /// Whether the other side is connected, and heard.
     pub reachable: bool,
+    /// Since when it is not, by the wall clock in ms: since its last word, as far as that is known.
+    pub away_since_ms: Option<u64>,
     /// The other side is connected, and does not take what it is told under the lease.
     pub stuck: bool,
     /// How far the lease is.

@@ -42,6 +42,9 @@ pub enum Input {
     },
     /// The last connection with a peer is gone.
     Disconnected(PublicKey),
+    /// A peer, by the key that the connection has proven, has not been heard for so long, in ms, though
+    /// it is connected; none: it is heard again, over the same connection.
+    Silent(PublicKey, Option<u64>),
     /// What a neighbour in gossip says.
     Gossip {
         /// The key that the connection has proven.

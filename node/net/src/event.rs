@@ -37,6 +37,18 @@ pub enum Event {
         /// Who.
         peer: PublicKey,
     },
+    /// A partner has not answered for some time, though it is connected.
+    Silent {
+        /// The partner, by its key.
+        peer: PublicKey,
+        /// How long ago it answered last.
+        silent: Duration,
+    },
+    /// A partner that was silent answers again, over the same connection.
+    Heard {
+        /// The partner, by its key.
+        peer: PublicKey,
+    },
     /// A round trip was measured; every few seconds.
     Rtt {
         /// With whom.

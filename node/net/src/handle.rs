@@ -86,7 +86,8 @@ impl Net {
         let peers = Arc::new(Peers::new(config.limits.streams_per_peer));
         let shares = Shares::new(ranks.clone(), config.limits.body_timeout);
         let opener = Opener::new(&commands);
-        let task = Task::new(swarm, peers.clone(), shares, events, opener.clone(), first);
+        let task =
+            Task::new(swarm, peers.clone(), ranks.clone(), shares, events, opener.clone(), first);
         tokio::spawn(task.run(asked));
         let (names, public, hidden) = (config.names, config.public.into(), config.hidden);
         Ok((Self { commands, opener, peers, ranks, names, public, hidden }, happened))

@@ -21,7 +21,7 @@ use crate::protocols::Protocol;
 use crate::requests::Responder;
 use crate::tunnel::TunnelResponder;
 use crate::workload::WorkloadReceiver;
-use crate::{frame, limits, tunnel};
+use crate::{frame, limits, pulse, tunnel};
 
 /// A stream that a peer opened, with what it counts for.
 pub(crate) struct Opened {
@@ -49,6 +49,7 @@ async fn run(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetE
         Protocol::Market => return gossip(opened, events).await,
         Protocol::Negotiation => return answer(opened, events).await,
         Protocol::Tunnel => return tunnel(opened, events).await,
+        Protocol::Pulse => return pulse::answer(opened.stream).await,
         Protocol::Workload => {
             let (header, taken) = opened.first(limits::WORKLOAD_OPEN_BYTES, 0).await?;
             let Opened { stream, peer, permit, connection, .. } = opened;

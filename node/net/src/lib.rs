@@ -30,6 +30,7 @@ mod origin;
 mod pace;
 mod peers;
 mod protocols;
+mod pulse;
 mod ranks;
 mod requests;
 mod run;

@@ -163,9 +163,36 @@ pub(crate) const ADDRESSES: usize = 8;
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// Two connections between the same two that come within this time: both have dialled.
 pub(crate) const BOTH_DIAL: Duration = Duration::from_secs(5);
+/// Connections that a peer opens within this time: one of several that it dialled at once, beside
+/// one over which it was silent.
+pub(crate) const SAME_MOMENT: Duration = Duration::from_secs(2);
 /// A connection over which the peer has not said so long which run it is, though it did over a
 /// later one, is dead: identification takes a round trip.
 pub(crate) const SILENT_RUN: Duration = Duration::from_secs(1);
+/// A partner is asked so often whether it is there: a cut of nine seconds is none yet, and one of
+/// ten is (`mercato_offload::limits::SILENCE_S`), with what it takes to meet again.
+pub(crate) const PULSE: Duration = Duration::from_millis(400);
+/// Bytes that are read of its answers, or its questions, at once.
+pub(crate) const PULSE_BYTES: usize = 16;
+/// It is looked so often who is silent.
+pub(crate) const PULSE_LOOK: Duration = Duration::from_millis(200);
+/// Who has not answered for so long is silent: that is told, and it is dialled beside the connection
+/// that there is. TCP and QUIC say again what was lost after twice as long each time, which after
+/// ten seconds is another ten.
+pub(crate) const SILENT: Duration = Duration::from_millis(1_500);
+/// It is dialled so often, at first,
+pub(crate) const RENEW: Duration = Duration::from_millis(400);
+/// for so long after its last answer,
+pub(crate) const RENEW_SOON: Duration = Duration::from_secs(20);
+/// and then once in so long,
+pub(crate) const RENEW_LATER: Duration = Duration::from_secs(1);
+/// until nothing has been heard for so long.
+pub(crate) const RENEW_FOR: Duration = Duration::from_secs(600);
+/// So many of these dials are under way at once, of those that may be in all
+/// ([`Limits::pending_outbound`]),
+pub(crate) const RENEWALS: usize = 24;
+/// and so many to one partner.
+pub(crate) const RENEWALS_OF_ONE: usize = 6;
 /// One key may connect to us so often at once: more than a daemon that crashes as it starts,
 pub(crate) const CONNECTS: u32 = 10;
 /// and then once in so long.

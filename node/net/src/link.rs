@@ -24,10 +24,13 @@ pub(crate) struct Link {
 }
 
 /// Whether a new connection says that the peer has lost those before: who is connected does
-/// not dial, unless both dial at one moment. So it was started again, or its way to us has
-/// broken; we would know of it only when a time-out has passed. Where both may have dialled, the
-/// peer's [`Run`] tells, a moment later.
+/// not dial, unless both dial at one moment, or one dials several times in one. So it was started
+/// again, or its way to us has broken; we would know of it only when a time-out has passed. Where
+/// that may not be so, the peer's [`Run`] tells, a moment later.
 pub(crate) fn replaced(before: &[Link], dialled: bool) -> bool {
-    let lost = |link: &Link| !link.dialled || link.since.elapsed() > limits::BOTH_DIAL;
+    let lost = |link: &Link| {
+        let moment = if link.dialled { limits::BOTH_DIAL } else { limits::SAME_MOMENT };
+        link.since.elapsed() > moment
+    };
     !dialled && !before.is_empty() && before.iter().all(lost)
 }

@@ -159,7 +159,7 @@ impl Peers {
         let of_leases = table.granted.get(&peer).copied().unwrap_or(self.streams_per_peer);
         let Peer { words, streams, .. } = table.connected.get(&peer)?;
         let (streams, granted) = match protocol {
-            Protocol::Market | Protocol::Negotiation | Protocol::Tunnel => {
+            Protocol::Market | Protocol::Negotiation | Protocol::Tunnel | Protocol::Pulse => {
                 (words, self.streams_per_peer)
             }
             Protocol::Workload | Protocol::Kubelet => (streams, of_leases),

@@ -15,11 +15,13 @@ pub(crate) enum Protocol {
     Kubelet,
     /// One question about the tunnel, one answer. Earlier releases do not speak it.
     Tunnel,
+    /// Bytes that come back, to tell that the other side is there. Earlier releases do not speak it.
+    Pulse,
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Market, Self::Negotiation, Self::Workload, Self::Kubelet, Self::Tunnel];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Market, Self::Negotiation, Self::Workload, Self::Kubelet, Self::Tunnel, Self::Pulse];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -28,6 +30,7 @@ impl Protocol {
             Self::Workload => "/mercato/workload/2",
             Self::Kubelet => "/mercato/kubelet/1",
             Self::Tunnel => "/mercato/tunnel/1",
+            Self::Pulse => "/mercato/pulse/1",
         }
     }
 

@@ -1,5 +1,8 @@
 //! The task that owns the swarm: takes commands, reports events, never waits for either.
 
+mod pulses;
+mod runs;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,12 +20,15 @@ use tokio::time::{sleep, timeout};
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::command::{Command, Opener};
 use crate::dial::Dials;
+use crate::error::NetError;
 use crate::event::Event;
 use crate::gossip::Queue;
 use crate::held::{Life, Shares};
 use crate::link::{Link, replaced};
 use crate::pace::Pace;
 use crate::peers::Peers;
+use crate::pulse::Pulses;
+use crate::ranks::Ranks;
 use crate::run::Run;
 use crate::session::Session;
 use crate::streams::Inbound;
@@ -31,6 +37,7 @@ use crate::{address, gossip, identity, inbound, limits};
 pub(crate) struct Task {
     swarm: Swarm<Behaviour>,
     peers: Arc<Peers>,
+    ranks: Ranks,
     /// What each peer makes us hold.
     shares: Shares,
     dials: Dials,
@@ -44,6 +51,12 @@ pub(crate) struct Task {
     silences: JoinSet<PublicKey>,
     /// How often each may connect.
     pace: Pace,
+    /// Whether each of the partners is there,
+    pulses: Pulses,
+    /// the streams by which they are asked,
+    beats: JoinSet<(PublicKey, ConnectionId, Result<(), NetError>)>,
+    /// and connections that are dialled beside those over which they are silent.
+    renewals: BTreeMap<ConnectionId, PublicKey>,
     events: mpsc::Sender<Event>,
     /// Events for which the channel has no room yet. While there is one, the swarm
     /// waits, and with it the peers; commands are still taken.
@@ -54,6 +67,7 @@ impl Task {
     pub(crate) fn new(
         swarm: Swarm<Behaviour>,
         peers: Arc<Peers>,
+        ranks: Ranks,
         shares: Shares,
         events: mpsc::Sender<Event>,
         opener: Opener,
@@ -62,6 +76,7 @@ impl Task {
         Self {
             swarm,
             peers,
+            ranks,
             shares,
             dials: Dials::default(),
             links: BTreeMap::new(),
@@ -69,6 +84,9 @@ impl Task {
             opener,
             silences: JoinSet::new(),
             pace: Pace::default(),
+            pulses: Pulses::default(),
+            beats: JoinSet::new(),
+            renewals: BTreeMap::new(),
             events,
             outbox: first.into(),
         }
@@ -77,6 +95,8 @@ impl Task {
     /// Runs until it is stopped, or nobody holds the handle or the events any more.
     pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let events = self.events.clone();
+        let look = sleep(limits::PULSE_LOOK);
+        tokio::pin!(look);
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
@@ -106,6 +126,15 @@ impl Task {
                         && self.peers.gossips(peer, &queue)
                     {
                         self.disconnect(peer);
+                    }
+                }
+                () = &mut look, if self.minds_pulses() => {
+                    self.mind_pulses();
+                    look.set(sleep(limits::PULSE_LOOK));
+                }
+                Some(ended) = self.beats.join_next() => {
+                    if let Ok((peer, connection, ended)) = ended {
+                        self.on_pulse_ended(peer, connection, ended);
                     }
                 }
                 Some(peer) = self.silences.join_next() => {
@@ -159,6 +188,7 @@ impl Task {
                 }
             }
             SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
+                self.renewals.remove(&connection_id);
                 self.dials.on_failed(&mut self.swarm, connection_id, &error);
             }
             SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
@@ -203,6 +233,10 @@ impl Task {
             self.swarm.close_connection(connection);
             return;
         };
+        if self.is_surplus(peer, connection) {
+            self.swarm.close_connection(connection);
+            return;
+        }
         let (address, dialled) = (endpoint.get_remote_address(), endpoint.is_dialer());
         let since = Instant::now();
         if !dialled && !self.pace.admits(peer, since) {
@@ -219,39 +253,9 @@ impl Task {
             self.begin(peer);
         } else if replaced {
             self.end(peer, |link| link.connection != connection);
+        } else {
+            self.end_silent(peer, connection);
         }
-    }
-
-    /// Over this connection the peer says which run of its program it is.
-    fn on_run(&mut self, peer: PublicKey, connection: ConnectionId, run: Run) {
-        let Some(links) = self.links.get_mut(&peer) else { return };
-        let link = links.iter_mut().find(|link| link.connection == connection);
-        let Some(link) = link else { return };
-        link.run = Some(run);
-        self.end_other_runs(peer);
-    }
-
-    /// A peer that speaks over its latest connection as another run than over an earlier one
-    /// has died and come back: the earlier one is dead, though nothing else says so yet. One
-    /// that has not said which run it is may do so in a moment.
-    fn end_other_runs(&mut self, peer: PublicKey) {
-        let Some(links) = self.links.get(&peer) else { return };
-        let Some((at, run)) =
-            links.iter().enumerate().rev().find_map(|(at, link)| link.run.map(|run| (at, run)))
-        else {
-            return;
-        };
-        let silent = |link: &Link| link.since.elapsed() >= limits::SILENT_RUN;
-        let is_dead = |link: &Link| link.run.map_or(silent(link), |other| other != run);
-        let (dead, rest): (Vec<_>, Vec<_>) = links[..at].iter().partition(|link| is_dead(link));
-        let dead: Vec<ConnectionId> = dead.iter().map(|link| link.connection).collect();
-        if rest.iter().any(|link| link.run.is_none()) {
-            self.silences.spawn(async move {
-                sleep(limits::SILENT_RUN).await;
-                peer
-            });
-        }
-        self.end(peer, |link| dead.contains(&link.connection));
     }
 
     /// Ends these connections with a peer, which has others. If our streams went over one of

@@ -64,6 +64,9 @@ pub const RESEND_MAX_MS: u64 = 30_000;
 /// How long a provider may be silent before its pods are not ready any more, in seconds, where their
 /// namespace does not say: so long a link that breaks off takes to be there again.
 pub const SILENCE_S: u32 = 10;
+/// So much before that its pods are written as not ready, in ms: it is true when it can be read. A
+/// guess: what an API server takes that has other things to do.
+pub const WRITE_MS: u64 = 200;
 /// The longest that a namespace may say, in seconds: a day.
 pub const LONGEST_SILENCE_S: u32 = 86_400;
 

@@ -263,6 +263,7 @@ impl Driver {
             | Input::Unsaid { .. }
             | Input::Broker(_)
             | Input::Tunnel(_)
+            | Input::Silent(..)
             | Input::Lease(..) => {}
         }
     }

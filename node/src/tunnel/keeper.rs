@@ -9,6 +9,7 @@ mod names;
 mod nodes;
 mod own_machine;
 mod second;
+mod silence;
 mod step;
 mod untold;
 
@@ -33,6 +34,7 @@ use self::guests::OwnGuests;
 use self::mends::Mends;
 use self::names::OwnNames;
 use self::own_machine::OwnMachine;
+use self::silence::Silences;
 use self::untold::Untold;
 use super::door::Door;
 use super::end::End;
@@ -94,6 +96,7 @@ pub(crate) struct Keeper {
     news: BTreeMap<ContractId, Told>,
     mapped: BTreeMap<(ContractId, Uid), Mapped>,
     second: Second,
+    silences: Silences,
 }
 
 /// What was told of a pod.
@@ -217,6 +220,7 @@ impl Before {
             news: BTreeMap::new(),
             mapped: BTreeMap::new(),
             second: Second::default(),
+            silences: Silences::default(),
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use mercato_agent::TunnelNews;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::tunnel::{Gateways, PairSecret};
 use mercato_session::PublicKey;
+use mercato_session::limits::LINK_DOWN_MS;
 
 use super::exchange::{Agreement, Exchange, Off};
 use super::words::SaidPeer;
@@ -44,9 +45,11 @@ pub(super) struct Agreed {
     pub(super) keys: Vec<PublicKey>,
     pub(super) ranges: BTreeSet<IpNet>,
     pub(super) secret: Arc<PairSecret>,
-    /// The link was up since these gateways were agreed on.
+    /// A link was up since these gateways were agreed on.
     pub(super) was_up: bool,
-    /// Since when it is not up any more, if so.
+    /// To which of them one is up.
+    up: BTreeSet<PublicKey>,
+    /// Since when none is up any more, if so.
     down_since: Option<Instant>,
 }
 
@@ -68,6 +71,7 @@ impl Peer {
         let keys: Vec<_> = list.gateways.iter().map(key).collect();
         let before = self.agreed().filter(|before| before.keys == keys);
         let was_up = before.is_some_and(|before| before.was_up);
+        let up = before.map(|before| before.up.clone()).unwrap_or_default();
         let down_since = before.and_then(|before| before.down_since);
         if !was_up {
             self.waits_since = Instant::now();
@@ -78,6 +82,7 @@ impl Peer {
             ranges: list.ranges.iter().copied().collect(),
             secret: secrets.begin.clone(),
             was_up,
+            up,
             down_since,
         });
     }
@@ -110,6 +115,7 @@ impl Peer {
         match &mut self.state {
             State::Agreed(agreed) if agreed.keys.contains(key) => {
                 (agreed.was_up, agreed.down_since) = (true, None);
+                agreed.up.insert(*key);
                 Some(agreed.secret.clone())
             }
             State::Agreed(_) | State::Off(_) => None,
@@ -120,10 +126,19 @@ impl Peer {
     pub(super) fn on_down(&mut self, key: &PublicKey) {
         match &mut self.state {
             State::Agreed(agreed) if agreed.keys.contains(key) => {
-                agreed.down_since.get_or_insert_with(Instant::now);
+                agreed.up.remove(key);
+                if agreed.up.is_empty() {
+                    agreed.down_since.get_or_insert_with(Instant::now);
+                }
             }
             State::Agreed(_) | State::Off(_) => {}
         }
+    }
+
+    /// For how long no packet has come from any of its gateways, if the links to them are down.
+    pub(super) fn silent(&self) -> Option<Duration> {
+        let down = self.agreed().filter(|agreed| agreed.was_up)?.down_since?.elapsed();
+        Some(down + Duration::from_millis(LINK_DOWN_MS))
     }
 
     /// How it is with the tunnel, and why packets do not pass.
@@ -163,8 +178,6 @@ impl Agreed {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use mercato_protocol::id::ClusterId;
     use zeroize::Zeroizing;
 
@@ -182,6 +195,7 @@ mod tests {
             ranges: BTreeSet::new(),
             secret: Arc::new(PairSecret::new(Zeroizing::new([3; 32]))),
             was_up,
+            up: BTreeSet::new(),
             down_since: None,
         }
     }
@@ -224,5 +238,24 @@ mod tests {
         assert!(matches!(peer.news(), (TunnelNews::Carries, Some(_))));
         peer.on_up(&KEY);
         assert_eq!(peer.news(), (TunnelNews::Carries, None));
+    }
+
+    #[test]
+    fn as_long_as_one_gateway_is_there_the_peer_is_not_silent() {
+        let mut peer = peer(false);
+        let other = PublicKey::new([8; 32]);
+        let State::Agreed(agreed) = &mut peer.state else { unreachable!() };
+        agreed.keys.push(other);
+        peer.on_down(&KEY);
+        assert_eq!(peer.silent(), None, "it was never there");
+        for key in [KEY, other] {
+            peer.on_up(&key);
+        }
+        peer.on_down(&KEY);
+        assert_eq!(peer.silent(), None);
+        peer.on_down(&other);
+        assert!(peer.silent().unwrap() >= Duration::from_millis(LINK_DOWN_MS));
+        peer.on_up(&KEY);
+        assert_eq!(peer.silent(), None);
     }
 }

@@ -50,8 +50,10 @@ impl<'a> Stand<'a> {
         self.break_it(row).await.context("break it")?;
         self.is_said(row).await?;
         // Pods run whatever is wrong, without an address or with the one that they have.
-        self.user().run("fresh", SLEEP).await?;
-        if !matches!(row.fault, Fault::Comes(_)) {
+        if matches!(row.fault, Fault::Comes(_)) {
+            self.is_apart("fresh").await.context("whom no packet reaches")?;
+        } else {
+            self.user().run("fresh", SLEEP).await?;
             let fresh = self.address("fresh").await?;
             ensure!(fresh.is_empty(), "it shows {fresh}");
         }
@@ -63,6 +65,18 @@ impl<'a> Stand<'a> {
         wait::until("the node says that the tunnel is there", PATIENCE, is_up).await?;
         self.user().kubectl(&["delete", "pod", "fresh", "--force", "--grace-period=0"]).await?;
         Ok(())
+    }
+
+    /// One that comes while a tunnel is silent runs, and is not ready before that answers.
+    async fn is_apart(&self, pod: &str) -> Result<()> {
+        self.user().start(pod, SLEEP, &[]).await?;
+        let path = "jsonpath={.status.phase} {.status.conditions[?(@.type=='Ready')].reason}";
+        wait::until("it runs, and is not ready", PATIENCE, || async {
+            let said = self.user().kubectl(&["get", "pod", pod, "-o", path]).await?;
+            ensure!(said == "Running PeerUnreachable", "it is {said}");
+            Ok(true)
+        })
+        .await
     }
 
     pub(crate) fn close(&self) -> Result<()> {

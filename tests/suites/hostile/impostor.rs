@@ -130,6 +130,8 @@ async fn take(
             }
             Event::Connected { .. }
             | Event::Disconnected { .. }
+            | Event::Silent { .. }
+            | Event::Heard { .. }
             | Event::Rtt { .. }
             | Event::Addresses { .. }
             | Event::Gossip { .. }

@@ -2,6 +2,7 @@
 //! called by its own address on each side, and pods of both answer.
 #![allow(clippy::disallowed_methods, reason = "connections take time")]
 
+mod cuts;
 mod names;
 mod shop;
 mod stateful;
@@ -15,6 +16,7 @@ use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::wait;
 
+use cuts::Cuts;
 use shop::{PATIENCE, Shop};
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
@@ -62,8 +64,8 @@ async fn services(stage: &Stage) -> Result<()> {
     shop.outlives_a_restart(&provider).await.context("a daemon is killed")?;
     shop.outlives_a_restart(&home).await.context("a daemon is killed")?;
     timer.step("Services over there are the same once daemons have been killed");
-    shop.does_without_the_other().await.context("the link is cut")?;
-    timer.step("with the link cut, home has called its own pods alone, and all of them afterwards");
+    Cuts(&shop).are_seen().await.context("the link is cut")?;
+    timer.step("in cuts home has called its own pods alone, and all of them afterwards");
     over(&home, &provider).await?;
     timer.step("the contract is over, and nothing of it is left");
     home.kept_to_its_rights().context("in rome")?;

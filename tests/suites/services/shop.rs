@@ -1,7 +1,7 @@
 //! Pods at home and guests elsewhere, behind one Service.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::Cluster;
@@ -19,24 +19,22 @@ const GUESTS: &str = "shop-rome";
 /// The virtual node that stands for it.
 pub(crate) const NODE: &str = "mercato-turin";
 /// The pods of the Service, at home and away.
-const NEAR: [&str; 2] = ["near-1", "near-2"];
-const FAR: [&str; 2] = ["far-1", "far-2"];
+pub(crate) const NEAR: [&str; 2] = ["near-1", "near-2"];
+pub(crate) const FAR: [&str; 2] = ["far-1", "far-2"];
 /// Who calls, at home and away.
 pub(crate) const CALLERS: [&str; 2] = ["caller-near", "caller-far"];
 const REQUESTS: usize = 1_000;
 /// Answers with the pod's name.
 pub(crate) const SERVES: &str = "mkdir /w; hostname > /w/index.html; exec httpd -f -p 8080 -h /w";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long guests may take to answer once a link is back, from the first request on.
-const BACK: Duration = Duration::from_secs(12);
 /// The same of a change of endpoints: far more than it takes.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 /// The Services, with their pods and callers.
 pub(crate) struct Shop<'a> {
-    home: &'a Cluster,
-    provider: &'a Cluster,
-    user: User<'a>,
+    pub(crate) home: &'a Cluster,
+    pub(crate) provider: &'a Cluster,
+    pub(crate) user: User<'a>,
 }
 
 impl<'a> Shop<'a> {
@@ -232,50 +230,6 @@ impl<'a> Shop<'a> {
         Ok(())
     }
 
-    /// While the link is cut, guests are no endpoints at home; over there all is as it was.
-    pub(crate) async fn does_without_the_other(&self) -> Result<()> {
-        self.set_apart(true)?;
-        let cut = self.is_done_without().await;
-        self.set_apart(false)?;
-        let back = Instant::now();
-        cut?;
-        let address = self.address(self.home, NAMESPACE).await?;
-        wait::until("guests answer again", BACK, || async {
-            let answers = self.called(CALLERS[0], &format!("{address} 80"), 40).await?;
-            ensure!(!answers.contains_key("lost"), "some requests are lost: {answers:?}");
-            Ok(FAR.iter().all(|pod| answers.contains_key(*pod)))
-        })
-        .await?;
-        println!("guests answer {:.1?} after the link is back", back.elapsed());
-        Ok(())
-    }
-
-    async fn is_done_without(&self) -> Result<()> {
-        let ready = "jsonpath={.status.conditions[?(@.type=='Ready')].reason} {.status.podIP}";
-        let before = self.user.address_of(FAR[0]).await?;
-        for pod in FAR {
-            wait::until(&format!("{pod} is not ready"), PATIENCE, || async {
-                let said = self.user.kubectl(&["get", "pod", pod, "-o", ready]).await?;
-                Ok(said.starts_with("PeerUnreachable"))
-            })
-            .await?;
-        }
-        let said = self.user.kubectl(&["get", "pod", FAR[0], "-o", ready]).await?;
-        ensure!(said == format!("PeerUnreachable {before}"), "it is {said}");
-        let address = self.address(self.home, NAMESPACE).await?;
-        wait::until("home calls its own pods alone", SOON, || async {
-            let answers = self.called(CALLERS[0], &format!("{address} 80"), 20).await?;
-            Ok(answers == BTreeMap::from([(NEAR[0].to_owned(), 20)]))
-        })
-        .await?;
-        self.has_endpoints("web", 3).await.context("over there")
-    }
-
-    fn set_apart(&self, apart: bool) -> Result<()> {
-        self.home.set_apart(apart)?;
-        self.provider.set_apart(apart)
-    }
-
     async fn apply(&self, name: &str, spec: Value) -> Result<()> {
         let metadata = json!({ "name": name, "namespace": NAMESPACE });
         let service =
@@ -284,7 +238,7 @@ impl<'a> Shop<'a> {
     }
 
     /// Waits until so many endpoints of a Service are ready over there.
-    async fn has_endpoints(&self, service: &str, count: usize) -> Result<()> {
+    pub(crate) async fn has_endpoints(&self, service: &str, count: usize) -> Result<()> {
         let selector = format!("kubernetes.io/service-name={service}");
         let get = ["-n", GUESTS, "get", "endpointslices", "-l", &selector, "-o", "json"];
         wait::until(&format!("{service} has {count} endpoints over there"), SOON, || async {
@@ -301,7 +255,7 @@ impl<'a> Shop<'a> {
         .await
     }
 
-    async fn address(&self, cluster: &Cluster, namespace: &str) -> Result<String> {
+    pub(crate) async fn address(&self, cluster: &Cluster, namespace: &str) -> Result<String> {
         let service = self.get(cluster, namespace, "service", "web").await?;
         Ok(service["spec"]["clusterIP"].as_str().context("no address")?.to_owned())
     }
@@ -324,7 +278,7 @@ impl<'a> Shop<'a> {
     }
 
     /// Who has answered how often.
-    async fn called(
+    pub(crate) async fn called(
         &self,
         caller: &str,
         at: &str,

@@ -126,6 +126,9 @@ impl Agent {
             }
             Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
             Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
+            Input::Silent(peer, for_ms) => {
+                self.with_leases(now, &mut out, |all, turn| all.hear(peer, for_ms, turn));
+            }
             Input::Gossip { peer, message } => {
                 self.run_gossip(now, ForGossip::Received { peer, message }, &mut out);
             }
@@ -179,8 +182,7 @@ impl Agent {
         self.for_broker.push_back(ForBroker::Tick);
         let going_on = self.leases.clusters();
         self.run_broker(now, out);
-        let Self { connections, broker, peers, .. } = self;
-        let recent = connections.reconnect_recent(now, broker, peers, out);
+        let recent = self.connections.reconnect_recent(now, &self.broker, &self.peers, out);
         for cluster in recent.into_iter().chain(going_on) {
             self.keep_connected(now, cluster, out);
         }
@@ -195,9 +197,7 @@ impl Agent {
         if due(self.gossip.wakeup()) {
             self.run_gossip(now, ForGossip::Tick, out);
         }
-        if due(self.broker.wakeup()) {
-            self.for_broker.push_back(ForBroker::Tick);
-        }
+        self.for_broker.extend(due(self.broker.wakeup()).then_some(ForBroker::Tick));
         if due(self.federations.wakeup(now)) {
             self.with_federations(now, out, Federations::tick);
         }

@@ -1,6 +1,7 @@
 //! One lease in this cluster: its offload session, and how it is to be. Which leases
 //! there are is told by the broker; what the session does is offload's.
 
+mod away;
 mod namespaces;
 mod perform;
 mod ranges;
@@ -18,6 +19,7 @@ use mercato_protocol::contract::Party;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
+use away::Away;
 use reached::Reached;
 use removals::MayGo;
 
@@ -53,6 +55,7 @@ pub(crate) struct Lease {
     reach: Reached,
     /// What is kept of it, to be erased with it.
     kept: BTreeSet<RecordKey>,
+    away: Away,
     /// The last that was wanted of the cluster.
     said: Option<LeaseDesire>,
     /// Provider: answers to what the session asked of the cluster since nothing is to be left
@@ -115,6 +118,7 @@ impl Lease {
             linked: false,
             reach: Reached::default(),
             kept,
+            away: Away::default(),
             said: None,
             answers: Vec::new(),
             ends_ms: None,
@@ -277,7 +281,13 @@ impl Lease {
             return;
         }
         let owner = turn.context.peers.connected().get(&self.key);
-        let (reachable, name) = (owner.is_some(), owner.map(|owner| owner.name.clone()));
+        let (is_lost, silent_ms) = match &self.session {
+            Session::Home(session) => (session.is_lost(), session.silent_ms(turn.now)),
+            Session::Guest(_) | Session::Resting => (false, 0),
+        };
+        let reachable = owner.is_some() && !is_lost;
+        let away_since_ms = self.away.note(turn.now, reachable, silent_ms);
+        let name = owner.map(|owner| owner.name.clone());
         let phase = match self.spec.desired {
             Desired::Open { admit_until_ms } => Phase::Open { admit_until_ms },
             Desired::Suspended => Phase::Suspended,
@@ -310,6 +320,7 @@ impl Lease {
             peer: self.key,
             peer_name,
             reachable,
+            away_since_ms,
             stuck,
             phase,
             namespaces: self.namespaces.clone(),

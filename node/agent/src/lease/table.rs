@@ -153,6 +153,16 @@ impl Leases {
         }
     }
 
+    /// A peer has not been heard for so long, in ms, or is heard again.
+    pub(crate) fn hear(&mut self, peer: PublicKey, for_ms: Option<u64>, turn: &mut Turn<'_>) {
+        self.touched = true;
+        for lease in self.all.values_mut().filter(|lease| lease.key == peer) {
+            let input = for_ms.map_or(home::Input::Heard, |for_ms| home::Input::Silent { for_ms });
+            lease.handle_home(turn.now, input, &mut turn.out);
+            lease.reconcile(turn);
+        }
+    }
+
     /// The other side of these leases has changed its key.
     pub(crate) fn rekey(&mut self, cluster: ClusterId, key: PublicKey, turn: &mut Turn<'_>) {
         turn.push(Request::KeepConnected(cluster));

@@ -70,6 +70,13 @@ pub enum Input {
     LinkUp,
     /// The link is down.
     LinkDown,
+    /// The provider has not been heard over the link for some time, though that is not down.
+    Silent {
+        /// How long ago its last word came, in ms.
+        for_ms: u64,
+    },
+    /// The provider is heard over the link again.
+    Heard,
     /// The provider said this. Bodies that came beside it are kept by digest outside.
     Frame(Frame<ToHome>),
     /// The whole list, the most recent one, as a watch starts or starts again. A pod that
@@ -120,6 +127,13 @@ pub enum Input {
     },
     /// How it is with the tunnel to the provider.
     Tunnel(Tunnel),
+    /// No packet has come through that tunnel for some time, though some were asked for.
+    TunnelSilent {
+        /// How long ago the last one came, in ms.
+        for_ms: u64,
+    },
+    /// Packets come through it again.
+    TunnelHeard,
     /// The answer to [`Effect::Carry`]: packets for this pod go to the provider, or cannot.
     Carried(PodId, IpAddr, bool),
     /// The answer to [`Effect::CarrySecond`] about the pod of this address, said again whenever it

@@ -8,7 +8,7 @@ use mercato_protocol::time::Now;
 
 use super::addresses::Addresses;
 use super::pod::Pod;
-use super::way::Link;
+use super::way::{Ways, Word};
 use super::{Effect, Record, RecordKey, Write};
 use crate::address::Tunnel;
 use crate::key::{Item, PodId, Uid};
@@ -22,7 +22,7 @@ pub(super) struct Pods {
     all: BTreeMap<Uid, Pod>,
     addresses: Addresses,
     tunnel: Tunnel,
-    link: Link,
+    ways: Ways,
     /// Pods whose write is tried again later.
     retries: Retries<Uid>,
 }
@@ -90,18 +90,19 @@ impl Pods {
 
     /// When there is something to write, in ms of the monotonic clock.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        let lost = self.link.deadline_ms(self.all.values().filter_map(Pod::patience_ms));
+        let (all, called) = (patiences(&self.all), called_patiences(&self.all));
+        let lost = self.ways.deadline_ms(all, called);
         [self.retries.next(), lost].into_iter().flatten().min()
     }
 
-    /// The link by which the provider says how pods are.
-    pub(super) fn link(&mut self) -> &mut Link {
-        &mut self.link
+    /// How it is with the way to the provider.
+    pub(super) fn ways(&self) -> &Ways {
+        &self.ways
     }
 
-    /// The provider says how pods are, from now on.
-    pub(super) fn on_heard(&mut self, out: &mut Output<Effect>) {
-        if std::mem::replace(&mut self.link, Link::Heard).is_back() {
+    /// Something is heard of that way, or is not.
+    pub(super) fn hear(&mut self, word: Word, out: &mut Output<Effect>) {
+        if self.ways.hear(word) {
             self.write_all(out);
         }
     }
@@ -118,6 +119,9 @@ impl Pods {
             return;
         }
         self.tunnel = tunnel;
+        if !self.is_tunnel_agreed() {
+            self.ways.hear(Word::Packets);
+        }
         let ids: Vec<PodId> = self.all.values().map(|pod| pod.id().clone()).collect();
         for id in ids {
             let uid = id.uid.clone();
@@ -145,7 +149,7 @@ impl Pods {
         missing: bool,
         out: &mut Output<Effect>,
     ) {
-        let way = self.link.way(self.tunnel);
+        let way = self.ways.way(self.tunnel);
         let Some(pod) = self.all.get_mut(uid) else { return };
         let Some(write) = pod.on_not_written() else { return };
         if missing && pod.is_replaced(&write, way) {
@@ -165,7 +169,8 @@ impl Pods {
 
     /// Writes what could not be written earlier.
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Effect>) {
-        if self.link.is_lost_by(now, self.all.values().filter_map(Pod::patience_ms)) {
+        let (all, called) = (patiences(&self.all), called_patiences(&self.all));
+        if self.ways.are_lost_by(now, all, called) {
             self.write_all(out);
         }
         for uid in self.retries.due(now.mono_ms) {
@@ -177,9 +182,9 @@ impl Pods {
     pub(super) fn write(&mut self, uid: &Uid, out: &mut Output<Effect>) {
         // Whether it is to wait for an address shows once it has had its chance of one.
         self.call(uid, out);
-        let way = self.link.way(self.tunnel);
+        let way = self.ways.way(self.tunnel);
         let Some(pod) = self.all.get_mut(uid) else { return };
-        if self.retries.waits(uid) || self.link.is_back() {
+        if self.retries.waits(uid) || self.ways.is_back() {
             return;
         }
         if let Some(write) = pod.write(way) {
@@ -228,4 +233,14 @@ impl Pods {
         self.all.remove(uid);
         self.retries.clear(uid);
     }
+}
+
+/// The patience of each pod, in ms.
+fn patiences(all: &BTreeMap<Uid, Pod>) -> impl Iterator<Item = u64> {
+    all.values().filter_map(Pod::patience_ms)
+}
+
+/// The same of those that have an address.
+fn called_patiences(all: &BTreeMap<Uid, Pod>) -> impl Iterator<Item = u64> {
+    all.values().filter(|pod| pod.has_address()).filter_map(Pod::patience_ms)
 }

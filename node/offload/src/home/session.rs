@@ -5,6 +5,7 @@ use mercato_protocol::time::{Deadline, Now};
 
 use super::exports::Exports;
 use super::outbox::Outbox;
+use super::way::Word;
 use super::{Config, Effect, Input, Record};
 use crate::message::{Frame, ToHome};
 use crate::output::Output;
@@ -37,6 +38,16 @@ impl HomeSession {
         self.outbox.is_stuck()
     }
 
+    /// Whether the provider has been silent for longer than some of its pods have patience.
+    pub fn is_lost(&self) -> bool {
+        self.exports.ways().is_lost()
+    }
+
+    /// How long the provider has been silent, in ms; zero, if it is not.
+    pub fn silent_ms(&self, now: Now) -> u64 {
+        self.exports.ways().silent_ms(now)
+    }
+
     /// When to be woken.
     pub fn wakeup(&self) -> Option<Deadline> {
         let deadlines = [self.outbox.deadline_ms(), self.exports.deadline_ms()];
@@ -59,14 +70,16 @@ impl HomeSession {
         let exports = &mut self.exports;
         let may_be_there = !self.outbox.is_resynced();
         if may_be_there {
-            exports.on_silence(now);
+            exports.hear(Word::Silent(now, 0), &mut out);
         }
         match input {
             Input::LinkUp => self.outbox.on_link_up(now, &mut out),
             Input::LinkDown => {
                 self.outbox.on_link_down();
-                exports.on_link_down(now);
+                exports.hear(Word::Broken(now), &mut out);
             }
+            Input::Silent { for_ms } => exports.hear(Word::Silent(now, for_ms), &mut out),
+            Input::Heard => self.on_heard(&mut out),
             Input::Frame(frame) => self.on_frame(now, frame, &mut out),
             Input::Synced(pods) => exports.on_synced(pods, may_be_there, &mut out),
             Input::Pod(pod) => exports.on_pod(pod, may_be_there, &mut out),
@@ -91,6 +104,10 @@ impl HomeSession {
                 exports.on_second_carried(&pod, address, second, &mut out);
             }
             Input::Tunnel(tunnel) => exports.on_tunnel(tunnel, &mut out),
+            Input::TunnelSilent { for_ms } => {
+                exports.hear(Word::NoPackets(now, for_ms), &mut out);
+            }
+            Input::TunnelHeard => exports.hear(Word::Packets, &mut out),
             Input::Wake => {
                 self.outbox.wake(now, &mut out);
                 exports.wake(now, &mut out);
@@ -100,11 +117,20 @@ impl HomeSession {
         out.into_effects()
     }
 
+    /// The provider is heard. What it has listed, and said since, holds on.
+    fn on_heard(&mut self, out: &mut Output<Effect>) {
+        if self.outbox.is_resynced() {
+            self.exports.hear(Word::Heard, out);
+        }
+    }
+
     fn on_frame(&mut self, now: Now, frame: Frame<ToHome>, out: &mut Output<Effect>) {
         let received = self.outbox.receive(now, frame, out);
         if received.established {
+            self.exports.hear(Word::Found(now), out);
             self.exports.on_new_link();
         }
+        self.on_heard(out);
         for statement in received.statements {
             self.on_statement(statement, out);
         }

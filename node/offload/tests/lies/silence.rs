@@ -1,6 +1,6 @@
 //! A provider that is silent for too long, and one that is back.
 
-use mercato_offload::address::Reach;
+use mercato_offload::address::{Reach, Tunnel};
 use mercato_offload::home;
 use mercato_offload::key::{Item, Uid};
 use mercato_offload::limits;
@@ -19,8 +19,10 @@ fn write(status: Option<&[u8]>, reach: Reach) -> home::Effect {
     home::Effect::Write(pod("u1", "web"), home::Write::Status { status, outcome: None, reach })
 }
 
-/// The patience of those that say nothing of it.
-const SILENCE_MS: u64 = 1_000 * limits::SILENCE_S as u64;
+/// When those that say nothing of it have no patience any more, less what it takes to write that.
+const SILENCE_MS: u64 = 1_000 * limits::SILENCE_S as u64 - limits::WRITE_MS;
+/// The same of those that say a minute.
+const LONG_MS: u64 = 60_000 - limits::WRITE_MS;
 const LOST: Reach = Reach::Lost { address: None, second: None };
 
 /// One pod runs, and home knows it.
@@ -89,7 +91,7 @@ fn each_pod_is_not_ready_after_its_own_time() {
     lied.says(vec![ToHome::Status { pod: pod("u2", "db"), report: report(b"runs") }]);
     lied.takes(home::Input::Written(Uid("u2".to_owned())));
     lied.takes(home::Input::LinkDown);
-    let (short_ms, long_ms) = (NOW.mono_ms + SILENCE_MS, NOW.mono_ms + 60_000);
+    let (short_ms, long_ms) = (NOW.mono_ms + SILENCE_MS, NOW.mono_ms + LONG_MS);
     assert_eq!(wakes(&mut lied, short_ms), [write(Some(b"running"), LOST)]);
     lied.takes(home::Input::Written(Uid("u1".to_owned())));
     assert_eq!(lied.home.wakeup(), Some(Deadline::Mono(long_ms)));
@@ -117,4 +119,57 @@ fn a_home_that_starts_says_so_of_pods_that_it_has_only_seen() {
     let ended = home::HomePod { terminal: true, ..at_home() };
     home.handle(NOW, home::Input::Synced(vec![ended]));
     assert_eq!(home.handle(late, home::Input::Wake), []);
+}
+
+/// The link is there, and nothing comes over it.
+#[test]
+fn silence_counts_from_the_last_word() {
+    let mut lied = running();
+    lied.takes(home::Input::Silent { for_ms: 600 });
+    let lost_ms = NOW.mono_ms + SILENCE_MS - 600;
+    lied.takes(home::Input::Silent { for_ms: 0 });
+    lied.takes(home::Input::LinkDown);
+    assert_eq!(lied.home.wakeup(), Some(Deadline::Mono(lost_ms)), "it is one silence");
+    // What is heard over the same link says all that there is to say.
+    let mut lied = running();
+    lied.takes(home::Input::Silent { for_ms: 600 });
+    assert_eq!(wakes(&mut lied, lost_ms - 1), []);
+    assert_eq!(wakes(&mut lied, lost_ms), [write(Some(b"running"), LOST)]);
+    assert!(lied.home.is_lost());
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    lied.takes(home::Input::Heard);
+    assert_eq!(lied.effects, [write(Some(b"running"), Reach::Not)]);
+    assert!(!lied.home.is_lost());
+}
+
+#[test]
+fn a_word_in_time_ends_the_silence() {
+    let mut lied = running();
+    lied.takes(home::Input::Silent { for_ms: 600 });
+    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report: report(b"running") }]);
+    assert_eq!(wakes(&mut lied, NOW.mono_ms + 10 * SILENCE_MS), []);
+    lied.takes(home::Input::Silent { for_ms: 600 });
+    lied.takes(home::Input::Heard);
+    assert_eq!(wakes(&mut lied, NOW.mono_ms + 10 * SILENCE_MS), []);
+}
+
+/// Who has no address is reached by nobody through the tunnel.
+#[test]
+fn a_silent_tunnel_is_that_of_pods_with_an_address() {
+    let mut lied = running();
+    lied.takes(home::Input::TunnelSilent { for_ms: 600 });
+    assert_eq!(wakes(&mut lied, NOW.mono_ms + 10 * SILENCE_MS), [], "no pod has an address");
+    lied.takes(home::Input::TunnelHeard);
+    lied.takes(home::Input::Tunnel(Tunnel::Agreed("10.200.0.0/24".parse().unwrap())));
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    lied.takes(home::Input::TunnelSilent { for_ms: 600 });
+    lied.effects.clear();
+    let lost_ms = NOW.mono_ms + SILENCE_MS - 600;
+    assert_eq!(wakes(&mut lied, lost_ms - 1), []);
+    assert_eq!(wakes(&mut lied, lost_ms), [write(Some(b"running"), LOST)]);
+    assert!(!lied.home.is_lost(), "its provider is heard");
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    lied.takes(home::Input::TunnelHeard);
+    let writes = |effect: &home::Effect| matches!(effect, home::Effect::Write(..));
+    assert_eq!(lied.effects.iter().filter(|effect| writes(effect)).count(), 1);
 }

@@ -33,7 +33,7 @@ pub(in crate::driver) fn all(driver: &Driver) -> Vec<Attention> {
         counted(Kind::MoreContracts, more, text).command("mercato contracts list --all")
     });
     let deals = deals.into_iter().take(limits::ATTENTION_DEALS).map(|(_, attention)| attention);
-    let links = driver.leases.values().filter_map(|lease| unreached(lease, &names));
+    let links = driver.leases.values().filter_map(|lease| unreached(lease, &names, now_ms));
     approval(approvals)
         .into_iter()
         .chain(deals)
@@ -251,7 +251,11 @@ fn is_early(side: Side, cause: EndCause) -> bool {
 }
 
 /// Whose link is down though a lease needs it.
-fn unreached(lease: &LeaseHandle, names: &BTreeMap<ClusterId, String>) -> Option<Attention> {
+fn unreached(
+    lease: &LeaseHandle,
+    names: &BTreeMap<ClusterId, String>,
+    now_ms: u64,
+) -> Option<Attention> {
     let desire = lease.desire();
     if desire.reachable {
         return None;
@@ -263,12 +267,18 @@ fn unreached(lease: &LeaseHandle, names: &BTreeMap<ClusterId, String>) -> Option
     let name = desire.peer_name.clone().or_else(|| names.get(&id).cloned());
     let contract = desire.contract.id;
     let peer = called(name.as_deref(), &id);
-    let text = format!("{peer} is not reached: {pods} run on as they are ({})", contract.short());
+    let silent = span(now_ms.saturating_sub(desire.away_since_ms.unwrap_or(now_ms)));
+    let text = format!(
+        "{peer} is not reached: its daemon has not answered for {silent}; {pods} run on as they are \
+         ({})",
+        contract.short()
+    );
     Some(Attention {
         peer: Some(EventPeer { id, name }),
         side: Some(desire.side),
         order: Some(contract.into()),
         contract: Some(contract),
+        at_ms: desire.away_since_ms,
         ..Attention::of(Kind::PeerUnreachable, text)
     })
 }

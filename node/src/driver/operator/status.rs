@@ -1,10 +1,18 @@
 //! How the daemon is, and what of it needs the owner's attention.
 
-use super::OperatorService;
-use super::attention;
+use std::collections::BTreeMap;
+
+use mercato_offload::limits::SILENCE_S;
+use mercato_protocol::id::ClusterId;
+
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
-use crate::admin::{Answer, Attention, AttentionKind as Kind, Problem, Status};
+use super::{OperatorService, attention, view};
+use crate::admin::{
+    Answer, Attention, AttentionKind as Kind, EventPeer, Problem, Status, TunnelLink, TunnelState,
+};
 use crate::driver::Driver;
+use crate::driver::clock::wall_ms;
+use crate::present::text::{called, span};
 use crate::resources::{ABSENT, INSTALL};
 
 impl OperatorService {
@@ -30,7 +38,10 @@ impl OperatorService {
         let gateway = self.about.tunnels.own();
         let no_tunnel = gateway.reason.as_deref().map(Attention::tunnel_off);
         let attention = degraded.into_iter().chain(all).chain(self.about.off.clone());
-        let attention = attention.chain(no_tunnel);
+        let tunnels = self.about.tunnels.states().await;
+        let names = self.driver.look(view::names).await?;
+        let silent = tunnels.iter().filter_map(|tunnel| silent(tunnel, &names, wall_ms()));
+        let attention = attention.chain(no_tunnel).chain(silent);
         let (listens, addresses) =
             (self.driver.net().local_addresses(), self.driver.net().published_addresses());
         let unreachable = (!listens.is_empty() && addresses.is_empty()).then(|| {
@@ -52,12 +63,37 @@ impl OperatorService {
             health: self.about.health.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
             gateway,
-            tunnels: self.about.tunnels.states().await,
+            tunnels,
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
             kubernetes_uid: self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.uid()),
             attention,
         }))
     }
+}
+
+/// Whose gateway has not answered for so long that pods there are not ready.
+fn silent(
+    tunnel: &TunnelState,
+    names: &BTreeMap<ClusterId, String>,
+    now_ms: u64,
+) -> Option<Attention> {
+    let since_ms = tunnel.since_ms.filter(|_| tunnel.link == TunnelLink::Down)?;
+    let silent_ms = now_ms.saturating_sub(since_ms);
+    if silent_ms < 1_000 * u64::from(SILENCE_S) {
+        return None;
+    }
+    let (id, name) = (tunnel.cluster, names.get(&tunnel.cluster).cloned());
+    let text = format!(
+        "the gateway of {} has not answered for {}: no packet passes between pods of the two, and \
+         those with an address there are not ready; let UDP to one of the two gateways through",
+        called(name.as_deref(), &id),
+        span(silent_ms)
+    );
+    Some(Attention {
+        peer: Some(EventPeer { id, name }),
+        at_ms: Some(since_ms),
+        ..Attention::of(Kind::TunnelOff, text)
+    })
 }
 
 /// Whether there is nothing to sell of what is shared.

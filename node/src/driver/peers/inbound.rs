@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use mercato_agent::{Answer, Ask, BrokerInput, FederationInput, Input};
@@ -51,6 +52,8 @@ pub(crate) async fn listen(
                 handle.note_clock(peer, None);
                 handle.tell(Input::Disconnected(peer)).await;
             }
+            Event::Silent { peer, silent } => handle.tell(silence(peer, silent)).await,
+            Event::Heard { peer } => handle.tell(Input::Silent(peer, None)).await,
             Event::Rtt { .. } | Event::Addresses { .. } => {}
             Event::Gossip { peer, frame, held } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
@@ -106,6 +109,10 @@ pub(crate) async fn listen(
             }
         }
     }
+}
+
+fn silence(peer: PublicKey, silent: Duration) -> Input {
+    Input::Silent(peer, Some(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX)))
 }
 
 async fn tell_addresses(handle: &Handle) {

@@ -267,9 +267,9 @@ impl Keeper {
         }
     }
 
-    /// Which pods packets are brought to.
+    /// Which pods packets are brought to, and of which leases the other end is silent.
     async fn tell_mapped(&mut self, said: &Said) {
-        let mut told = Vec::new();
+        let mut told = self.silences.look(said, |cluster| self.peers.get(cluster)?.silent());
         for (id, pods) in &said.pods {
             let Some(lease) = said.leases.get(id) else { continue };
             let side = lease.side;

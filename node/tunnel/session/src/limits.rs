@@ -103,15 +103,19 @@ pub const CHALLENGE_MS: u64 = PROBE_MS;
 /// Where a peer may have gone is tried for so long, before another place is. A guess: three
 /// challenges.
 pub const CANDIDATE_MS: u64 = 3 * CHALLENGE_MS;
-/// While a lease is in force, its peer is asked so often whether it is there. A guess: as often as
-/// the path is probed.
-pub const PING_MS: u64 = 1_000;
+/// While a lease is in force, its peer is asked so often whether it is there: pods whose peer is away
+/// for nine seconds stay ready, and for ten they do not.
+pub const PING_MS: u64 = 400;
+/// The same while it does not answer,
+pub const PING_SOON_MS: u64 = 200;
+/// for so long: a cut that is longer is noticed anyway.
+pub const PING_SOON_FOR_MS: u64 = 30_000;
 /// A peer that is asked, and of which nothing authentic has come for so long, is out of reach. A
-/// guess: three pings, or what a user waits for.
-pub const LINK_DOWN_MS: u64 = 3 * PING_MS;
-/// Pings of which it is known when they were sent. A guess: a link by satellite takes less than a
-/// second.
-pub const PINGS: usize = 8;
+/// guess: what a user waits for.
+pub const LINK_DOWN_MS: u64 = 3_000;
+/// Pings of which it is known when they were sent. A guess: those of six seconds, where one
+/// goes each [`PING_SOON_MS`].
+pub const PINGS: usize = 32;
 /// Halves of packets that wait for their other half, in one session. A guess: datagrams of one
 /// packet seldom overtake more of others.
 pub const HALVES: usize = 16;

@@ -21,6 +21,10 @@ use crate::explore::sabotage::Sabotage;
 use crate::hostile::{Attack, Scene};
 use crate::verify::Violation;
 
+/// For how long nothing was heard over a link that is taken for lost, in ms: half of what it takes at
+/// most to find that out.
+const SILENT_MS: u64 = 1_500;
+
 impl World {
     pub(in crate::engine) fn on_dialled(&mut self, dial: &Dial) -> Result<(), Violation> {
         let Dial { at, run, attempt, .. } = *dial;
@@ -113,6 +117,7 @@ impl World {
         }
         let key = self.sites[peer].key();
         note!(self, at, "disconnected from {}", self.sites[peer].name);
+        self.tell(at, Input::Silent(key, Some(SILENT_MS)))?;
         self.tell(at, Input::Disconnected(key))
     }
 

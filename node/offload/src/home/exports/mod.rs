@@ -13,9 +13,10 @@ use super::objects::{Certain, Objects};
 use super::pod::Pod;
 use super::pods::Pods;
 use super::watched::Watched;
+use super::way::{Ways, Word};
 use super::{Config, Effect, HomePod, Record, RecordKey, Write};
 use crate::address::Tunnel;
-use crate::key::{Item, ObjectKey, PodId, Uid};
+use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use crate::limits;
 use crate::message::{Refusal, Route, ToGuest};
 use crate::output::Output;
@@ -40,14 +41,17 @@ impl Exports {
         Self { config, synced: false, pods, watched, objects: Objects::default() }
     }
 
-    /// The provider is silent: there is no link, or it has not listed yet what it holds.
-    pub(super) fn on_silence(&mut self, now: Now) {
-        self.pods.link().silence(now);
+    /// How it is with the way to the provider.
+    pub(super) fn ways(&self) -> &Ways {
+        self.pods.ways()
     }
 
-    /// There is no link any more.
-    pub(super) fn on_link_down(&mut self, now: Now) {
-        self.pods.link().break_off(now);
+    /// Something is heard of that way, or is not.
+    pub(super) fn hear(&mut self, word: Word, out: &mut Output<Effect>) {
+        self.pods.hear(word, out);
+        if word == Word::Packets {
+            self.objects.mind_all(out);
+        }
     }
 
     /// A pod that was removed at home, as a record has it.
@@ -273,6 +277,10 @@ impl Exports {
     }
 
     fn object_statement(&mut self, key: &ObjectKey) -> Option<ToGuest> {
+        // That no packet of theirs comes here is for home alone: guests reach each other as before.
+        if key.kind == ObjectKind::EndpointSlice && self.pods.ways().is_apart() {
+            return None;
+        }
         let pods = &self.pods;
         let certain = Certain {
             is_tunnel_agreed: pods.is_tunnel_agreed(),

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use mercato_protocol::id::Digest;
 
 use super::super::pod::Pod;
+use super::super::way::Word;
 use super::super::{Effect, RecordKey};
 use super::Exports;
 use crate::key::{Item, PodId, Uid};
@@ -16,7 +17,6 @@ use crate::output::Output;
 impl Exports {
     /// What was told on an earlier link is void.
     pub(in crate::home) fn on_new_link(&mut self) {
-        self.pods.link().find();
         self.pods.iter_mut().for_each(Pod::on_new_link);
         self.objects.on_new_link();
     }
@@ -64,7 +64,7 @@ impl Exports {
             self.remove(&uid, out);
         }
         self.objects.mind_all(out);
-        self.pods.on_heard(out);
+        self.pods.hear(Word::Heard, out);
     }
 
     /// The provider says how a pod is; `with_body`: the bytes of its status came beside it.

@@ -59,7 +59,7 @@ impl Pod {
         } else if let Some(report) = &self.report {
             // What runs, or ran, is told of, whatever would be said to it now.
             self.status_write(seen, report, way)?
-        } else if way.is_lost_to(seen.patience_ms) && self.leaves() && self.refusal.is_none() {
+        } else if is_lost(self, seen, way) && self.leaves() && self.refusal.is_none() {
             // It ran before this side started, perhaps.
             Write::Status { status: None, outcome: None, reach: lost(seen) }
         } else {
@@ -70,8 +70,7 @@ impl Pod {
 
     fn status_write(&self, seen: &HomePod, report: &Report, way: Way) -> Option<Write> {
         let status = report.status.filter(|_| self.has_status);
-        let (outcome, is_lost) =
-            (report.stage.outcome().cloned(), way.is_lost_to(seen.patience_ms));
+        let (outcome, is_lost) = (report.stage.outcome().cloned(), is_lost(self, seen, way));
         let worth = match report.stage {
             Stage::Live => (status.is_some() || is_lost) && !seen.terminal,
             Stage::Ended(_) => status.is_some(),
@@ -85,9 +84,14 @@ impl Pod {
 
     fn reach(&self, seen: &HomePod, report: &Report, way: Way) -> Reach {
         match report.stage {
-            Stage::Live if way.is_lost_to(seen.patience_ms) => lost(seen),
+            Stage::Live if is_lost(self, seen, way) => lost(seen),
             Stage::Live => self.address.reach(way.tunnel, seen, self.is_to_be_called()),
             Stage::Ended(_) | Stage::Gone(_) => shown(seen),
         }
     }
+}
+
+/// Whether nobody knows any more how the pod is, or no packet reaches it.
+fn is_lost(pod: &Pod, seen: &HomePod, way: Way) -> bool {
+    way.is_lost_to(seen.patience_ms, pod.has_address())
 }

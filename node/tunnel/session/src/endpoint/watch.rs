@@ -1,4 +1,4 @@
-//! Whether a peer is there, asked each second while a lease by it is in force: a ping goes inside
+//! Whether a peer is there, asked all the time while a lease by it is in force: a ping goes inside
 //! the session, and its echo says how long both took. Anything authentic shows that the peer is
 //! there; without it the link is down, long before the session is over.
 
@@ -75,7 +75,9 @@ impl Watch {
         }
         let is_due = mono_ms >= self.ask_ms;
         if is_due {
-            self.ask_ms = mono_ms + limits::PING_MS;
+            let silent_ms = mono_ms.saturating_sub(self.heard_ms);
+            let is_awaited = (2 * limits::PING_MS..limits::PING_SOON_FOR_MS).contains(&silent_ms);
+            self.ask_ms = mono_ms + if is_awaited { limits::PING_SOON_MS } else { limits::PING_MS };
         }
         is_due
     }
@@ -110,12 +112,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_asked_each_second_as_long_as_a_lease_is_in_force() {
+    fn a_peer_is_asked_as_long_as_a_lease_is_in_force() {
         let mut watch = Watch::default();
         assert!(!watch.take_ask(0) && watch.next_ms(true).is_none(), "no lease");
-        watch.set(500, Some(3_500));
+        watch.set(500, Some(500 + 2 * limits::PING_MS + 1));
         let asked: Vec<u64> = (0..10_000).filter(|ms| watch.take_ask(500 + ms)).collect();
-        assert_eq!(asked, [0, 1_000, 2_000]);
+        assert_eq!(asked, [0, limits::PING_MS, 2 * limits::PING_MS]);
         assert_eq!((watch.next_ms(true), watch.is_silent(u64::MAX)), (None, false));
     }
 
@@ -126,25 +128,40 @@ mod tests {
         watch.heard(2_000);
         assert!(!watch.is_silent(1_999 + limits::LINK_DOWN_MS));
         assert!(watch.is_silent(2_000 + limits::LINK_DOWN_MS));
-        watch.take_ask(4_500);
+        watch.take_ask(4_900);
         assert_eq!(watch.next_ms(true), Some(2_000 + limits::LINK_DOWN_MS));
-        assert_eq!(watch.next_ms(false), Some(4_500 + limits::PING_MS));
+        assert_eq!(watch.next_ms(false), Some(4_900 + limits::PING_SOON_MS));
         // Another end of the lease is no other beginning.
         watch.set(4_600, Some(9_000));
         assert!(watch.is_silent(5_000));
     }
 
     #[test]
+    fn who_does_not_answer_is_asked_more_often_for_a_while() {
+        let mut watch = Watch::default();
+        watch.set(0, Some(u64::MAX));
+        let mut asked = |from: u64, to: u64| (from..to).filter(|ms| watch.take_ask(*ms)).count();
+        asked(0, 10_000);
+        assert_eq!(asked(10_000, 12_000), 10);
+        asked(12_000, 2 * limits::PING_SOON_FOR_MS);
+        let later = 2 * limits::PING_SOON_FOR_MS;
+        assert_eq!(asked(later, later + 2_000), 5);
+    }
+
+    #[test]
     fn a_round_trip_is_that_of_the_ping_that_came_back() {
         let mut watch = Watch::default();
-        let numbers: Vec<u64> = (0..10).map(|nth| watch.ping(nth * 1_000)).collect();
-        watch.came_back(9_500, numbers[8]);
+        let pings = limits::PINGS as u64 + 2;
+        let numbers: Vec<u64> = (0..pings).map(|nth| watch.ping(nth * 1_000)).collect();
+        let [.., before, known, last] = numbers[..] else { unreachable!() };
+        let now_ms = pings * 1_000 - 500;
+        watch.came_back(now_ms, known);
         assert_eq!(watch.round_trip_ms(), Some(1_500));
-        for late in [numbers[0], numbers[7], numbers[8], 99] {
-            watch.came_back(9_600, late);
+        for late in [numbers[0], before, known, 99] {
+            watch.came_back(now_ms + 100, late);
             assert_eq!(watch.round_trip_ms(), Some(1_500), "forgotten, late, known, never sent");
         }
-        watch.came_back(9_600, numbers[9]);
+        watch.came_back(now_ms + 100, last);
         assert_eq!(watch.round_trip_ms(), Some(600));
     }
 }
