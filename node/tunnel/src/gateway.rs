@@ -39,7 +39,7 @@ pub struct GatewayConfig {
     pub keys: KeyPair,
     /// What its processor does well.
     pub suites: Suites,
-    /// The largest packet between the two devices.
+    /// The largest packet that is tried in one datagram, by IPv4 between the gateways.
     pub inner_mtu: usize,
     /// When it began: after every earlier start with the same keys. Whoever starts it keeps this
     /// with the keys, before it runs.

@@ -1,6 +1,7 @@
 //! A large packet of a device, cut into packets that fit a datagram: once, at the sender. Their
 //! checksums stay partial; the tunnel's seal protects the bytes, and the device at the other end
-//! finishes them. A packet that fits no datagram and cannot be cut goes in two halves.
+//! finishes them. A packet that fits no datagram and cannot be cut goes in two halves; its sender
+//! may have to be told.
 
 use crate::checksum::Change;
 use crate::control::{HALF_HEADER_BYTES, HalfKind};
@@ -30,6 +31,8 @@ pub struct Cut<'a> {
     datagram: usize,
     /// The rest of a packet whose first half was written, with its header.
     second_half: Option<Vec<u8>>,
+    /// What its sender is to be told, if anything.
+    told: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,19 +65,34 @@ impl<'a> Cut<'a> {
     pub fn new(header: &OffloadHeader, packet: &'a [u8], room: Room) -> Result<Self, CutError> {
         let layout = Layout::read(packet)?;
         let is_partial = header.checksum.is_some();
-        let most = room.most(may_be_fragmented(packet, &layout));
-        let datagram = room.datagram();
-        let mut cut =
-            Self { packet, segments: None, is_partial, next: Some(0), datagram, second_half: None };
+        let may_be_fragmented = may_be_fragmented(packet, &layout);
+        let most = room.most(may_be_fragmented);
+        let mut cut = Self {
+            packet,
+            segments: None,
+            is_partial,
+            next: Some(0),
+            datagram: room.datagram(),
+            second_half: None,
+            told: None,
+        };
         if let Some(segments) = header.segments {
             if !is_partial {
                 return Err(NoPacket::Headers.into());
             }
-            let segmented = SegmentedPacket::new(segments, packet, &layout, datagram)?;
+            let segmented = SegmentedPacket::new(segments, packet, &layout, cut.datagram)?;
             cut.next = Some(segmented.payload);
             cut.segments = Some(segmented);
         }
-        if cut.largest() > most { Err(CutError::TooLarge(room.told())) } else { Ok(cut) }
+        let told = room.told();
+        cut.told = told.filter(|told| !may_be_fragmented && cut.largest() > *told);
+        if cut.largest() > most { Err(CutError::TooLarge(told)) } else { Ok(cut) }
+    }
+
+    /// How large the packets of its sender should be, whom [`too_big`](crate::too_big) tells so: it
+    /// passes, but in halves. None where nobody is to be told.
+    pub fn told(&self) -> Option<usize> {
+        self.told
     }
 
     /// The length of the largest piece.

@@ -95,9 +95,11 @@ pub const PROBE_AGAIN_MS: u64 = 600_000;
 /// While data is sent, the confirmed size is tried so often. A guess: with [`PROBES`] a path that
 /// narrows is found out in eight seconds.
 pub const CONFIRM_MS: u64 = 5_000;
-/// What IPv6 asks of each link (RFC 8200, section 5): packets up to this size always pass, over
-/// two datagrams if need be.
+/// What IPv6 asks of each link (RFC 8200, section 5): no sender is told that less passes.
 pub const LEAST_INNER_BYTES: usize = 1_280;
+/// What Ethernet carries, and what a pod sends until it is told of less: packets up to this size
+/// always pass, over two datagrams if need be.
+pub const PASSING_BYTES: usize = 1_500;
 /// Between two challenges of where a peer may have gone. A guess: as between two probes.
 pub const CHALLENGE_MS: u64 = PROBE_MS;
 /// Where a peer may have gone is tried for so long, before another place is. A guess: three

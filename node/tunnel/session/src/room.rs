@@ -42,11 +42,12 @@ impl Room {
     }
 
     /// The largest packet that passes, over two datagrams if need be. While the path is not
-    /// certain, or the packet may be fragmented, all that two carry; else what IPv6 asks of each
-    /// link, so that its sender learns of a smaller path.
+    /// certain, or the packet may be fragmented, all that two carry; else what one carries, or
+    /// whatever a pod sends before it is told of less.
     pub(crate) fn most(self, may_be_fragmented: bool) -> usize {
         let two = 2 * (self.datagram - HALF_HEADER_BYTES);
-        self.told().filter(|_| !may_be_fragmented).map_or(two, |told| told.min(two))
+        let told = self.told().filter(|_| !may_be_fragmented);
+        told.map_or(two, |told| told.max(limits::PASSING_BYTES).min(two))
     }
 
     /// What a sender of larger packets is told, if it is certain.
@@ -80,13 +81,16 @@ mod tests {
     #[test]
     fn two_datagrams_carry_what_one_does_not() {
         let narrow = room(1_280, "[2001:db8::1]:1", true);
-        assert_eq!(
-            (narrow.datagram(), narrow.most(false), narrow.most(true)),
-            (1_200, 1_280, 2_398)
-        );
+        assert_eq!((narrow.datagram(), narrow.most(false)), (1_200, 1_500));
+        assert_eq!(narrow.told(), Some(1_280));
+        assert_eq!(narrow.most(true), 2_398, "its sender lets it be fragmented");
         let wide = room(1_500, "192.0.2.1:1", true);
-        assert_eq!((wide.most(false), wide.told()), (1_440, Some(1_440)));
+        assert_eq!((wide.most(false), wide.told()), (1_500, Some(1_440)));
+        let jumbo = room(9_000, "192.0.2.1:1", true);
+        assert_eq!((jumbo.most(false), jumbo.told()), (8_940, Some(8_940)));
         let unknown = room(1_280, "192.0.2.1:1", false);
-        assert_eq!((unknown.most(false), unknown.told()), (2_438, None), "nothing is certain yet");
+        let nothing_yet = (unknown.most(false), unknown.told());
+        assert_eq!(nothing_yet, (2_438, None), "nothing is certain yet");
+        assert_eq!(Room::certain(100).most(false), 198, "no more than two carry");
     }
 }

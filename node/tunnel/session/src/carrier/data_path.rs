@@ -118,11 +118,14 @@ impl DataPath {
         outlet: &mut O,
     ) -> Result<(), Unsealed> {
         let room = self.shard.room(peer);
-        let mut cut = Cut::new(header, bytes, room).map_err(|error| {
-            if let CutError::TooLarge(Some(most)) = error
-                && let Some(told) = too_big(bytes, most)
-            {
+        let tell = |most: Option<usize>, outlet: &mut O| {
+            if let Some(told) = most.and_then(|most| too_big(bytes, most)) {
                 outlet.told(peer, told);
+            }
+        };
+        let mut cut = Cut::new(header, bytes, room).map_err(|error| {
+            if let CutError::TooLarge(most) = error {
+                tell(most, outlet);
             }
             Unsealed::Dropped(error.into())
         })?;
@@ -132,6 +135,7 @@ impl DataPath {
                 return Err(Unsealed::Dropped(DropReason::Queue));
             };
             let Some(length) = cut.write_next(&mut room[DATA_HEADER_BYTES..]) else {
+                tell(cut.told(), outlet);
                 return Ok(());
             };
             let datagram = &mut room[..length + SEALED_BYTES];

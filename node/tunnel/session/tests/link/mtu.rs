@@ -98,11 +98,13 @@ fn everything_passes_over_links_of_all_sizes() {
         for _ in 0..2 {
             // At once, and when the search is over.
             assert_eq!(passes(&mut network, &version_6(1_280)), Ok(true), "{link}, {path}");
-            assert_eq!(
-                passes(&mut network, &version_4(1_428, true, 7)),
-                Ok(true),
-                "{link}, {path}"
-            );
+            for packet in [
+                version_4(1_428, true, 7),
+                version_4(limits::PASSING_BYTES, false, 8),
+                version_6(limits::PASSING_BYTES),
+            ] {
+                assert_eq!(passes(&mut network, &packet), Ok(true), "{link}, {path}");
+            }
             let tcp = carry_tcp(&mut network);
             assert!(tcp >= 10_000_000, "{tcp} bytes of TCP over {path}");
             network.chatter(30);
@@ -121,10 +123,36 @@ fn nobody_is_told_of_a_limit_before_it_is_certain() {
     assert!(network.gateway(0).told().is_empty());
     network.chatter(30);
     let most = limits::LEAST_INNER_BYTES;
-    assert_eq!(passes(&mut network, &large), Err(DropReason::TooLarge));
+    assert_eq!(passes(&mut network, &large), Ok(true), "over two datagrams, and it is told");
     assert_eq!(network.gateway(0).told(), [most]);
     assert_eq!(passes(&mut network, &version_4(most, false, 7)), Ok(true));
+    assert_eq!(passes(&mut network, &version_4(1_400, true, 7)), Ok(true), "it may be fragmented");
+    assert_eq!(network.gateway(0).told(), [most], "of neither anybody is told");
     assert_eq!(network.gateway(0).room().settled(), Some(1_280 - 28 - limits::SEALED_BYTES));
+}
+
+#[test]
+fn what_no_pod_sends_is_refused_unless_it_may_be_fragmented() {
+    let mut network = connected(1_500, 1_500);
+    network.chatter(30);
+    let larger = limits::PASSING_BYTES + 1;
+    assert_eq!(passes(&mut network, &version_4(larger, false, 7)), Err(DropReason::TooLarge));
+    assert_eq!(network.gateway(0).told(), [1_440]);
+    assert_eq!(passes(&mut network, &version_4(larger - 1, false, 7)), Ok(true));
+    assert_eq!(network.gateway(0).told(), [1_440, 1_440], "that one is told as well");
+    assert_eq!(passes(&mut network, &version_4(larger, true, 7)), Ok(true));
+    assert_eq!(network.gateway(0).told().len(), 2);
+}
+
+#[test]
+fn a_session_does_not_lose_the_first_large_datagram() {
+    // It waits for the session, of whose path nothing is known yet.
+    let mut network = Network::pair_on_links(1, Faults::none(), 1_500);
+    network.set_mtu(1_280);
+    let first = version_4(limits::PASSING_BYTES, false, 7);
+    network.send_cut(0, &PLAIN, &first).unwrap();
+    network.run_ms(1_000);
+    assert_eq!(network.received(1), [first]);
 }
 
 #[test]
@@ -173,7 +201,8 @@ fn one_lost_half_costs_one_packet() {
     let mut network = connected(1_280, 1_280);
     network.set_faults(faults);
     network.take_received(1);
-    let packets: Vec<_> = (0..200).map(|number| version_4(1_400, true, number)).collect();
+    let packets: Vec<_> =
+        (0..200).map(|number| version_4(1_400, number % 2 == 0, number)).collect();
     for packet in &packets {
         network.send_cut(0, &PLAIN, packet).unwrap();
         network.run_ms(20);
