@@ -32,9 +32,10 @@ pub(crate) const TUNNEL_ASKS: usize = 64;
 pub(crate) const TUNNEL_LISTS: Duration = Duration::from_secs(2);
 /// Answers, links and lists of pods that wait for it; whoever tells more waits.
 pub(crate) const TUNNEL_EVENTS: usize = 64;
-/// Bytes of the largest packet between two pods: an outer packet of 1,500 over IPv6, less its headers
-/// (40 and 8) and the seal (32).
-pub(crate) const TUNNEL_MTU: usize = 1_420;
+/// Of the tunnel's device, and of the overlay at most. What a way does not take whole goes in halves.
+pub(crate) const TUNNEL_MTU: usize = mercato_session::limits::PASSING_BYTES;
+/// The largest packet that is tried in one datagram between gateways: with IPv4 and seal 1,480 bytes.
+pub(crate) const TUNNEL_DATAGRAM: usize = 1_420;
 /// How long a pod waits for a tunnel that may come up. A guess: two round trips and a disk.
 pub(crate) const TUNNEL_WAIT: Duration = Duration::from_secs(5);
 /// How soon a gateway that ended is started again.

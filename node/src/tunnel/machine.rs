@@ -112,7 +112,7 @@ impl Running {
         let config = GatewayConfig {
             keys: keys.keys,
             suites: Suites::new(Suite::ALL),
-            inner_mtu: limits::TUNNEL_MTU,
+            inner_mtu: limits::TUNNEL_DATAGRAM,
             start: keys.start,
             seed: rand::random(),
         };

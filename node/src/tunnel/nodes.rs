@@ -227,10 +227,12 @@ impl Nodes {
     /// The largest packet that passes on the overlay everywhere.
     pub(super) fn mtu(&self, common: &Common) -> u32 {
         let headers = Overlay::headers(self.local().map_or(Family::V4, Family::of));
+        let room = |mtu: u32| mtu.checked_sub(headers).filter(|room| *room >= LEAST_MTU);
         let all = self.seats.values().map(Seat::mtu).chain([self.own_mtu]);
-        // One that says nonsense, or nothing yet, is no reason to cut off the others.
-        let rooms = all.filter_map(|mtu| mtu.checked_sub(headers)).filter(|it| *it >= LEAST_MTU);
-        rooms.fold(common.mtu, u32::min)
+        // One that says nonsense, or nothing yet, is no reason to cut off the others: it counts as
+        // one that carries what pods send, and no more.
+        let usual = common.mtu.saturating_sub(headers);
+        all.map(|mtu| room(mtu).unwrap_or(usual)).fold(common.mtu, u32::min)
     }
 
     /// The network of the nodes takes packets of so many bytes on this machine.

@@ -29,6 +29,7 @@ mod sandboxes;
 mod services;
 mod six;
 mod six_packets;
+mod sizes;
 mod state;
 mod tries;
 
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         trial("nodes_send_for_mapped_pods_alone", overlay::nodes_send_for_mapped_pods_alone),
         trial("pods_have_no_overlay", overlay::pods_have_no_overlay),
         trial("equal_ranges_do_no_harm", overlay::equal_ranges_do_no_harm),
+        trial("first_datagrams_pass_between_nodes", sizes::first_datagrams_pass_between_nodes),
         trial("a_large_packet_is_refused", overlay::large_packets_are_refused_by_the_own_node),
         trial("what_is_there_for_nodes_is_what_was_wanted", entries::wanted_is_there),
         trial("a_stop_at_any_step_for_nodes_is_mended", entries::stops_are_mended),

@@ -1,6 +1,7 @@
 //! Three nodes, of which the daemon is on the first.
 
 mod closed;
+mod sizes;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ const COMMON: Common = Common {
     vni: 7_475,
     port: 7_477,
     gate: 7_479,
-    mtu: 1_420,
+    mtu: 1_500,
     names: None,
 };
 const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
@@ -255,25 +256,6 @@ fn the_daemons_own_node_is_left_alone_and_a_stranger_goes() {
     let locals = [address("10.42.1.5")].into();
     assert_eq!(alone.here(&locals, &PodNodes::new()), locals, "all pods are here");
     assert_eq!(alone.place(address("10.42.1.5"), &PodNodes::new()), Place::Here);
-}
-
-#[test]
-fn the_smallest_network_decides_for_all() {
-    let mut nodes = three();
-    let order = join(&mut nodes, "n2", 1, None);
-    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_420);
-    nodes.measure(1_460);
-    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let nonsense = NodeState { version: 0, mtu: 7, ..NodeState::default() };
-    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: nonsense });
-    nodes.settle(range());
-    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_410);
-    let small = NodeState { version: 0, mtu: 1_400, ..NodeState::default() };
-    nodes.on_event(NodeEvent::State { node: "n2".to_owned(), connection: 1, state: small });
-    nodes.settle(range());
-    assert_eq!(nodes.overlay(&COMMON).unwrap().mtu, 1_350);
-    tell(&mut nodes, &[lease(&[])], &PodNodes::new());
-    assert_eq!(wish(&order).way.as_ref().unwrap().mtu, 1_350);
 }
 
 #[test]
