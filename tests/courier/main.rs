@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: courier serve PORT
        courier tcp ADDRESS:PORT BYTES MARKER
-       courier udp ADDRESS:PORT DATAGRAMS MARKER";
+       courier udp ADDRESS:PORT DATAGRAMS MARKER [BYTES]";
 /// Until a connection that says nothing is given up: a guess, above what a loaded machine takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Until a datagram counts as lost: the same for one of them.
 const LOST: Duration = Duration::from_secs(2);
 /// Datagrams that are sent at once.
 const AT_ONCE: u64 = 16;
-/// Bytes of a datagram's content, which every path takes whole.
+/// Bytes of a datagram, which every path takes whole, where no others are asked for.
 const DATAGRAM: usize = 1_000;
 /// Asks how many datagrams came, and from whom.
 const ASK: &[u8] = b"how many?";
@@ -43,7 +43,11 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["serve", port] => parsed(port).and_then(serve),
         ["tcp", to, bytes, marker] => both(to, bytes).and_then(|(to, n)| by_tcp(to, n, marker)),
-        ["udp", to, count, marker] => both(to, count).and_then(|(to, n)| by_udp(to, n, marker)),
+        ["udp", to, count, marker] => {
+            both(to, count).and_then(|(to, n)| by_udp(to, n, marker, DATAGRAM))
+        }
+        ["udp", to, count, marker, bytes] => both(to, count)
+            .and_then(|(to, n)| parsed(bytes).and_then(|bytes| by_udp(to, n, marker, bytes))),
         _ => Err(Error::other(USAGE)),
     };
     match done {
@@ -201,8 +205,9 @@ fn told(received: &[u8], marker: &str) -> io::Result<String> {
     Ok(format!("{there} {} {seen_as}", content.len()))
 }
 
-/// Sends so many datagrams, a few at a time, and reads them back; what is told of it.
-fn by_udp(to: SocketAddr, datagrams: u64, marker: &str) -> io::Result<String> {
+/// Sends so many datagrams of so many bytes, a few at a time, and reads them back; what is told of
+/// it.
+fn by_udp(to: SocketAddr, datagrams: u64, marker: &str, bytes: usize) -> io::Result<String> {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     socket.connect(to)?;
@@ -210,19 +215,19 @@ fn by_udp(to: SocketAddr, datagrams: u64, marker: &str) -> io::Result<String> {
     let (mut back, mut room) = (0, vec![0; 64 << 10]);
     for first in (0..datagrams).step_by(AT_ONCE as usize) {
         let numbers = first..datagrams.min(first + AT_ONCE);
-        let all: Vec<_> = numbers.map(|number| datagram(number, marker)).collect();
+        let all: Vec<_> = numbers.map(|number| datagram(number, marker, bytes)).collect();
         for one in &all {
-            socket.send(one)?;
+            heeded(|| socket.send(one))?;
         }
         for _ in &all {
             // One that is lost is not counted, and those after it are.
-            let Ok(length) = socket.recv(&mut room) else { break };
+            let Ok(length) = heeded(|| socket.recv(&mut room)) else { break };
             back += u64::from(all.iter().any(|one| one[..] == room[..length]));
         }
     }
     for _ in 0..5 {
-        socket.send(ASK)?;
-        while let Ok(length) = socket.recv(&mut room) {
+        heeded(|| socket.send(ASK))?;
+        while let Ok(length) = heeded(|| socket.recv(&mut room)) {
             let said = String::from_utf8_lossy(&room[..length]);
             if let Some((there, seen_as)) =
                 said.strip_prefix(TOLD).and_then(|told| told.split_once(' '))
@@ -234,10 +239,26 @@ fn by_udp(to: SocketAddr, datagrams: u64, marker: &str) -> io::Result<String> {
     Err(Error::other(format!("nobody answers at {to}; {back} datagrams came back")))
 }
 
-fn datagram(number: u64, marker: &str) -> Vec<u8> {
-    let mut bytes = format!("{number:08} ").into_bytes();
-    bytes.extend(marker.bytes().cycle().take(DATAGRAM));
-    bytes
+/// The kernel tells a socket that packets of a size do not pass whole, instead of what it was asked
+/// for, once for each that it has sent before it knew: then that is asked for again.
+fn heeded<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const TOO_LONG: i32 = 90;
+    let is_told = |done: &io::Result<T>| {
+        done.as_ref().is_err_and(|error| error.raw_os_error() == Some(TOO_LONG))
+    };
+    let mut done = ask();
+    for _ in 0..2 * AT_ONCE {
+        if !is_told(&done) {
+            break;
+        }
+        done = ask();
+    }
+    done
+}
+
+fn datagram(number: u64, marker: &str, bytes: usize) -> Vec<u8> {
+    let number = format!("{number:08} ").into_bytes();
+    number.into_iter().chain(marker.bytes().cycle()).take(bytes).collect()
 }
 
 fn write_content(to: &mut TcpStream, bytes: u64, marker: &str) -> io::Result<()> {

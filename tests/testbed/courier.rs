@@ -57,7 +57,7 @@ impl Sender<'_> {
     /// # Errors
     /// When not all come back as they were sent.
     pub async fn tcp(&self, to: IpAddr, bytes: u64, marker: &str) -> Result<Carried> {
-        self.carry("tcp", to, bytes, marker).await
+        self.carry("tcp", to, bytes, &[marker]).await
     }
 
     /// Sends so many datagrams of a thousand bytes by UDP and reads back what is sent back. Those
@@ -66,7 +66,22 @@ impl Sender<'_> {
     /// # Errors
     /// When nobody answers.
     pub async fn udp(&self, to: IpAddr, datagrams: u64, marker: &str) -> Result<Carried> {
-        self.carry("udp", to, datagrams, marker).await
+        self.carry("udp", to, datagrams, &[marker]).await
+    }
+
+    /// The same with datagrams of so many bytes, which the sender's kernel does not let be
+    /// fragmented before it is told of a size.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn udp_of(
+        &self,
+        bytes: u64,
+        to: IpAddr,
+        datagrams: u64,
+        marker: &str,
+    ) -> Result<Carried> {
+        self.carry("udp", to, datagrams, &[marker, &bytes.to_string()]).await
     }
 
     /// Sends so many echo requests; how many were answered.
@@ -83,14 +98,14 @@ impl Sender<'_> {
         Ok(received.parse()?)
     }
 
-    async fn carry(&self, how: &str, to: IpAddr, amount: u64, marker: &str) -> Result<Carried> {
+    async fn carry(&self, how: &str, to: IpAddr, amount: u64, rest: &[&str]) -> Result<Carried> {
         let program = match self {
             Self::Pod(..) => "/courier".to_owned(),
             Self::Node(cluster, _) => cluster.program_path(PROGRAM).display().to_string(),
         };
         let to = SocketAddr::new(to, PORT);
         let (amount, at) = (amount.to_string(), to.to_string());
-        let said = self.run(&[&program, how, &at, &amount, marker]).await?;
+        let said = self.run(&[&[&program, how, &at, &amount], rest].concat()).await?;
         Carried::parse(&said).with_context(|| format!("{how} to {to}: {said:?}"))
     }
 

@@ -26,6 +26,9 @@ pub(crate) const MARKER: &str = "from-any-node-to-any-other";
 const OVERLAY: u16 = 7_477;
 const BYTES: u64 = 2_000_000;
 const DATAGRAMS: u64 = 40;
+/// Of a packet that is larger than one datagram between gateways carries, and
+/// which the overlay takes.
+const LARGE: u64 = 1_428;
 const PINGS: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -189,6 +192,11 @@ impl Wires {
 
 /// By everything; gives as whom the other end has seen the sender.
 async fn carried(from: Sender<'_>, to: IpAddr) -> Result<IpAddr> {
+    // First: nobody has been told how large packets may be, and none is lost by it.
+    let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let large = from.udp_of(LARGE - headers, to, DATAGRAMS, MARKER).await?;
+    let all = (large.there, large.back) == (DATAGRAMS, DATAGRAMS);
+    ensure!(all, "by UDP in packets of {LARGE} bytes {large:?}");
     let tcp = from.tcp(to, BYTES, MARKER).await?;
     let seen_as = tcp.seen_as;
     ensure!(tcp == Carried { there: BYTES, back: BYTES, ..tcp }, "by TCP {tcp:?}");

@@ -43,8 +43,8 @@ fn carry(cable: &Cable, settings: Settings) -> Result<()> {
     Ok(())
 }
 
-/// Waits until both ends know how large packets to the other one may be: larger ones are dropped before.
-fn settles(tunnel: &Tunnel) -> Result<()> {
+/// Waits until both ends know how large packets to the other one may be: nobody is told of it before.
+pub(crate) fn settles(tunnel: &Tunnel) -> Result<()> {
     wait::until_blocking("both ends know their path", PATIENCE, || {
         let [one, other] = &tunnel.ends;
         let peers = [one.handle.peers(PATIENCE)?, other.handle.peers(PATIENCE)?];

@@ -44,6 +44,9 @@ fn main() -> ExitCode {
             Box::pin(addresses::a_flood_of_handshakes_stops_nothing(s))
         }),
         Test::ci("links_of_all_sizes_carry_everything", |s| Box::pin(mtu::links_of_all_sizes(s))),
+        Test::ci("the_first_datagram_arrives_whatever_fits", |s| {
+            Box::pin(mtu::the_first_datagram(s))
+        }),
         Test::ci("a_router_to_a_smaller_link_needs_no_icmp", |s| {
             Box::pin(mtu::a_router_to_a_smaller_link(s))
         }),

@@ -1,19 +1,26 @@
 //! Packets of all sizes over outer links of several MTUs, and over a router to a smaller one that
 //! says so by ICMP, or does not.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use mercato_session::DropReason;
 use mercato_tests::suite::Stage;
+use mercato_tests::wait;
 use mercato_tunnel::{OuterReason, Traffic};
 
 use crate::cable::{CABLE, Cable, Wire, outer};
-use crate::carry::PLAIN;
+use crate::carry::{self, PLAIN};
 use crate::mercato::{DEVICE, OVERHEAD, Settings, Tunnel, pod, pod_v6};
 use crate::namespace::Namespace;
 use crate::transfer;
 
 const TEN_MEGABYTES: usize = 10_000_000;
+/// Of a pod's device, and of the tunnel's.
+const POD_MTU: usize = 1_500;
+/// The most that one packet of it carries by UDP over IPv4.
+const LARGEST: usize = POD_MTU - 20 - 8;
 /// The least MTU of a device that carries IPv6 (RFC 8200, section 5).
 const LEAST_IPV6: usize = 1_280;
 /// What IPv6 and UDP take of it.
@@ -46,6 +53,52 @@ pub(crate) async fn a_router_to_a_smaller_link(_: &Stage) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Of no datagram that a pod sends before it is told of a size anything is lost: not of the first
+/// one, and not because the kernel forbids to fragment it.
+pub(crate) async fn the_first_datagram(_: &Stage) -> Result<()> {
+    for (far, told) in [(1_500, 1_440), (1_400, 1_340)] {
+        let cable = Cable::lay(Wire::Segments, 1_500)?;
+        let router = (far < 1_500).then(|| insert_router(&cable, 1_500, far, Icmp::Dropped));
+        let _router = router.transpose()?;
+        let tunnel = Tunnel::begin(&cable, PLAIN)?;
+        for end in 0..2 {
+            cable.namespace(end).ip(&format!("link set {DEVICE} mtu {POD_MTU}"))?;
+        }
+        let first = |end, bytes| {
+            cable.namespace(end).ip("route flush cache")?;
+            transfer::one_datagram(&cable, end, bytes)
+        };
+        for (end, bytes) in [(0, 1_400), (1, 1_400), (0, LARGEST), (1, LARGEST)] {
+            first(end, bytes).with_context(|| format!("at once, over {far}"))?;
+        }
+        carry::settles(&tunnel)?;
+        for (end, bytes) in [(0, 1_400), (1, 1_400), (0, LARGEST), (1, LARGEST)] {
+            first(end, bytes).with_context(|| format!("of a known path of {far}"))?;
+        }
+        for end in 0..2 {
+            let _sender = first(end, LARGEST)?;
+            let what = format!("the sender at end {end} is told of {told} bytes");
+            wait::until_blocking(&what, PATIENCE, || is_told(&cable, end, told))?;
+            transfer::one_datagram(&cable, end, LARGEST).context("in fragments")?;
+        }
+        for of_end in tunnel.stop()? {
+            for counters in of_end.leases.values() {
+                let refused = counters.outbound.dropped(DropReason::TooLarge);
+                ensure!(refused.packets == 0, "{} were refused over {far}", refused.packets);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the kernel of this end has learned that so many bytes pass to the other pod.
+fn is_told(cable: &Cable, end: usize, bytes: usize) -> Result<bool> {
+    let (from, to) = (pod(end, 0).to_string(), pod(1 - end, 0).to_string());
+    let ask = move || Command::new("ip").args(["route", "get", &to, "from", &from]).output();
+    let route = cable.namespace(end).within(ask)??;
+    Ok(String::from_utf8_lossy(&route.stdout).contains(&format!("mtu {bytes}")))
 }
 
 pub(crate) async fn a_link_that_becomes_smaller(_: &Stage) -> Result<()> {

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use socket2::{Domain, Socket, Type};
 
 use crate::cable::Cable;
+use crate::mercato::pod;
 
 /// Until what was sent must have arrived, whatever was lost on the way.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,6 +72,20 @@ pub(crate) fn datagrams(cable: &Cable, (from, to): Pair, bytes: usize, count: us
         }
     }
     Ok(())
+}
+
+/// Carries one datagram from the pod at this end to the one at the other. Gives the sender's socket:
+/// a kernel hears errors about those alone that are open.
+pub(crate) fn one_datagram(cable: &Cable, end: usize, bytes: usize) -> Result<UdpSocket> {
+    let (from, to) = (pod(end, 0), pod(1 - end, 0));
+    let there = cable.namespace(1 - end).within(move || UdpSocket::bind((to, 0)))??;
+    let here = cable.namespace(end).within(move || UdpSocket::bind((from, 0)))??;
+    there.set_read_timeout(Some(Duration::from_secs(5)))?;
+    here.send_to(&vec![7; bytes], there.local_addr()?)?;
+    let mut room = vec![0; 65_535];
+    let length = there.recv(&mut room).with_context(|| format!("{bytes} bytes of end {end}"))?;
+    ensure!(room[..length] == vec![7; bytes], "{length} bytes arrived, or other ones");
+    Ok(here)
 }
 
 /// Whether any of a few datagrams arrives.
