@@ -65,7 +65,7 @@ pub(super) fn apply(
 async fn tell_of_what_differs(shared: &Shared, pod: &PodId, digest: &Digest) {
     let Found::Here(home) = shared.bodies.object(digest) else { return };
     let context = shared.context();
-    for (reason, message) in differs(&home, &context) {
+    for (reason, message) in differs(&home, &pod.namespace, &context) {
         if reason == DOMAIN_REFUSED {
             let contract = context.contract;
             // Once for each lease.
@@ -78,11 +78,16 @@ async fn tell_of_what_differs(shared: &Shared, pod: &PodId, digest: &Digest) {
 }
 
 /// What of a pod is not as its owner has it, each with the reason of an event.
-pub(super) fn differs(home: &Value, context: &GuestContext) -> Vec<(&'static str, String)> {
+pub(super) fn differs(
+    home: &Value,
+    namespace: &str,
+    context: &GuestContext,
+) -> Vec<(&'static str, String)> {
     let grace = forge::shortened(home, context.longest_grace_s);
     // Where there is no name server nobody is told names, whatever home is called.
     let domain = context.name_server.and_then(|_| forge::refused_domain(home));
-    let all = [(SHORTER_GRACE, grace), (DOMAIN_REFUSED, domain)];
+    let searches = context.name_server.and_then(|_| forge::cut_searches(home, namespace));
+    let all = [(SHORTER_GRACE, grace), (DOMAIN_REFUSED, domain), (SEARCHES_CUT, searches)];
     all.into_iter().filter_map(|(reason, message)| Some((reason, message?))).collect()
 }
 
@@ -382,6 +387,8 @@ impl Place {
 const SHORTER_GRACE: &str = "GracePeriodShortened";
 /// Reason of the event that home's guests are told none of its names.
 const DOMAIN_REFUSED: &str = "ClusterDomainRefused";
+/// Reason of the event that a search list is longer than it may be, as a kubelet has it.
+const SEARCHES_CUT: &str = "DNSConfigForming";
 
 fn refused(path: &str, reason: &str) -> GuestFailure {
     GuestFailure::Refused(Refusal { path: path.into(), reason: reason.into() })

@@ -15,6 +15,13 @@ const OPTIONS: [[&str; 2]; 2] = [["timeout", "1"], ["attempts", "2"]];
 /// As Kubernetes has it with the names of a cluster (`ndots`).
 const DOTS: [&str; 2] = ["ndots", "5"];
 
+/// Domains in a search list, and bytes of them with blanks between: what a kubelet takes of one, and
+/// what the API server takes in a `dnsConfig` (`MaxDNSSearchPaths`, `MaxDNSSearchListChars`).
+const SEARCHES: usize = 32;
+const SEARCH_BYTES: usize = 2_048;
+/// The longest domain in one: a resolver may fail at longer ones.
+const SEARCH_DOMAIN_BYTES: usize = 253;
+
 /// Says with a pod what home calls its cluster.
 pub(super) fn say_domain(pod: &mut Value, domain: &str) {
     annotate(pod, CLUSTER_DOMAIN, domain);
@@ -41,8 +48,12 @@ fn annotate(pod: &mut Value, name: &str, value: &str) {
 /// nothing that a home may be called.
 pub(super) fn take_domain(pod: &mut Value) -> Option<String> {
     let annotations = pod["metadata"].get_mut("annotations")?.as_object_mut()?;
-    let domain = annotations.remove(CLUSTER_DOMAIN)?;
-    domain.as_str().filter(|domain| is_home_domain(domain)).map(str::to_owned)
+    taken_domain(&annotations.remove(CLUSTER_DOMAIN)?).map(str::to_owned)
+}
+
+/// What home has said that it is called, where a home may be.
+fn taken_domain(said: &Value) -> Option<&str> {
+    said.as_str().filter(|domain| is_home_domain(domain))
 }
 
 /// That a guest is told no names of home, since home calls its cluster so, in words for its owner; none:
@@ -94,21 +105,12 @@ pub(super) fn asks_the_internet(home: &Value) -> bool {
 /// has at home, but that it asks this server alone. Whichever servers home names are addresses of
 /// home, and over there somebody else's.
 pub(super) fn dns_config(home: &Value, namespace: &str, domain: &str, server: IpAddr) -> Value {
-    let spec = &home["spec"];
-    let is_of_cluster = !matches!(spec["dnsPolicy"].as_str(), Some("Default" | "None"));
-    let (mut searches, mut options) =
-        (Vec::new(), Vec::from(OPTIONS.map(|[name, value]| option(name, value))));
-    if is_of_cluster {
-        let of_namespace = format!("{namespace}.svc.{domain}");
-        searches.extend([of_namespace, format!("svc.{domain}"), domain.to_owned()]);
+    let (spec, searches) = (&home["spec"], Searches::of(home, namespace, domain));
+    let mut options = Vec::from(OPTIONS.map(|[name, value]| option(name, value)));
+    if is_of_cluster(home) {
         options.push(option(DOTS[0], DOTS[1]));
     }
     let own = &spec["dnsConfig"];
-    for search in own["searches"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if !searches.iter().any(|known| known == search) {
-            searches.push(search.to_owned());
-        }
-    }
     for own in own["options"].as_array().into_iter().flatten() {
         let Some(name) = own["name"].as_str() else { continue };
         options.retain(|known| known["name"] != name);
@@ -119,10 +121,61 @@ pub(super) fn dns_config(home: &Value, namespace: &str, domain: &str, server: Ip
         options.push(option);
     }
     let mut config = json!({ "nameservers": [server], "options": options });
-    if !searches.is_empty() {
-        config["searches"] = json!(searches);
+    if !searches.applied.is_empty() {
+        config["searches"] = json!(searches.applied);
     }
     config
+}
+
+/// Whether a pod searches the domains of its cluster.
+fn is_of_cluster(home: &Value) -> bool {
+    !matches!(home["spec"]["dnsPolicy"].as_str(), Some("Default" | "None"))
+}
+
+/// That a guest's search list is longer than a kubelet takes, in a kubelet's words for its owner; none:
+/// all of it counts.
+pub fn cut_searches(home: &Value, namespace: &str) -> Option<String> {
+    let domain = taken_domain(&home["metadata"]["annotations"][CLUSTER_DOMAIN])?;
+    let searches = Searches::of(home, namespace, domain);
+    (searches.is_cut && !asks_the_internet(home)).then(|| {
+        format!(
+            "Search Line limits were exceeded, some search paths have been omitted, the applied search \
+             line is: {}",
+            searches.applied.join(" ")
+        )
+    })
+}
+
+/// The search list of a guest.
+struct Searches {
+    applied: Vec<String>,
+    /// Whether it would be longer by what its owner and its cluster say.
+    is_cut: bool,
+}
+
+impl Searches {
+    /// Those of its cluster, then its own, each once, as far as a kubelet takes them.
+    fn of(home: &Value, namespace: &str, domain: &str) -> Self {
+        let mut all = Vec::new();
+        if is_of_cluster(home) {
+            let of_namespace = format!("{namespace}.svc.{domain}");
+            all.extend([of_namespace, format!("svc.{domain}"), domain.to_owned()]);
+        }
+        let own = home["spec"]["dnsConfig"]["searches"].as_array();
+        for search in own.into_iter().flatten().filter_map(Value::as_str) {
+            if !all.iter().any(|known| known == search) {
+                all.push(search.to_owned());
+            }
+        }
+        let count = all.len();
+        let mut applied = all;
+        applied.truncate(SEARCHES);
+        applied.retain(|search| search.len() <= SEARCH_DOMAIN_BYTES);
+        while applied.iter().map(|search| search.len() + 1).sum::<usize>() > SEARCH_BYTES + 1 {
+            applied.pop();
+        }
+        Self { is_cut: applied.len() < count, applied }
+    }
 }
 
 fn option(name: &str, value: &str) -> Value {

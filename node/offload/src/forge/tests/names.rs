@@ -72,6 +72,27 @@ fn what_a_pod_says_of_its_resolver_is_kept_but_for_its_servers() {
     assert_eq!(made["spec"]["dnsConfig"]["searches"], Value::Null);
 }
 
+/// Thirty domains of its own are legal at home, with the cluster's they are 33.
+#[test]
+fn of_a_search_list_counts_what_a_kubelet_takes() {
+    let applied = |own: Vec<String>| -> Vec<String> {
+        let own = json!({ "dnsConfig": { "searches": own } });
+        let made = guest(Some("rome.example"), own, &with_server());
+        serde_json::from_value(made["spec"]["dnsConfig"]["searches"].clone()).unwrap()
+    };
+    let numbered = |count: usize| (0..count).map(|n| format!("n{n}.example")).collect::<Vec<_>>();
+    for (own, expected) in [(28, 31), (29, 32), (30, 32), (32, 32)] {
+        let all = applied(numbered(own));
+        assert_eq!((all.len(), all[0].as_str()), (expected, "shop.svc.rome.example"));
+        assert_eq!(all[3..], numbered(32)[..expected - 3]);
+    }
+    // By their bytes, with blanks between: eight of its own are 2,007 with the cluster's, nine 2,256.
+    let long = |length: usize| format!("{}.example", "a".repeat(length - 8));
+    let all = applied((240..250).map(long).collect());
+    assert_eq!((all.len(), all.join(" ").len()), (11, 2_007));
+    assert_eq!(applied(vec![long(254), "x".into()]).len(), 4, "no resolver takes it");
+}
+
 #[test]
 fn servers_on_the_internet_are_the_same_over_there() {
     let config = |policy: &str, servers: Value| {
