@@ -183,6 +183,8 @@ pub const NAMES_PORTS: usize = 4_096;
 pub const NAMES_ENDPOINTS: usize = 4_096;
 /// Guests of one lease that have a name of their own: as many as a node has.
 pub const NAMES_OWN: usize = 512;
+/// Ranges of pods that guests reach by other addresses than home shows: those of home and of the lease.
+pub const NAMES_RANGES: usize = 2 * RANGES;
 /// Parts of names that are said to have changed: of more than so many, all are said. A guess.
 pub const NAMES_CHANGES: usize = 1_024;
 /// Guests of which it is said whether they are told of home's API server.

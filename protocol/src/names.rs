@@ -2,6 +2,7 @@
 //! cluster says to a node that has guests. What is answered by them is `node/names/`.
 
 mod change;
+mod ranges;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,6 +14,7 @@ use crate::id::ContractId;
 use crate::limits;
 
 pub use change::{NamesChange, NamesGone, NamesPart, Numbered};
+pub use ranges::{NamedRange, moved};
 
 /// All names that the guests of a lease have; it takes the place of what was said of the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +37,8 @@ pub struct LeaseNames {
     pub api: Option<ApiNames>,
     /// What guests call themselves, at most once each.
     pub own: Vec<OwnName>,
+    /// Where guests reach pods by other addresses than home shows: names of pods have the latter.
+    pub ranges: Vec<NamedRange>,
 }
 
 /// A guest's own name, as its file of hosts would say it at home.
@@ -85,7 +89,8 @@ pub struct ServiceNames {
     pub addresses: Vec<IpAddr>,
     /// Its ports, as clients know them.
     pub ports: Vec<NamedPort>,
-    /// The endpoints of one that is headless, slice by slice.
+    /// Its endpoints, slice by slice. Of one with addresses some may be left out, where there is no
+    /// room: then all are.
     pub slices: BTreeSet<SliceNames>,
     /// The name that it stands for (`ExternalName`).
     pub external: Option<String>,
@@ -144,6 +149,8 @@ impl LeaseNames {
         at_most("guests of an API server", guests, limits::NAMES_GUESTS)?;
         at_most("guests with a name", self.own.len(), limits::NAMES_OWN)?;
         self.own.iter().try_for_each(OwnName::validate)?;
+        at_most("ranges of pods", self.ranges.len(), limits::NAMES_RANGES)?;
+        self.ranges.iter().try_for_each(NamedRange::validate)?;
         self.domains.iter().try_for_each(|domain| ensure(is_domain(domain), "no domain"))?;
         self.namespaces.iter().try_for_each(|namespace| {
             ensure(is_label(&namespace.home), "no name of a namespace")?;
@@ -172,7 +179,12 @@ impl NamesCount {
     pub fn add(&mut self, service: &ServiceNames) {
         self.services += 1;
         self.ports += service.ports.len() + service.addresses.len();
-        for slice in &service.slices {
+        self.add_slices(&service.slices);
+    }
+
+    /// With further slices of a Service that was counted.
+    pub fn add_slices(&mut self, slices: &BTreeSet<SliceNames>) {
+        for slice in slices {
             // A slice without anything in it takes room as well.
             self.ports += slice.ports.len() + 1;
             self.endpoints += slice.endpoints.len();
@@ -280,6 +292,7 @@ wire_map!(LeaseNames {
     5 => namespaces,
     6 => api,
     7 => own,
+    8 => ranges,
 });
 wire_map!(OwnName { 1 => guest, 2 => home, 3 => hostname, 4 => subdomain });
 wire_map!(ApiNames { 1 => address, 2 => guests, 3 => others });

@@ -43,6 +43,7 @@ fn knowledge() -> Knowledge {
         namespaces: vec![NamespaceNames { home: "shop".into(), services, is_part: false }],
         api: None,
         own: vec![],
+        ranges: vec![],
     };
     Knowledge {
         domain: "cluster.local".into(),

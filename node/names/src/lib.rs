@@ -12,6 +12,7 @@
 mod answer;
 mod cache;
 mod connection;
+mod dashed;
 mod forward;
 mod guests;
 mod knowledge;

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, OwnName, ServiceNames,
+    ApiNames, LeaseNames, NamedPort, NamedRange, OwnName, ServiceNames, SliceNames,
 };
+
+use crate::dashed::{dashed, undashed};
 
 /// The names of one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,12 @@ pub struct Zone {
     api: Option<Api>,
     /// What guests call themselves, before the domain.
     own: BTreeMap<IpAddr, String>,
+    ranges: Ranges,
 }
+
+/// Where guests reach pods by other addresses than home shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ranges(Vec<NamedRange>);
 
 /// The Services of a namespace by their names, and whether there may be others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +49,27 @@ struct Api {
 /// A Service, as it is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Service {
-    names: ServiceNames,
-    /// The endpoints that have a name of their own below it.
+    addresses: Vec<IpAddr>,
+    ports: Vec<NamedPort>,
+    external: Option<String>,
+    /// Its endpoints, some with the same ports each.
+    slices: Vec<Slice>,
+    /// The same by the names that they have below it.
     hosts: BTreeMap<String, Vec<IpAddr>>,
+}
+
+/// Endpoints that have the same ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slice {
+    ports: Vec<NamedPort>,
+    endpoints: Vec<Endpoint>,
+}
+
+/// An endpoint, with what it is called below its Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Endpoint {
+    address: IpAddr,
+    host: String,
 }
 
 /// What a name means; there may be nothing of the type that is asked for.
@@ -76,6 +101,7 @@ const HTTPS: u32 = 443;
 impl Zone {
     /// For look-ups of what was said of a lease.
     pub fn new(said: &LeaseNames) -> Self {
+        let ranges = Ranges(said.ranges.clone());
         let mut namespaces = BTreeMap::new();
         let mut pointers: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
         for namespace in &said.namespaces {
@@ -86,16 +112,17 @@ impl Zone {
                 for address in &names.addresses {
                     pointers.entry(*address).or_default().push(below.clone());
                 }
-                let mut hosts: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
                 for endpoint in names.slices.iter().flat_map(|slice| &slice.endpoints) {
-                    let host = host(endpoint);
+                    // One without a name of its own is called by its address, which nobody asks for.
                     if !endpoint.hostname.is_empty() {
-                        let name = format!("{host}.{below}");
-                        pointers.entry(endpoint.address).or_default().push(name);
+                        let name = format!("{}.{below}", endpoint.hostname);
+                        let all = pointers.entry(endpoint.address).or_default();
+                        if !all.contains(&name) {
+                            all.push(name);
+                        }
                     }
-                    hosts.entry(host).or_default().push(endpoint.address);
                 }
-                services.insert(names.name.clone(), Service { names: names.clone(), hosts });
+                services.insert(names.name.clone(), Service::new(names, &ranges));
             }
             let is_part = said.is_part || namespace.is_part;
             namespaces.insert(home.clone(), Namespace { services, is_part });
@@ -105,7 +132,7 @@ impl Zone {
         let name = |it: &OwnName| format!("{}.{}.{}.svc", it.hostname, it.subdomain, it.home);
         let own = said.own.iter().map(|it| (it.guest, name(it))).collect();
         let (is_part, forwards) = (said.is_part, said.forwards);
-        Self { domains, is_part, forwards, namespaces, pointers, api, own }
+        Self { domains, is_part, forwards, namespaces, pointers, api, own, ranges }
     }
 
     /// What a guest finds at these labels before the domain, lower case, the first one first.
@@ -118,16 +145,21 @@ impl Zone {
             return Found::Addresses(vec![guest]);
         }
         match labels {
-            [] | ["svc"] => Found::Empty,
+            [] | ["svc" | "pod"] => Found::Empty,
             ["dns-version"] => Found::Text(VERSION),
-            [namespace, "svc"] => match self.namespaces.contains_key(*namespace) {
+            [namespace, "svc" | "pod"] => match self.namespaces.contains_key(*namespace) {
                 true => Found::Empty,
                 false => Found::Nothing,
             },
+            // As CoreDNS does without looking for the pod (`pods insecure`).
+            [pod, namespace, "pod"] if self.namespaces.contains_key(*namespace) => {
+                let address = undashed(pod).map(|address| self.ranges.here_of(address));
+                address.map_or(Found::Nothing, |address| Found::Addresses(vec![address]))
+            }
             [before @ .., service, namespace, "svc"] => {
                 let Some(of) = self.namespaces.get(*namespace) else { return Found::Nothing };
                 match of.services.get(*service) {
-                    Some(service) => service.find(before, namespace),
+                    Some(found) => found.find(before, service, namespace),
                     // With more before it, it is hardly one of ours: a name of the Internet that
                     // was tried with each domain in turn.
                     None if of.is_part && before.is_empty() => Found::Unknown,
@@ -140,7 +172,20 @@ impl Zone {
 
     /// The names of an address, before the domain.
     pub(crate) fn pointers(&self, address: IpAddr) -> &[String] {
-        self.pointers.get(&address).map_or(&[], Vec::as_slice)
+        let of = |address| self.pointers.get(&address);
+        of(address).or_else(|| of(self.ranges.here_of(address))).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Ranges {
+    /// As which address guests reach the pod that home shows with this one.
+    fn here_of(&self, home: IpAddr) -> IpAddr {
+        self.0.iter().find_map(|range| range.here_of(home)).unwrap_or(home)
+    }
+
+    /// With which address home shows the pod that guests reach as this one.
+    fn home_of(&self, here: IpAddr) -> IpAddr {
+        self.0.iter().find_map(|range| range.home_of(here)).unwrap_or(here)
     }
 }
 
@@ -154,7 +199,7 @@ impl Api {
                 ports: vec![port],
                 ..ServiceNames::default()
             };
-            Service { names, hosts: BTreeMap::new() }
+            Service::new(&names, &Ranges(Vec::new()))
         };
         Self {
             service: said.address.map(service),
@@ -176,29 +221,58 @@ impl Api {
         // A guest may ask before anybody has heard of which namespace it is.
         let service = self.service.as_ref().filter(|_| self.guests.contains(&guest));
         let Some(service) = service else { return Some(Found::Unknown) };
-        Some(before.map_or(Found::Empty, |before| service.find(before, NAMESPACE)))
+        Some(before.map_or(Found::Empty, |before| service.find(before, SERVICE, NAMESPACE)))
     }
 }
 
 impl Service {
-    fn find(&self, before: &[&str], namespace: &str) -> Found {
-        let Self { names, hosts } = self;
+    fn new(said: &ServiceNames, ranges: &Ranges) -> Self {
+        let mut hosts: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+        let mut call = |host: &str, address| {
+            let all = hosts.entry(host.to_owned()).or_default();
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        };
+        let slice = |slice: &SliceNames| {
+            let mut endpoints = Vec::with_capacity(slice.endpoints.len());
+            for endpoint in &slice.endpoints {
+                let address = endpoint.address;
+                let host = match endpoint.hostname.is_empty() {
+                    true => dashed(ranges.home_of(address)),
+                    false => endpoint.hostname.clone(),
+                };
+                call(&host, address);
+                // Guests know it as this.
+                if endpoint.hostname.is_empty() {
+                    call(&dashed(address), address);
+                }
+                endpoints.push(Endpoint { address, host });
+            }
+            Slice { ports: slice.ports.clone(), endpoints }
+        };
+        let slices = said.slices.iter().map(slice).collect();
+        let ServiceNames { addresses, ports, external, .. } = said.clone();
+        Self { addresses, ports, external, slices, hosts }
+    }
+
+    /// What is found at these labels before its name, in a namespace that is called so.
+    fn find(&self, before: &[&str], name: &str, namespace: &str) -> Found {
         match before {
-            [] => match &names.external {
+            [] => match &self.external {
                 Some(external) => Found::Alias(external.clone()),
-                None if names.addresses.is_empty() => Found::Addresses(
-                    names.slices.iter().flat_map(|slice| &slice.endpoints).map(at).collect(),
-                ),
-                None => Found::Addresses(names.addresses.clone()),
+                None if self.addresses.is_empty() => Found::Addresses(self.endpoints()),
+                None => Found::Addresses(self.addresses.clone()),
             },
             ["_tcp" | "_udp"] if self.has_any(before[0] == "_udp") => Found::Empty,
             [port, protocol @ ("_tcp" | "_udp")] => {
                 let port = port.strip_prefix('_').filter(|port| !port.is_empty());
                 let Some(port) = port else { return Found::Nothing };
-                let places = self.places(port, *protocol == "_udp", namespace);
+                let below = format!("{name}.{namespace}.svc");
+                let places = self.places(port, *protocol == "_udp", &below);
                 if places.is_empty() { Found::Nothing } else { Found::Places(places) }
             }
-            [host] => match hosts.get(*host) {
+            [host] => match self.hosts.get(*host) {
                 Some(addresses) => Found::Addresses(addresses.clone()),
                 None => Found::Nothing,
             },
@@ -206,41 +280,34 @@ impl Service {
         }
     }
 
+    /// Where its endpoints are, each once.
+    fn endpoints(&self) -> Vec<IpAddr> {
+        let all = self.slices.iter().flat_map(|slice| &slice.endpoints);
+        let mut known = BTreeSet::new();
+        all.map(|endpoint| endpoint.address).filter(|address| known.insert(*address)).collect()
+    }
+
     fn has_any(&self, is_udp: bool) -> bool {
-        let slices = self.names.slices.iter().flat_map(|slice| &slice.ports);
-        let mut all = self.names.ports.iter().chain(slices);
+        let slices = self.slices.iter().flat_map(|slice| &slice.ports);
+        let mut all = self.ports.iter().chain(slices);
         all.any(|port| port.is_udp == is_udp && !port.name.is_empty())
     }
 
     /// Where a port of that name is.
-    fn places(&self, port: &str, is_udp: bool, namespace: &str) -> Vec<(u16, String)> {
-        let below = format!("{}.{namespace}.svc", self.names.name);
+    fn places(&self, port: &str, is_udp: bool, below: &str) -> Vec<(u16, String)> {
         let is_it = |it: &&NamedPort| it.name == port && it.is_udp == is_udp;
         let number = |it: &NamedPort| u16::try_from(it.port).unwrap_or_default();
-        if !self.names.addresses.is_empty() {
-            let of = self.names.ports.iter().filter(is_it);
-            return of.map(|it| (number(it), below.clone())).collect();
+        if !self.addresses.is_empty() {
+            let of = self.ports.iter().filter(is_it);
+            return of.map(|it| (number(it), below.to_owned())).collect();
         }
-        let of_slice = |slice: &mercato_protocol::names::SliceNames| {
-            let ports: Vec<u16> = slice.ports.iter().filter(is_it).map(number).collect();
-            let hosts: Vec<String> = slice.endpoints.iter().map(host).collect();
-            let of = ports
-                .into_iter()
-                .flat_map(move |port| hosts.clone().into_iter().map(move |host| (port, host)));
-            of.map(|(port, host)| (port, format!("{host}.{below}"))).collect::<Vec<_>>()
-        };
-        self.names.slices.iter().flat_map(of_slice).collect()
-    }
-}
-
-fn at(endpoint: &NamedEndpoint) -> IpAddr {
-    endpoint.address
-}
-
-/// What an endpoint is called below its Service: one without a name of its own by its address.
-fn host(endpoint: &NamedEndpoint) -> String {
-    match endpoint.hostname.is_empty() {
-        true => endpoint.address.to_string().replace(['.', ':'], "-"),
-        false => endpoint.hostname.clone(),
+        let mut places = Vec::new();
+        for slice in &self.slices {
+            for port in slice.ports.iter().filter(is_it).map(number) {
+                let hosts = slice.endpoints.iter().map(|it| format!("{}.{below}", it.host));
+                places.extend(hosts.map(|host| (port, host)));
+            }
+        }
+        places
     }
 }

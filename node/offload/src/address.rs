@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use mercato_protocol::names::moved;
 
 use crate::key::PodId;
 
@@ -24,7 +25,7 @@ pub enum Tunnel {
 
 /// A range of addresses of somebody's pods, as it is said inside the tunnel and as this cluster's
 /// pods see it: of the same length, each address in the same place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MappedRange {
     /// As it is said inside the tunnel.
     pub inner: IpNet,
@@ -43,24 +44,6 @@ impl MappedRange {
     pub fn local_of(&self, inner: IpAddr) -> Option<IpAddr> {
         moved(inner, self.inner, self.local)
     }
-}
-
-/// The address of `to` in the place that `address` has in `from`, of the same length.
-fn moved(address: IpAddr, from: IpNet, to: IpNet) -> Option<IpAddr> {
-    if !from.contains(&address) {
-        return None;
-    }
-    Some(match (address, from.network(), to.network()) {
-        (IpAddr::V4(address), IpAddr::V4(from), IpAddr::V4(to)) => {
-            let place = u32::from(address) - u32::from(from);
-            IpAddr::V4(u32::from(to).checked_add(place)?.into())
-        }
-        (IpAddr::V6(address), IpAddr::V6(from), IpAddr::V6(to)) => {
-            let place = u128::from(address) - u128::from(from);
-            IpAddr::V6(u128::from(to).checked_add(place)?.into())
-        }
-        (IpAddr::V4(_) | IpAddr::V6(_), ..) => return None,
-    })
 }
 
 /// A guest by both of its addresses.

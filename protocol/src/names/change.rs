@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ApiNames, LeaseNames, NamespaceNames, OwnName, ServiceNames, SliceNames};
+use super::{ApiNames, LeaseNames, NamedRange, NamespaceNames, OwnName, ServiceNames, SliceNames};
 use crate::codec::{CodecError, at_most, ensure, wire_map, wire_union};
 use crate::id::ContractId;
 use crate::limits;
@@ -39,6 +39,8 @@ pub enum NamesPart {
         is_part: bool,
         /// Whether what is not among them is asked elsewhere.
         forwards: bool,
+        /// Where guests reach pods by other addresses than home shows.
+        ranges: Vec<NamedRange>,
     },
     /// Which guests are told of home's API server; none: there is none who is.
     Api {
@@ -207,8 +209,9 @@ fn by<'a, T, K: Ord>(all: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a 
 }
 
 fn head(names: &LeaseNames) -> NamesPart {
-    let LeaseNames { domains, is_part, forwards, .. } = names;
-    NamesPart::Head { domains: domains.clone(), is_part: *is_part, forwards: *forwards }
+    let LeaseNames { domains, is_part, forwards, ranges, .. } = names;
+    let (domains, ranges) = (domains.clone(), ranges.clone());
+    NamesPart::Head { domains, is_part: *is_part, forwards: *forwards, ranges }
 }
 
 /// A Service without its slices.
@@ -228,6 +231,7 @@ struct Tree {
     domains: Vec<String>,
     is_part: bool,
     forwards: bool,
+    ranges: Vec<NamedRange>,
     api: Option<ApiNames>,
     own: BTreeMap<IpAddr, OwnName>,
     namespaces: BTreeMap<String, (bool, BTreeMap<String, ServiceNames>)>,
@@ -235,7 +239,8 @@ struct Tree {
 
 impl Tree {
     fn of(names: &LeaseNames) -> Self {
-        let LeaseNames { lease: _, domains, is_part, forwards, namespaces, api, own } = names;
+        let LeaseNames { lease: _, domains, is_part, forwards, namespaces, api, own, ranges } =
+            names;
         let namespace = |of: &NamespaceNames| {
             let service = |it: &ServiceNames| (it.name.clone(), it.clone());
             (of.home.clone(), (of.is_part, of.services.iter().map(service).collect()))
@@ -244,6 +249,7 @@ impl Tree {
             domains: domains.clone(),
             is_part: *is_part,
             forwards: *forwards,
+            ranges: ranges.clone(),
             api: api.clone(),
             own: own.iter().map(|own| (own.guest, own.clone())).collect(),
             namespaces: namespaces.iter().map(namespace).collect(),
@@ -251,13 +257,13 @@ impl Tree {
     }
 
     fn names(self, lease: ContractId) -> LeaseNames {
-        let Self { domains, is_part, forwards, api, own, namespaces } = self;
+        let Self { domains, is_part, forwards, ranges, api, own, namespaces } = self;
         let namespace = |(home, (is_part, services)): (String, (bool, BTreeMap<_, _>))| {
             NamespaceNames { home, services: services.into_values().collect(), is_part }
         };
         let namespaces = namespaces.into_iter().map(namespace).collect();
         let own = own.into_values().collect();
-        LeaseNames { lease, domains, is_part, forwards, namespaces, api, own }
+        LeaseNames { lease, domains, is_part, forwards, namespaces, api, own, ranges }
     }
 
     fn service(&mut self, home: &str, service: &str) -> Result<&mut ServiceNames, CodecError> {
@@ -285,8 +291,9 @@ impl Tree {
 
     fn take(&mut self, part: &NamesPart) -> Result<(), CodecError> {
         match part.clone() {
-            NamesPart::Head { domains, is_part, forwards } => {
+            NamesPart::Head { domains, is_part, forwards, ranges } => {
                 (self.domains, self.is_part, self.forwards) = (domains, is_part, forwards);
+                self.ranges = ranges;
             }
             NamesPart::Api { api } => self.api = api,
             NamesPart::Own(own) => drop(self.own.insert(own.guest, own)),
@@ -312,7 +319,7 @@ const NOT_THERE: CodecError = CodecError::Invalid("a change of names that are no
 
 wire_map!(NamesChange { 1 => lease, 2 => after, 3 => number, 4 => gone, 5 => parts });
 wire_union!(NamesPart {
-    0 => Head { 1 => domains, 2 => is_part, 3 => forwards },
+    0 => Head { 1 => domains, 2 => is_part, 3 => forwards, 4 => ranges },
     1 => Api { 1 => api },
     2 => Own(own),
     3 => Namespace { 1 => home, 2 => is_part },

@@ -28,6 +28,12 @@ impl Asker<'_> {
         .await
     }
 
+    /// The one address that a name has.
+    pub(crate) async fn found(&self, name: &str) -> Result<String> {
+        let said = self.looks_up(name, "a").await?;
+        Ok(said.lines().find_map(address).with_context(|| format!("{name}: {said}"))?.to_owned())
+    }
+
     /// There is no such name, or nothing of that type.
     pub(crate) async fn finds_none(&self, name: &str) -> Result<()> {
         let said = self.looks_up(name, "a").await?;

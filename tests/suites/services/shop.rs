@@ -101,11 +101,18 @@ impl<'a> Shop<'a> {
         let members: Vec<&str> =
             endpoints.filter_map(|endpoint| endpoint["addresses"][0].as_str()).collect();
         guest.finds("members", &members).await?;
-        let named = members.first().context("no endpoint")?;
-        let host = format!("{}.members.shop.svc.rome.example", named.replace('.', "-"));
-        guest.finds(&host, &[named]).await?;
         let places = guest.places("_http._tcp.members.shop.svc.rome.example.").await?;
-        ensure!(places.contains(&format!("8080 {host}")), "its places are {places}");
+        // By the addresses that home shows.
+        for pod in NEAR.iter().chain(&FAR) {
+            let label = self.user.address_of(pod).await?.to_string().replace('.', "-");
+            let host = format!("{label}.members.shop.svc.rome.example");
+            ensure!(places.contains(&format!("8080 {host}")), "its places are {places}");
+            let found = guest.found(&host).await?;
+            ensure!(members.contains(&found.as_str()), "{host} is {found}, of {members:?}");
+            for name in [format!("{label}.web.shop.svc"), format!("{label}.shop.pod")] {
+                guest.finds(&format!("{name}.rome.example."), &[&found]).await?;
+            }
+        }
         for foreign in [
             "kubernetes.default.svc.rome.example.",
             "kubernetes.default.svc.cluster.local.",

@@ -7,15 +7,18 @@ pub(super) mod pace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use mercato_offload::address::MappedRange;
 use mercato_offload::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_API};
-use mercato_offload::forge::{SERVICE_NAME, home_address};
+use mercato_offload::forge::{SERVICE_NAME, home_address, home_ranges};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::limits::{NAMES_DOMAINS, NAMES_GUESTS, NAMES_NAMESPACES, NAMES_OWN};
+use mercato_protocol::limits::{
+    NAMES_DOMAINS, NAMES_GUESTS, NAMES_NAMESPACES, NAMES_OWN, NAMES_RANGES,
+};
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesCount, NamespaceNames, OwnName,
-    ServiceNames, SliceNames, is_home_domain, is_label,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamedRange, NamesCount, NamespaceNames,
+    OwnName, ServiceNames, SliceNames, is_home_domain, is_label,
 };
 use serde_json::Value;
 
@@ -34,7 +37,14 @@ pub(super) enum Named {
         home: Option<IpAddr>,
     },
     /// Some endpoints of the Service of that name.
-    Slice { of: String, slice: SliceNames },
+    Slice {
+        /// The name of the Service.
+        of: String,
+        /// What guests are told of it.
+        slice: SliceNames,
+        /// Ranges of pods of home, inside the tunnel and, as `local`, at home.
+        ranges: BTreeSet<MappedRange>,
+    },
 }
 
 /// What a pod says of its home, and where it is.
@@ -70,7 +80,7 @@ impl Named {
             ObjectKind::Service => service(&key.name, object),
             ObjectKind::EndpointSlice => {
                 let of = object["metadata"]["labels"][SERVICE_NAME].as_str()?.to_owned();
-                Some(Self::Slice { of, slice: slice(object) })
+                Some(Self::Slice { of, slice: slice(object), ranges: home_ranges(object) })
             }
             ObjectKind::Namespace
             | ObjectKind::Pod
@@ -186,8 +196,8 @@ pub(super) fn names<'a>(
         homes.insert(home, BTreeMap::new());
         unknown.extend((!is_known).then_some(home.as_str()));
     }
-    let mut slices: BTreeMap<(&str, &str), Vec<&SliceNames>> = BTreeMap::new();
-    let (mut pods, mut own) = (Vec::new(), BTreeMap::new());
+    let mut slices = Slices::new();
+    let (mut pods, mut own, mut at_home) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     for (home, named) in all {
         match named {
             Named::Pod(pod) => {
@@ -202,7 +212,10 @@ pub(super) fn names<'a>(
                 }
                 homes.entry(home).or_default().insert(&service.name, (told, *headless));
             }
-            Named::Slice { of, slice } => slices.entry((home, of)).or_default().push(slice),
+            Named::Slice { of, slice, ranges } => {
+                slices.entry((home, of)).or_default().push(slice);
+                at_home.extend(ranges);
+            }
         }
     }
     let (mut count, mut is_part) = (NamesCount::default(), false);
@@ -228,9 +241,44 @@ pub(super) fn names<'a>(
         told.push(NamespaceNames { home: home.to_owned(), services: fit, is_part });
     }
     is_part |= homes.next().is_some();
+    add_endpoints(&mut told, count, &slices);
     let domains = domains.into_iter().take(NAMES_DOMAINS).cloned().collect();
     let (api, own) = (api(&pods, ranges), own.into_values().take(NAMES_OWN).collect());
-    LeaseNames { lease, domains, is_part, forwards, namespaces: told, api, own }
+    let ranges = named_ranges(ranges, &at_home);
+    LeaseNames { lease, domains, is_part, forwards, namespaces: told, api, own, ranges }
+}
+
+/// The slices of Services by their namespaces and names.
+type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a SliceNames>>;
+
+/// The endpoints of Services with addresses, by which pods have names, too: as far as there is room
+/// when all others are told.
+fn add_endpoints(told: &mut [NamespaceNames], mut count: NamesCount, slices: &Slices<'_>) {
+    for NamespaceNames { home, services, .. } in told {
+        for service in services.iter_mut().filter(|service| !service.addresses.is_empty()) {
+            let Some(of) = slices.get(&(home.as_str(), service.name.as_str())) else { continue };
+            let of = of.iter().map(|slice| (*slice).clone()).collect();
+            let mut with = count;
+            with.add_slices(&of);
+            if with.fits() {
+                (count, service.slices) = (with, of);
+            }
+        }
+    }
+}
+
+/// Where guests reach pods by other addresses than home shows: pods at home, which have other ones inside
+/// the tunnel, and guests, where this cluster had no room at the addresses that home has given them.
+fn named_ranges(ranges: &[MappedRange], at_home: &BTreeSet<MappedRange>) -> Vec<NamedRange> {
+    let of_home = at_home.iter().filter_map(|block| {
+        let here = ranges.iter().find_map(|range| range.local_of(block.inner.network()))?;
+        let here = IpNet::new(here, block.inner.prefix_len()).ok()?.trunc();
+        Some(NamedRange { home: block.local, here })
+    });
+    let of_guests = ranges.iter().map(|range| (range.inner.trunc(), range.local.trunc()));
+    let of_guests = of_guests.map(|(home, here)| NamedRange { home, here });
+    let others = of_home.chain(of_guests).filter(|range| range.home != range.here);
+    others.take(NAMES_RANGES).collect()
 }
 
 /// Who is told of home's API server: guests ask for it as soon as they begin, and nobody may say that

@@ -34,7 +34,12 @@ fn service(name: &str) -> ServiceNames {
 
 /// What Rome has: `shop` with Services of all kinds, and `bank` with one.
 pub(crate) fn rome() -> LeaseNames {
+    let behind = SliceNames {
+        ports: vec![port("http", false, 8_080)],
+        endpoints: vec![endpoint("10.201.3.9", ""), endpoint("10.201.3.10", "web-0")],
+    };
     let web = ServiceNames {
+        slices: [behind].into(),
         addresses: vec![at("10.96.0.7")],
         ports: vec![port("http", false, 80), port("quic", true, 443), port("", false, 81)],
         ..service("web")
@@ -72,6 +77,7 @@ pub(crate) fn rome() -> LeaseNames {
         namespaces: vec![namespace("shop", shop), namespace("bank", vec![api])],
         api: None,
         own: vec![],
+        ranges: vec![],
     }
 }
 

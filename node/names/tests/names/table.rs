@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, RecordType};
 use mercato_names::{Answer, Asker, Zone, answer};
-use mercato_protocol::names::{LeaseNames, OwnName};
+use mercato_protocol::names::{LeaseNames, NamedRange, OwnName};
 
 use crate::samples::*;
 
@@ -57,6 +57,10 @@ fn every_kind_of_name_of_home_is_answered() {
         ("_tcp.web.shop.svc.rome.example.", SRV, "no data"),
         ("_sctp.web.shop.svc.rome.example.", SRV, "no name"),
         ("any.web.shop.svc.rome.example.", A, "no name"),
+        // Its endpoints.
+        ("10-201-3-9.web.shop.svc.rome.example.", A, "10.201.3.9"),
+        ("web-0.web.shop.svc.rome.example.", A, "10.201.3.10"),
+        ("10-201-3-10.web.shop.svc.rome.example.", A, "no name"),
         // One that is headless.
         ("members.shop.svc.rome.example.", A, "10.201.3.7, 10.201.3.8"),
         ("members.shop.svc.rome.example.", AAAA, "fd4d::7"),
@@ -89,14 +93,25 @@ fn every_kind_of_name_of_home_is_answered() {
         ("api.shop.svc.rome.example.", A, "no name"),
         ("kubernetes.default.svc.rome.example.", A, "no name"),
         ("default.svc.rome.example.", A, "no name"),
-        ("10-42-0-7.shop.pod.rome.example.", A, "no name"),
-        ("pod.rome.example.", A, "no name"),
+        // Pods by their addresses, as CoreDNS has them: those of a namespace that there is.
+        ("10-42-0-7.shop.pod.rome.example.", A, "10.42.0.7"),
+        ("10-42-0-7.shop.pod.rome.example.", AAAA, "no data"),
+        ("fd4d--7.shop.pod.rome.example.", AAAA, "fd4d::7"),
+        ("10-42-0-300.shop.pod.rome.example.", A, "no name"),
+        ("web.shop.pod.rome.example.", A, "no name"),
+        ("10-42-0-7.default.pod.rome.example.", A, "no name"),
+        ("a.10-42-0-7.shop.pod.rome.example.", A, "no name"),
+        ("shop.pod.rome.example.", A, "no data"),
+        ("default.pod.rome.example.", A, "no name"),
+        ("pod.rome.example.", A, "no data"),
         ("web.shop.rome.example.", A, "no name"),
         // Addresses.
         ("7.0.96.10.in-addr.arpa.", PTR, "web.shop.svc.rome.example."),
         ("7.3.201.10.in-addr.arpa.", PTR, "db-0.members.shop.svc.rome.example."),
         ("7.0.96.10.IN-ADDR.ARPA.", PTR, "web.shop.svc.rome.example."),
         ("7.0.96.10.in-addr.arpa.", A, "no data"),
+        ("10.3.201.10.in-addr.arpa.", PTR, "web-0.web.shop.svc.rome.example."),
+        ("9.3.201.10.in-addr.arpa.", PTR, "no name"),
     ];
     for (name, of, expected) in table {
         assert_eq!(asked(LEASE, name, *of), *expected, "{name} {of}");
@@ -209,6 +224,44 @@ fn a_guest_finds_its_own_name_at_its_own_address() {
         assert_eq!(asked(TOLD, A), TOLD, "{subdomain}");
         assert_eq!(asked(TOLD, SRV), "no data", "{subdomain}");
         assert_ne!(asked(UNTOLD, A), TOLD, "{subdomain}");
+    }
+}
+
+/// Names have the addresses that home shows, and answers those by which guests reach these pods.
+#[test]
+fn pods_are_found_by_their_addresses_at_home() {
+    let range = |home: &str, here: &str| {
+        let (home, here) = (home.parse().unwrap(), here.parse().unwrap());
+        NamedRange { home, here }
+    };
+    let ranges = vec![range("10.42.3.0/24", "10.201.3.0/24"), range("fd42::/64", "fd4d::/64")];
+    let said = LeaseNames { ranges, ..rome() };
+    let mut knowledge = knowledge();
+    knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
+    let asked = |name: &str, of| {
+        let name = Name::from_ascii(name).unwrap();
+        shown(answer(&knowledge, by(LEASE), &name, of, 0))
+    };
+    let table: &[(&str, RecordType, &str)] = &[
+        ("10-42-3-8.shop.pod.rome.example.", A, "10.201.3.8"),
+        ("fd42--8.shop.pod.rome.example.", AAAA, "fd4d::8"),
+        ("10-201-3-8.shop.pod.rome.example.", A, "10.201.3.8"),
+        ("10-42-4-8.shop.pod.rome.example.", A, "10.42.4.8"),
+        ("10-42-3-8.members.shop.svc.rome.example.", A, "10.201.3.8"),
+        ("10-201-3-8.members.shop.svc.rome.example.", A, "10.201.3.8"),
+        ("10-42-3-9.web.shop.svc.rome.example.", A, "10.201.3.9"),
+        ("members.shop.svc.rome.example.", A, "10.201.3.7, 10.201.3.8"),
+        (
+            "_sql._tcp.members.shop.svc.rome.example.",
+            SRV,
+            "0 50 5432 10-42-3-8.members.shop.svc.rome.example., \
+             0 50 5432 db-0.members.shop.svc.rome.example.",
+        ),
+        ("7.3.42.10.in-addr.arpa.", PTR, "db-0.members.shop.svc.rome.example."),
+        ("7.3.201.10.in-addr.arpa.", PTR, "db-0.members.shop.svc.rome.example."),
+    ];
+    for (name, of, expected) in table {
+        assert_eq!(asked(name, *of), *expected, "{name} {of}");
     }
 }
 

@@ -87,6 +87,10 @@ pub const HOME_API: &str = "mercato.dev/home-api";
 /// Annotation of a Service: the address that it has at home (`clusterIP`), of IPv4.
 pub const HOME_ADDRESS: &str = "mercato.dev/home-address";
 
+/// Annotation of an EndpointSlice: ranges of pods of home, as they are said inside the tunnel and as home
+/// shows them, where these are others: `10.203.5.0/24=10.42.0.0/24`, between commas.
+pub const HOME_RANGES: &str = "mercato.dev/home-ranges";
+
 /// Annotation of a Service: the name that it stands for at home (`ExternalName`).
 pub const EXTERNAL_NAME: &str = "mercato.dev/external-name";
 

@@ -23,7 +23,7 @@ pub use guest_status::guest_status;
 pub use keys::is_homes;
 pub use labels::FINALIZER;
 pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid};
-pub use names::{cut_searches, home_address, refused_domain};
+pub use names::{cut_searches, home_address, home_ranges, refused_domain};
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{classify, observe};
 pub use pod::forge_pod;

@@ -1,13 +1,17 @@
 //! How a guest finds names: by home's search list and options, at the provider's name server for
 //! guests, which knows home's names (`node/names/`).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+use mercato_protocol::limits::RANGES;
 use mercato_protocol::names::{is_domain, is_global, is_home_domain};
 use mercato_protocol::node::is_callable;
 use serde_json::{Value, json};
 
-use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_ADDRESS, HOME_API};
+use super::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_ADDRESS, HOME_API, HOME_RANGES};
+use crate::address::MappedRange;
 
 /// A resolver of the guest's asks twice, a second each time: a node's name server is near, and one that
 /// is just being replaced is back by then.
@@ -87,6 +91,29 @@ pub(super) fn external(service: &Value) -> Option<&str> {
 pub fn home_address(service: &Value) -> Option<IpAddr> {
     let address = service["metadata"]["annotations"][HOME_ADDRESS].as_str()?.parse().ok()?;
     is_callable(address).then_some(address)
+}
+
+/// Ranges of pods of home, of which home shows other addresses than are said inside the tunnel, as text.
+pub(super) fn ranges_text<'a>(ranges: impl IntoIterator<Item = &'a MappedRange>) -> Option<String> {
+    let others = ranges.into_iter().filter(|range| range.inner != range.local);
+    let all: Vec<_> = others.map(|range| format!("{}={}", range.inner, range.local)).collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
+
+/// The same of an EndpointSlice, as home has sent it or the provider has written it down: what each is
+/// inside the tunnel, and as `local` what it is at home. What is no such range is left out.
+pub fn home_ranges(slice: &Value) -> BTreeSet<MappedRange> {
+    let text = slice["metadata"]["annotations"][HOME_RANGES].as_str().unwrap_or_default();
+    let range = |text: &str| {
+        let (inner, local) = text.split_once('=')?;
+        let (inner, local): (IpNet, IpNet) = (inner.parse().ok()?, local.parse().ok()?);
+        let is_as_long = inner.prefix_len() == local.prefix_len()
+            && inner.max_prefix_len() == local.max_prefix_len();
+        let is_plain = [inner, local].iter().all(|it| it.addr().to_canonical() == it.addr());
+        let range = MappedRange { inner: inner.trunc(), local: local.trunc() };
+        (is_as_long && is_plain).then_some(range)
+    };
+    text.split(',').take(RANGES).filter_map(range).collect()
 }
 
 /// Whether a pod asks servers of its own alone (`dnsPolicy: None`), on the Internet all of them: these

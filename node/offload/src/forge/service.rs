@@ -3,6 +3,7 @@
 //! a selector of them, and slices of its own account, so that no controller over there changes
 //! either.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
@@ -69,11 +70,14 @@ pub fn export_slice(slice: &Value, ranges: &[MappedRange]) -> Option<Slice> {
         return None;
     }
     let all = slice["endpoints"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut others = BTreeSet::new();
     let known = |endpoint: &Value| {
         let addresses = endpoint["addresses"].as_array()?.iter();
         // Whoever reads a slice takes the first one alone.
         let address = addresses.filter_map(|it| it.as_str()?.parse().ok()).next()?;
-        let inner = ranges.iter().find_map(|range| range.inner_of(address))?;
+        let of = |range: &MappedRange| Some((range.inner_of(address)?, *range));
+        let (inner, range) = ranges.iter().find_map(of)?;
+        others.insert(range);
         let mut sent = picked(endpoint, &["conditions", "hostname"]);
         sent["addresses"] = json!([inner]);
         Some(sent)
@@ -84,6 +88,9 @@ pub fn export_slice(slice: &Value, ranges: &[MappedRange]) -> Option<Slice> {
     let left_out = all.len() - endpoints.len();
     let mut marks = picked(metadata, &["namespace", "name"]);
     marks["labels"] = json!({ SERVICE_NAME: service });
+    if let Some(ranges) = names::ranges_text(&others) {
+        marks["annotations"] = json!({ labels::HOME_RANGES: ranges });
+    }
     let sent = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": marks,
         "addressType": "IPv4", "endpoints": endpoints, "ports": ports,
@@ -167,7 +174,9 @@ pub(super) fn forge_slice(
         }
     }
     slice["endpoints"] = json!(reached);
-    let mut marks = metadata::metadata(item, &Value::Null, digest, route, Map::new(), ctx)?;
+    let ranges = names::ranges_text(&names::home_ranges(home)).into_iter();
+    let further = ranges.map(|text| (labels::HOME_RANGES.to_owned(), json!(text))).collect();
+    let mut marks = metadata::metadata(item, &Value::Null, digest, route, further, ctx)?;
     if let Some(labels) = marks.get_mut("labels").and_then(Value::as_object_mut) {
         labels.insert(SERVICE_NAME.into(), json!(service));
         labels.insert(SLICE_MANAGED_BY.into(), json!(labels::GROUP));

@@ -102,6 +102,7 @@ mod tests {
             namespaces: vec![NamespaceNames { home, services, is_part }],
             api: None,
             own: vec![],
+            ranges: vec![],
         })
     }
 

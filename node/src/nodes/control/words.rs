@@ -307,7 +307,9 @@ mod tests {
         let names = |domain: &str| {
             let (domains, namespaces, own) = (vec![domain.to_owned()], vec![], vec![]);
             let (is_part, forwards, api) = (false, true, None);
-            Arc::new(LeaseNames { lease: id, domains, is_part, forwards, namespaces, api, own })
+            let lease = id;
+            let ranges = vec![];
+            Arc::new(LeaseNames { lease, domains, is_part, forwards, namespaces, api, own, ranges })
         };
         let wish = |version, asks| {
             let askers = [IpAddr::from([10, 42, 0, 7])].into_iter().filter(|_| asks).collect();

@@ -194,7 +194,8 @@ mod tests {
         let domains = vec!["rome.example".to_owned()];
         let (is_part, forwards) = (false, true);
         let (namespaces, own) = (vec![], vec![]);
-        LeaseNames { lease, domains, is_part, forwards, namespaces, api: None, own }
+        let ranges = vec![];
+        LeaseNames { lease, domains, is_part, forwards, namespaces, api: None, own, ranges }
     }
 
     fn heard(leases: Vec<(ContractId, NodeLease)>) -> Heard {

@@ -81,7 +81,8 @@ fn names_that_no_node_may_be_told_are_kept_apart() {
     let names = |domain: &str| {
         let (domains, namespaces, own) = (vec![domain.to_owned()], vec![], vec![]);
         let (is_part, forwards, api) = (false, true, None);
-        LeaseNames { lease: LEASE, domains, is_part, forwards, namespaces, api, own }
+        let ranges = vec![];
+        LeaseNames { lease: LEASE, domains, is_part, forwards, namespaces, api, own, ranges }
     };
     let told = |domain: &str| {
         tunnels.names(LEASE, Arc::new(names(domain)));

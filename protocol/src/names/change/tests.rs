@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 
-use super::super::{NamedEndpoint, NamedPort};
+use super::super::{NamedEndpoint, NamedPort, NamedRange};
 use super::*;
 use crate::codec::Message as _;
 use crate::node::ToNode;
@@ -67,10 +67,15 @@ fn names() -> impl Strategy<Value = LeaseNames> {
         guests,
         others: vec![],
     }));
-    let head = (vec(label(), 0..2), any::<bool>(), any::<bool>());
+    let range = (0..4u8).prop_map(|n| {
+        let net = |text: String| text.parse().unwrap();
+        let (home, here) = (net(format!("10.42.{n}.0/24")), net(format!("10.203.{n}.0/24")));
+        NamedRange { home, here }
+    });
+    let head = (vec(label(), 0..2), any::<bool>(), any::<bool>(), vec(range, 0..2));
     (head, namespaces, api, own).prop_map(|(head, namespaces, api, own)| {
-        let (domains, is_part, forwards) = head;
-        LeaseNames { lease: LEASE, domains, is_part, forwards, namespaces, api, own }
+        let (domains, is_part, forwards, ranges) = head;
+        LeaseNames { lease: LEASE, domains, is_part, forwards, namespaces, api, own, ranges }
     })
 }
 
@@ -125,6 +130,7 @@ fn large(slices: u32, endpoints: u32) -> LeaseNames {
         namespaces: vec![NamespaceNames { home, services, is_part }],
         api: None,
         own: vec![],
+        ranges: vec![],
     }
 }
 

@@ -7,8 +7,8 @@ use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamespaceNames, OwnName, ServiceNames,
-    SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamedRange, NamespaceNames, OwnName,
+    ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
@@ -142,6 +142,10 @@ fn names() -> LeaseNames {
                 hostname: format!("{n:063}"),
                 subdomain: format!("{n:063}"),
             })
+            .collect(),
+        ranges: (0..limits::NAMES_RANGES)
+            .map(|n| IpNet::new(address(n), 128).unwrap())
+            .map(|range| NamedRange { home: range, here: range })
             .collect(),
     }
 }

@@ -19,6 +19,8 @@ pub(super) fn cases() -> Vec<Case> {
         ("a hostname of capitals", names(|it| it.own[0].hostname = "DB".into()), "Invalid"),
         ("no subdomain", names(|it| it.own[0].subdomain.clear()), "Invalid"),
         ("a namespace of two labels", names(|it| it.own[0].home = "a.b".into()), "Invalid"),
+        ("a range of another length", names(|it| it.ranges[0].here = pool()), "Invalid"),
+        ("too many ranges", names(|it| it.ranges = vec![it.ranges[0]; 129]), "TooLong"),
         ("too many own names", names(|it| it.own = vec![it.own[0].clone(); 513]), "TooLong"),
     ];
     all.extend(own.map(|(name, bytes, error)| ("to-node", name, bytes, error)));
@@ -198,6 +200,10 @@ fn changed(change: impl FnOnce(&mut NamesChange)) -> Vec<u8> {
     let mut names = samples::names_change();
     change(&mut names);
     unchecked(&ToNode::NamesChange(names))
+}
+
+fn pool() -> IpNet {
+    "10.201.0.0/16".parse().unwrap()
 }
 
 fn service(names: &mut LeaseNames, nth: usize) -> &mut ServiceNames {

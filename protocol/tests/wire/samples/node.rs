@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamesChange, NamespaceNames, Numbered, OwnName,
-    ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamedRange, NamesChange, NamespaceNames,
+    Numbered, OwnName, ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
@@ -114,6 +114,10 @@ pub(crate) fn lease_names() -> LeaseNames {
             hostname: "db-0".into(),
             subdomain: "members".into(),
         }],
+        ranges: vec![NamedRange {
+            home: "10.42.3.0/24".parse().unwrap(),
+            here: "10.201.3.0/24".parse().unwrap(),
+        }],
     }
 }
 
@@ -165,6 +169,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         namespaces: vec![],
         api: None,
         own: vec![],
+        ranges: vec![],
         ..lease_names()
     };
     let both = NodeLease {

@@ -1,6 +1,6 @@
 //! What guest objects say of names.
 
-use mercato_offload::forge::labels::HOME_ADDRESS;
+use mercato_offload::forge::labels::{HOME_ADDRESS, HOME_RANGES};
 use mercato_offload::key::{PodId, Uid, key};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::NAMES_ENDPOINTS;
@@ -93,6 +93,59 @@ fn closed_guests_call_services_by_their_addresses_at_home() {
     };
     assert_eq!(told(false), [vec![], vec![IpAddr::from([10, 79, 3, 4])]]);
     assert_eq!(told(true), [vec![], vec![IpAddr::from([10, 96, 0, 7])]]);
+}
+
+/// Home's pods are known inside the tunnel by another block, and over here by a third one; a guest is,
+/// where its home's address was not free.
+#[test]
+fn pods_are_named_by_what_home_shows() {
+    let slice = json!({ "metadata": { "labels": { SERVICE_NAME: "web" },
+        "annotations": { HOME_RANGES: "10.203.5.0/24=10.42.0.0/24,10.1.0.0/24=10.2.0.0/24" } },
+        "endpoints": [{ "addresses": ["10.201.5.7"] }] });
+    let slice = read(ObjectKind::EndpointSlice, "web-x7", slice).unwrap();
+    let range = |inner: &str, local: &str| MappedRange {
+        inner: inner.parse().unwrap(),
+        local: local.parse().unwrap(),
+    };
+    let ranges = [
+        range("10.203.0.0/16", "10.201.0.0/16"),
+        range("10.204.0.0/24", "10.205.0.0/24"),
+        range("10.206.0.0/24", "10.206.0.0/24"),
+    ];
+    let homes = ["shop".to_owned()];
+    let homes = homes.iter().map(|home| (home, true));
+    let said = names(LEASE, true, &ranges, homes, [("shop", &slice)].into_iter());
+    let all: Vec<_> = said.ranges.iter().map(|it| format!("{} {}", it.home, it.here)).collect();
+    let of_guests = "10.204.0.0/24 10.205.0.0/24";
+    assert_eq!(all, ["10.42.0.0/24 10.201.5.0/24", "10.203.0.0/16 10.201.0.0/16", of_guests]);
+    assert_eq!(said.check(), Ok(()));
+}
+
+/// Those of a headless one come first: without them it is found by no name.
+#[test]
+fn endpoints_of_services_with_addresses_are_told_where_there_is_room() {
+    let service = |name: &str, address: &str| {
+        let spec = json!({ "clusterIP": address, "clusterIPs": [address] });
+        read(ObjectKind::Service, name, json!({ "metadata": {}, "spec": spec })).unwrap()
+    };
+    let several = |of: &str, count: usize| {
+        let one = |n| json!({ "addresses": [format!("10.201.{}.{}", n / 250, n % 250 + 1)] });
+        endpoints(of, (0..count).map(one).collect())
+    };
+    let told = |headless: usize, web: usize| -> Vec<usize> {
+        let all = [
+            service("a-web", "10.96.0.7"),
+            service("members", "None"),
+            several("a-web", web),
+            several("members", headless),
+        ];
+        let said = said(&all);
+        assert!(!said.is_part, "each Service is there");
+        let count = |it: &ServiceNames| it.slices.iter().map(|slice| slice.endpoints.len()).sum();
+        said.namespaces[1].services.iter().map(count).collect()
+    };
+    assert_eq!(told(3, 2), [2, 3]);
+    assert_eq!(told(NAMES_ENDPOINTS - 1, 2), [0, NAMES_ENDPOINTS - 1]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Services and endpoints: what is sent, and what is made of it over there.
 
 use crate::address::MappedRange;
+use crate::forge::home_ranges;
+use crate::forge::labels::HOME_RANGES;
 use crate::key::{ObjectKind, key};
 use crate::limits;
 
@@ -106,6 +108,9 @@ fn an_endpoint_is_where_pods_over_there_see_it() {
     assert_eq!(fields, ["addresses", "conditions", "hostname"]);
     let labels = &guest["metadata"]["labels"];
     assert_eq!(labels[SERVICE_NAME], "web");
+    // By which addresses home shows them: the name server's knowledge.
+    assert_eq!(guest["metadata"]["annotations"][HOME_RANGES], "10.203.5.0/24=10.42.0.0/24");
+    assert_eq!(home_ranges(&guest), at_home()[..1].iter().copied().collect());
     assert_eq!(labels["endpointslice.kubernetes.io/managed-by"], "mercato.dev");
     assert_eq!(guest["metadata"]["ownerReferences"], Value::Null);
     let observed = look(&over_there(), &guest).unwrap();
@@ -116,6 +121,26 @@ fn an_endpoint_is_where_pods_over_there_see_it() {
     let mut nobodys = slice(&[POD]);
     nobodys["metadata"]["labels"] = json!({});
     assert_eq!(export_slice(&nobodys, &at_home()), None);
+}
+
+#[test]
+fn ranges_of_home_are_plain_or_not_there() {
+    let mut sent = export_slice(&slice(&[POD]), &at_home()).unwrap().sent;
+    for (said, expected) in [
+        ("10.203.5.9/24=10.42.0.9/24", json!("10.203.5.0/24=10.42.0.0/24")),
+        ("fd4d::/64=fd42::/64", json!("fd4d::/64=fd42::/64")),
+        ("a,10.203.5.0/24=10.42.0.0/24,=,b=c", json!("10.203.5.0/24=10.42.0.0/24")),
+        ("10.203.5.0/24=10.42.0.0/16", json!(null)),
+        ("10.203.5.0/24=fd42::/24", json!(null)),
+        ("10.42.0.0/24=10.42.0.0/24", json!(null)),
+        ("::ffff:10.42.0.0/120=::ffff:10.43.0.0/120", json!(null)),
+    ] {
+        sent["metadata"]["annotations"][HOME_RANGES] = json!(said);
+        let guest = made(ObjectKind::EndpointSlice, &sent, &over_there()).unwrap();
+        assert_eq!(guest["metadata"]["annotations"][HOME_RANGES], expected, "{said}");
+    }
+    let same = export_slice(&slice(&["10.204.0.9"]), &at_home()).unwrap().sent;
+    assert_eq!(same["metadata"]["annotations"], json!(null), "home shows the same");
 }
 
 /// What a liar at home would gain: the provider's nodes, metadata services, other tenants.
