@@ -10,6 +10,8 @@ pub(crate) const STATE_BYTES: u64 = 1 << 30;
 pub(crate) const CONFIG_BYTES: u64 = 1 << 20;
 /// One part of a record; sled is slow and fragile with larger values.
 pub(crate) const PART_BYTES: usize = 32 << 10;
+/// Files that this program has open at most, as in `config/deploy/mercato.service`: a guess.
+pub(crate) const FILES: u64 = 65_536;
 /// What sled keeps in memory.
 pub(crate) const STORE_CACHE_BYTES: u64 = 8 << 20;
 /// A write that takes longer has failed.

@@ -31,6 +31,7 @@ mod uninstall;
 
 use std::process::ExitCode;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
 use tikv_jemallocator::Jemalloc;
 
@@ -41,8 +42,21 @@ fn main() -> ExitCode {
     // Whatever this program writes holds keys, records and the words of people: nobody else
     // reads any of it. The database makes its files without a word about their mode.
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    take_files();
     // Before any TLS: two providers may be linked in, and there is one default.
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.install_default().expect("nothing else runs yet that could have installed one");
     cli::main()
+}
+
+/// Takes as many open files as it may have, up to [`limits::FILES`]. Who starts it often leaves it
+/// 1,024 at first, since some programs cannot know of more (`select(2)`): a name server and its
+/// connections have more than that.
+fn take_files() {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = hard.min(limits::FILES);
+    if soft < wanted {
+        // It goes on with what it has.
+        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).ok();
+    }
 }

@@ -149,7 +149,9 @@ impl Daemon {
     fn spawn_logging(dir: TempDir, name: &str, options: &[&str], log: Stdio) -> Self {
         // What it may not write is an error that it is told of, and no signal that ends it.
         let mut command = Command::new("sh");
-        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_mercato")]);
+        // Of files it begins with as few as many starters leave it.
+        let begin = "trap '' XFSZ; ulimit -S -n 1024; exec \"$0\" \"$@\"";
+        command.args(["-c", begin, env!("CARGO_BIN_EXE_mercato")]);
         command.env_clear().env("TMPDIR", dir.path()).env("HOME", dir.path()).stdin(Stdio::null());
         command.args(["run", "--verbose", "--name", name, "--no-lan"]).args(options);
         let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
@@ -186,6 +188,14 @@ impl Daemon {
         let mut prlimit = Command::new("prlimit");
         prlimit.args(["--pid", &self.child.id().to_string(), limit]);
         assert!(prlimit.status().unwrap().success());
+    }
+
+    /// How many files it may have open: now, and at most.
+    pub(crate) fn files(&self) -> [u64; 2] {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.child.id())).unwrap();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        let mut words = line.split_whitespace().map(|word| word.parse().unwrap_or(u64::MAX));
+        [words.next().unwrap(), words.next().unwrap()]
     }
 
     /// The memory that it has, in MiB.

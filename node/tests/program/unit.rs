@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::kit::{run, stderr};
+use crate::kit::{Daemon, run, stderr};
 
 const UNIT: &str = include_str!("../../../config/deploy/mercato.service");
 const HEARTBEAT: &str = include_str!("../../../config/deploy/mercato-heartbeat.service");
@@ -77,4 +77,13 @@ fn systemd_finds_nothing_wrong_in_the_units() {
     }
     let said = verify(&UNIT.replace("NoNewPrivileges", "NoNewPrivilege")).unwrap();
     assert!(stderr(&said).contains("NoNewPrivilege"), "it is not read: {}", stderr(&said));
+}
+
+/// A starter without a unit leaves it fewer, of which name servers alone may use more.
+#[test]
+fn it_takes_as_many_files_as_the_unit_gives_it() {
+    let key = ("Service".to_owned(), "LimitNOFILE".to_owned());
+    let most: u64 = keys(UNIT)[&key].parse().unwrap();
+    let [now, may] = Daemon::start_unpublished("turin").files();
+    assert_eq!(now, may.min(most));
 }
