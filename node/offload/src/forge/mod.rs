@@ -117,10 +117,10 @@ pub struct GuestContext {
     pub ranges: Vec<MappedRange>,
     /// Whether the contract lets guests pass on to further clusters.
     pub transit: bool,
-    /// Requests of a container that names none, by resource (`cpu`: `100m`): the
-    /// contract's LimitRange.
+    /// Requests of a container that names none, by resource (`cpu`: `0`): the contract's LimitRange.
     pub default_requests: BTreeMap<String, String>,
-    /// Limits of a container that names none, likewise.
+    /// Limits of a container that names none, and whose pod names none: as all pods of a node have no
+    /// more than the node gives them, no container has more than was bought.
     pub default_limits: BTreeMap<String, String>,
     /// What the virtual node has to give: what `resourceFieldRef` shows of a limit that
     /// is not set.

@@ -53,8 +53,9 @@ pub fn forge_pod(
         }
         *source = json!({ "secret": { "name": token_name(&id.uid, n), "items": [file] } });
     });
+    let whole = spec["resources"]["limits"].clone();
     for sort in ["initContainers", "containers"] {
-        each(spec, sort, &mut |container| fill_resources(container, ctx));
+        each(spec, sort, &mut |container| fill_resources(container, &whole, ctx));
     }
     let fields = fields::turn(spec, home, ctx);
     let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
@@ -198,15 +199,17 @@ fn set_some<const N: usize>(spec: &mut Value, options: [(&str, Option<Value>); N
     }
 }
 
-/// What the container does not say is the contract's LimitRange; but a limit of its own
-/// without a request is the request, as in Kubernetes' own defaults.
-fn fill_resources(container: &mut Value, ctx: &GuestContext) {
+/// What the container does not say is the contract's; but a limit of its own without a request is the
+/// request, as in Kubernetes' own defaults, and no limit is added where its `whole` pod has one.
+fn fill_resources(container: &mut Value, whole: &Value, ctx: &GuestContext) {
     let own = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
     let own = own.iter().filter_map(|(name, amount)| Some((name, amount.as_str()?)));
     let own = own.map(|(name, amount)| (name.clone(), amount.to_owned())).collect();
     fill(container, "requests", &own);
     fill(container, "requests", &ctx.default_requests);
-    fill(container, "limits", &ctx.default_limits);
+    let limits = ctx.default_limits.clone().into_iter();
+    let limits = limits.filter(|(resource, _)| whole[resource].is_null()).collect();
+    fill(container, "limits", &limits);
 }
 
 fn fill(container: &mut Value, sort: &str, defaults: &BTreeMap<String, String>) {

@@ -20,8 +20,9 @@ use super::binding::{Binding, GPUS};
 /// Nobody sells it, and every pod may use it.
 pub(super) const UNSOLD: &str = "ephemeral-storage";
 
-/// What a container asks for that does not say: with a quota it must.
-pub const DEFAULT_REQUESTS: [(&str, &str); 2] = [("cpu", "50m"), ("memory", "64Mi")];
+/// What a container asks for that does not say: nothing, as home's scheduler counts it. With a quota it
+/// has to be said.
+pub const DEFAULT_REQUESTS: [(&str, &str); 2] = [("cpu", "0"), ("memory", "0")];
 
 /// What a provider's cluster has for guests, whatever their contract.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +76,7 @@ pub fn guest_context(
         ranges,
         transit: terms.transit_hops > 0,
         default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
-        default_limits: BTreeMap::new(),
+        default_limits: [("memory".to_owned(), terms.quantity.memory_bytes.to_string())].into(),
         allocatable: allocatable(&terms.quantity, &binding.resources),
         binding,
     }

@@ -19,6 +19,7 @@ mod gate;
 mod marks;
 mod names;
 mod reach;
+mod requests;
 mod services;
 mod tokens;
 
