@@ -27,6 +27,11 @@ pub(crate) const TUNNEL_RETRY_MS: u64 = 1_000;
 pub(crate) const TUNNEL_RETRY_MOST_MS: u64 = 60_000;
 /// Questions of peers about the tunnel that wait for the gateway's task; more are refused.
 pub(crate) const TUNNEL_ASKS: usize = 64;
+/// Addresses of one lease's guests that are known to be gone. A guess: a rolling update gives up hundreds.
+pub(crate) const GONE_GUESTS: usize = 1_024;
+/// So long after the last guest of a namespace has gone this cluster's pods of it are reached by the
+/// tunnel yet, and hear of that. A guess: TCP says again what was lost after 0.2 s, 0.4 s, and so on.
+pub(crate) const GONE_LATELY: Duration = Duration::from_secs(5);
 /// A peer's list of gateways is taken once in this time at most; of those that come meanwhile the last
 /// counts. Of each 64 ranges may be other ones: records on disk, routes and rules of this machine, of
 /// each node and of each guest, which take 0.7 ms. Less than half of what a pod waits for a tunnel

@@ -8,7 +8,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -96,6 +96,19 @@ impl Sender<'_> {
         let received = said.split(", ").find_map(|part| part.strip_suffix(" packets received"));
         let received = received.with_context(|| format!("ping said {said:?}"))?;
         Ok(received.parse()?)
+    }
+
+    /// Keeps a connection by TCP, and says a word by it five times a second. Gives when it is over, or when
+    /// none could be made.
+    ///
+    /// # Errors
+    /// When nobody can be told to do so.
+    pub async fn keep(&self, to: SocketAddr) -> Result<Instant> {
+        let (at, port) = (to.ip(), to.port());
+        let words = "while busybox sleep 0.2; do echo word || exit; done";
+        let keep = format!("({words}) | busybox nc {at} {port} > /dev/null");
+        self.run(&["busybox", "sh", "-c", &keep]).await?;
+        Ok(Instant::now())
     }
 
     async fn carry(&self, how: &str, to: IpAddr, amount: u64, rest: &[&str]) -> Result<Carried> {

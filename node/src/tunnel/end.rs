@@ -325,6 +325,8 @@ fn address_of(change: &Change) -> Option<(ContractId, IpAddr)> {
         | Change::AddGroup { .. }
         | Change::RemoveGroup { .. }
         | Change::AddMember { .. }
-        | Change::RemoveMember { .. } => None,
+        | Change::RemoveMember { .. }
+        | Change::AddGone(_)
+        | Change::RemoveGone(_) => None,
     }
 }

@@ -10,6 +10,7 @@ mod door;
 mod end;
 mod event;
 mod exchange;
+mod gone;
 mod ground;
 mod keeper;
 mod machine;

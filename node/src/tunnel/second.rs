@@ -94,6 +94,8 @@ impl Second {
         row.members.extend(members.collect::<Vec<_>>());
         extend(&mut row.locals, local);
         extend(&mut row.guests, guest);
+        // None of them has any address, said or not.
+        extend(&mut row.gone, |gone| second(pool, *gone));
         let ranges = row.ranges.iter().filter_map(|(local, inner)| {
             Some((second_range(pool, *local)?, second_range(SECOND_POOL, *inner)?))
         });

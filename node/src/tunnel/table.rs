@@ -47,6 +47,8 @@ pub(super) struct Row {
     pub(super) ranges: BTreeMap<IpNet, IpNet>,
     /// Those of its guests that guests of other leases reach, likewise, and in which group.
     pub(super) members: BTreeMap<IpAddr, (IpAddr, Group)>,
+    /// Addresses of its guests that are gone, as they were called here, likewise.
+    pub(super) gone: BTreeMap<IpAddr, IpAddr>,
 }
 
 impl Row {
@@ -60,6 +62,7 @@ impl Row {
             guests: BTreeMap::new(),
             ranges: BTreeMap::new(),
             members: BTreeMap::new(),
+            gone: BTreeMap::new(),
         }
     }
 
@@ -133,6 +136,9 @@ impl Row {
             changes.push(Change::Lease { lease, cluster: self.cluster, role: self.role, left });
         }
         let known = known.unwrap_or(&nothing);
+        let entry = |(local, inner)| Entry { lease, local, inner };
+        let back = differing(&known.gone, &self.gone);
+        changes.extend(back.map(entry).map(Change::RemoveGone));
         // What gives an address up comes first: another may have it now.
         let gone = differing(&known.members, &self.members);
         changes.extend(gone.map(|(local, _)| Change::RemoveMember { lease, local }));
@@ -145,7 +151,6 @@ impl Row {
         changes.extend(gone.map(|(local, _)| Change::RemoveRemote { lease, local }));
         let gone = differing(&known.ranges, &self.ranges);
         changes.extend(gone.map(|(local, _)| Change::RemoveRemoteRange { lease, local }));
-        let entry = |(local, inner)| Entry { lease, local, inner };
         changes.extend(differing(&self.locals, &known.locals).map(entry).map(Change::AddLocal));
         changes.extend(differing(&self.guests, &known.guests).map(entry).map(Change::AddRemote));
         let ranges = differing(&self.ranges, &known.ranges);
@@ -158,6 +163,8 @@ impl Row {
             entry: Entry { lease, local, inner },
             group,
         }));
+        let gone = differing(&self.gone, &known.gone);
+        changes.extend(gone.map(entry).map(Change::AddGone));
     }
 }
 
@@ -250,6 +257,22 @@ mod tests {
         assert_eq!(told.iter().filter(gone).count(), 2);
         assert!(told.contains(&Change::RemoveGroup { lease: LEASE, group: bank }), "{told:?}");
         assert_eq!(told.len(), 3, "the other group has a guest yet");
+    }
+
+    #[test]
+    fn a_guest_is_gone_after_its_address_is_given_up_and_until_another_has_it() {
+        let address: IpAddr = "10.203.5.1".parse().unwrap();
+        let entry = Entry { lease: LEASE, local: address, inner: address };
+        let of = |guests: BTreeMap<IpAddr, IpAddr>, gone: BTreeMap<IpAddr, IpAddr>| {
+            table(Row { guests, gone, role: Role::Consumer, ..row(&[]) })
+        };
+        let lives = of([(address, address)].into(), BTreeMap::new());
+        let gone = of(BTreeMap::new(), [(address, address)].into());
+        let told = gone.since(&lives, 0).changes;
+        let given_up = Change::RemoveRemote { lease: LEASE, local: address };
+        assert_eq!(told, [given_up, Change::AddGone(entry)]);
+        let told = lives.since(&gone, 0).changes;
+        assert_eq!(told, [Change::RemoveGone(entry), Change::AddRemote(entry)]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use mercato_session::Group;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::gone::GoneGuests;
 use super::table::group;
 use crate::driver::LeaseTunnels;
 use crate::kubernetes::NameServerAt;
@@ -46,6 +47,7 @@ pub(crate) struct TunnelHandle {
 pub(super) struct Said {
     pub(super) leases: BTreeMap<ContractId, SaidLease>,
     pub(super) pods: BTreeMap<ContractId, BTreeMap<Uid, SaidPod>>,
+    gone: BTreeMap<ContractId, GoneGuests>,
     /// Provider: the addresses here of Services of guest namespaces.
     services: BTreeMap<ContractId, Arc<BTreeSet<ServiceAddress>>>,
     /// Provider: the names that guests have at home.
@@ -158,9 +160,15 @@ impl LeaseTunnels for TunnelHandle {
     fn map(&self, contract: ContractId, of: GuestAddress) {
         self.say(|said, number| {
             let pods = said.pods.entry(contract).or_default();
-            let before = pods.get(&of.pod.uid).filter(|pod| pod.of == of);
+            let known = pods.get(&of.pod.uid);
+            let before = known.filter(|pod| pod.of == of);
             let second = before.is_some_and(|pod| pod.second);
             let group = before.map_or_else(|| group(&of.pod.namespace), |pod| pod.group);
+            let gone = said.gone.entry(contract).or_default();
+            if let Some(known) = known.filter(|known| known.of.address != of.address) {
+                gone.give_up(known.of.clone());
+            }
+            gone.take(of.address);
             pods.insert(of.pod.uid.clone(), SaidPod { of, group, second, said: number });
         });
     }
@@ -178,8 +186,9 @@ impl LeaseTunnels for TunnelHandle {
 
     fn unmap(&self, contract: ContractId, pod: &PodId) {
         self.say(|said, _| {
-            if let Some(pods) = said.pods.get_mut(&contract) {
-                pods.remove(&pod.uid);
+            let pods = said.pods.get_mut(&contract);
+            if let Some(known) = pods.and_then(|pods| pods.remove(&pod.uid)) {
+                said.give_up(contract, known.of);
             }
         });
     }
@@ -264,8 +273,17 @@ impl Said {
     fn end(&mut self, contract: &ContractId) {
         self.leases.remove(contract);
         self.pods.remove(contract);
+        self.gone.remove(contract);
         self.services.remove(contract);
         self.forget_names(contract);
+    }
+
+    /// A guest has its address no longer, unless another one has it already.
+    fn give_up(&mut self, contract: ContractId, of: GuestAddress) {
+        let mut others = self.pods.get(&contract).into_iter().flat_map(BTreeMap::values);
+        if !others.any(|pod| pod.of.address == of.address) {
+            self.gone.entry(contract).or_default().give_up(of);
+        }
     }
 
     fn forget_names(&mut self, contract: &ContractId) {
@@ -280,7 +298,8 @@ impl Said {
             return BTreeSet::new();
         }
         let sent = self.pods.get(contract).into_iter().flat_map(BTreeMap::values);
-        callable(consent, sent.map(|pod| &pod.of.pod))
+        let latest = self.gone.get(contract).into_iter().flat_map(GoneGuests::latest);
+        callable(consent, sent.map(|pod| &pod.of.pod).chain(latest))
     }
 
     /// The same of all leases together.
@@ -292,6 +311,12 @@ impl Said {
     /// of one lease.
     pub(super) fn services(&self, contract: &ContractId) -> Arc<BTreeSet<ServiceAddress>> {
         self.services.get(contract).cloned().unwrap_or_default()
+    }
+
+    /// The addresses of a lease's guests that are gone, as they are called here and inside the tunnel.
+    pub(super) fn gone(&self, contract: &ContractId) -> BTreeMap<IpAddr, IpAddr> {
+        let gone = self.gone.get(contract).into_iter().flat_map(GoneGuests::addresses);
+        gone.map(|address| (address, address)).collect()
     }
 
     /// The guest namespaces of all leases, each with its lease.

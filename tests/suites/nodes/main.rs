@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "connections take time")]
 
 mod calls;
+mod ends;
 mod faults;
 
 use std::process::ExitCode;
@@ -80,6 +81,8 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     timer.step("a node has joined, and taken nothing");
     faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;
     timer.step("a connection has outlived programs and daemons");
+    ends::of_connections(&calls, turin, addresses).await.context("a guest is gone")?;
+    timer.step("connections to a guest have ended with it, wherever they began");
     over(&home, &provider).await?;
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;

@@ -132,6 +132,7 @@ impl Keeper {
         let pods = said.pods.get(id).into_iter().flat_map(BTreeMap::values);
         let ranges = lease.ranges.iter();
         let mut row = Row::new(lease.cluster, Role::Provider, lease.until_ms);
+        row.gone = said.gone(id);
         match lease.side {
             Side::Provider => {
                 row.locals = pods.map(|pod| (pod.of.guest, pod.of.address)).collect();

@@ -13,7 +13,7 @@ const OTHER: ContractId = ContractId([2; 16]);
 fn sent(namespace: &str) -> GuestAddress {
     let (uid, name) = (Uid(namespace.to_owned()), "web".to_owned());
     let pod = PodId { uid, namespace: namespace.to_owned(), name };
-    let address = Ipv4Addr::new(10, 201, 0, 7).into();
+    let address = Ipv4Addr::new(10, 201, 0, namespace.len() as u8).into();
     GuestAddress { pod, address, guest: address }
 }
 
@@ -47,7 +47,35 @@ fn a_lease_opens_what_its_session_has_sent_and_owners_have_opened() {
     assert_eq!(said.callable_by_any(&both), of(&["bank", "shop"]));
     assert!(now(Side::Provider).callable_by_any(&both).is_empty(), "guests here open nothing");
     tunnels.unmap(LEASE, &sent("shop").pod);
-    assert!(now(Side::Consumer).callable(&LEASE, &both).is_empty(), "its last pod has gone");
+    assert_eq!(now(Side::Consumer).callable(&LEASE, &both), of(&["shop"]), "it hears of that yet");
+    let mut later = now(Side::Consumer);
+    later.gone.clear();
+    assert!(later.callable(&LEASE, &both).is_empty(), "its last pod has gone");
+}
+
+#[test]
+fn an_address_is_gone_once_no_guest_has_it() {
+    let (tunnels, heard) = TunnelHandle::new(None);
+    let gone = || -> Vec<IpAddr> {
+        let said = heard.now();
+        said.gone.get(&LEASE).into_iter().flat_map(GoneGuests::addresses).collect()
+    };
+    let at = |guest: GuestAddress, last: u8| GuestAddress {
+        address: Ipv4Addr::new(10, 201, 0, last).into(),
+        ..guest
+    };
+    tunnels.map(LEASE, at(sent("shop"), 7));
+    tunnels.map(LEASE, at(sent("bank"), 8));
+    let elsewhere = Ipv4Addr::new(10, 42, 0, 9).into();
+    tunnels.map(LEASE, GuestAddress { guest: elsewhere, ..at(sent("shop"), 7) });
+    assert!(gone().is_empty(), "it has moved to another place alone");
+    tunnels.unmap(LEASE, &sent("shop").pod);
+    tunnels.unmap(LEASE, &sent("kube-system").pod);
+    assert_eq!(gone(), [at(sent("shop"), 7).address]);
+    tunnels.map(LEASE, at(sent("bank"), 7));
+    assert_eq!(gone(), [at(sent("bank"), 8).address], "another one has it, and gave up its own");
+    tunnels.forget(LEASE);
+    assert!(gone().is_empty());
 }
 
 fn service(here: u32, home: u8) -> ServiceAddress {

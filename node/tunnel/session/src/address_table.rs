@@ -16,8 +16,10 @@
 
 mod change;
 mod counters;
+mod gone;
 mod groups;
 mod keyed;
+mod lookup;
 mod meeting;
 mod names;
 mod quoted;
@@ -38,6 +40,7 @@ use mercato_protocol::id::{ClusterId, ContractId};
 use self::change::Side;
 pub use self::change::{Change, Entry, Group, RangeEntry, Refused, Role};
 pub use self::counters::{Counters, DropReason};
+use self::gone::Gone;
 use self::groups::Groups;
 use self::keyed::{Keyed, Table};
 use self::names::Names;
@@ -57,6 +60,7 @@ pub struct AddressTable {
     locals: Names,
     remotes: Names,
     groups: Groups,
+    gone: Gone,
     /// Leases by the local names of their guests, here or over there.
     lease_by_guest: Table<IpAddr, Slot>,
     /// The same by link and inner name.
@@ -95,6 +99,7 @@ impl AddressTable {
             locals: Names::new(keyed),
             remotes: Names::new(keyed),
             groups: Groups::new(keyed),
+            gone: Gone::new(keyed),
             lease_by_guest: Table::with_hasher(keyed),
             lease_by_inner: Table::with_hasher(keyed),
         }
@@ -166,6 +171,8 @@ impl AddressTable {
             Change::RemoveGroup { lease, group } => self.remove_group(*lease, *group),
             Change::AddMember { entry, group } => self.add_member(*entry, *group),
             Change::RemoveMember { lease, local } => self.remove_member(*lease, *local),
+            Change::AddGone(entry) => self.set_gone(*entry, true),
+            Change::RemoveGone(entry) => self.set_gone(*entry, false),
         }
     }
 
@@ -240,6 +247,7 @@ impl AddressTable {
         self.locals.remove_lease(slot);
         self.remotes.remove_lease(slot);
         self.groups.remove_lease(slot);
+        self.gone.remove_lease(slot);
         self.lease_by_guest.retain(|_, of| *of != slot);
         self.lease_by_inner.retain(|_, of| *of != slot);
         self.leases.remove(slot);
@@ -318,6 +326,10 @@ impl AddressTable {
             self.send_back(slot, packet, [caller, guest], checksum)?;
             return Ok(Outbound::Back(*lease));
         }
+        if self.is_gone_outbound(slot, destination, remote) {
+            self.in_force(mono_ms, slot)?;
+            return Err(DropReason::Gone);
+        }
         let remote = remote.ok_or(DropReason::Destination)?;
         let local = local.ok_or(DropReason::Source)?;
         let lease = self.in_force(mono_ms, slot)?;
@@ -344,42 +356,16 @@ impl AddressTable {
         if self.guest_here(slot, source).is_some() {
             return Err(DropReason::Source);
         }
-        let local = self.local_of(slot, destination).ok_or(DropReason::Destination)?;
+        let Some(local) = self.local_of(slot, destination) else {
+            if !self.is_gone_inbound(slot, destination) {
+                return Err(DropReason::Destination);
+            }
+            self.in_force(mono_ms, slot)?;
+            return Err(DropReason::Gone);
+        };
         let (contract, _) = self.in_force(mono_ms, slot)?;
         translate(packet, remote, local, checksum, &self.inwards(slot))?;
         Ok(Route { lease: *contract, peer })
-    }
-
-    /// Whose packet it is that this cluster sends, whether or not it may pass.
-    pub fn lease_of_outbound(&self, packet: &[u8]) -> Option<ContractId> {
-        let Layout { source, destination, .. } = Layout::read(packet).ok()?;
-        Some(self.leases.get(self.slot_outbound(source, destination)?).0)
-    }
-
-    /// Whose packet it is that came through a peer's gateway, whether or not it may pass.
-    pub fn lease_of_inbound(&self, peer: PeerIndex, packet: &[u8]) -> Option<ContractId> {
-        let Layout { source, destination, .. } = Layout::read(packet).ok()?;
-        Some(self.leases.get(self.slot_inbound(peer, source, destination)?).0)
-    }
-
-    /// By which lease a packet goes: that of the guest that sends it, or else of the one that it is
-    /// for.
-    fn slot_outbound(&self, source: IpAddr, destination: IpAddr) -> Option<Slot> {
-        let of = |guest, role| {
-            let slot = self.lease_by_guest.get(&guest)?;
-            (self.leases.get(*slot).1.role == role).then_some(*slot)
-        };
-        of(source, Role::Provider).or_else(|| of(destination, Role::Consumer))
-    }
-
-    /// By which lease it came: that of the guest that it is for, or else of the one that sends it.
-    fn slot_inbound(&self, peer: PeerIndex, source: IpAddr, destination: IpAddr) -> Option<Slot> {
-        let link = *self.link_by_gateway.get(&peer)?;
-        let of = |guest, role| {
-            let slot = self.lease_by_inner.get(&(link, guest))?;
-            (self.leases.get(*slot).1.role == role).then_some(*slot)
-        };
-        of(destination, Role::Provider).or_else(|| of(source, Role::Consumer))
     }
 
     fn in_force(&self, mono_ms: u64, slot: Slot) -> Result<&(ContractId, Lease), DropReason> {

@@ -14,6 +14,7 @@
 
 mod activity;
 mod address_table;
+mod answer;
 mod carrier;
 mod checksum;
 mod coalesce;
@@ -58,6 +59,7 @@ pub use address_table::{
     AddressTable, Change, Counters, DropReason, Entry, Group, Outbound, RangeEntry, Refused, Role,
     Route,
 };
+pub use answer::nobody_there;
 pub use carrier::{Addresses, Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;
 pub use control::{Control, Probe};

@@ -1,22 +1,13 @@
 //! What a router answers to a packet that is larger than the way ahead carries (RFC 792 with RFC
 //! 1191, RFC 4443), and what it does so that TCP sends none (RFC 4459, section 3.2).
 
-use std::net::IpAddr;
-
-use crate::checksum::{self, Change};
-use crate::crossing::is_icmp_error;
-use crate::packet::{ICMP, ICMPV6, Layout, TCP};
+use crate::answer::icmp_error;
+use crate::checksum::Change;
+use crate::packet::{Layout, TCP};
 use crate::translate::Checksum;
 
-/// Of an ICMP message in front of what it quotes.
-const ICMP_HEADER_BYTES: usize = 8;
-/// An ICMP error over IPv4 is at most so large (RFC 1812, section 4.3.2.3).
-const MOST_V4_BYTES: usize = 576;
-/// An ICMP error over IPv6 is at most so large (RFC 4443, section 2.4 c): IPv6's least MTU.
-const MOST_V6_BYTES: usize = 1_280;
 const FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
 const PACKET_TOO_BIG: [u8; 2] = [2, 0];
-const HOPS: u8 = 64;
 
 const SYN: u8 = 0x02;
 const END_OF_OPTIONS: u8 = 0;
@@ -32,44 +23,13 @@ const TCP_HEADER_BYTES: usize = 20;
 /// peer.
 pub fn too_big(packet: &[u8], most: usize) -> Option<Vec<u8>> {
     let layout = Layout::read(packet).ok()?;
-    if layout.is_later_fragment || is_icmp_error(packet, &layout) {
-        return None;
-    }
-    if layout.destination.is_multicast() || layout.source.is_multicast() {
-        return None;
-    }
-    match (layout.destination, layout.source) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let quoted = &packet[..packet.len().min(MOST_V4_BYTES - 20 - ICMP_HEADER_BYTES)];
-            let total = ((20 + ICMP_HEADER_BYTES + quoted.len()) as u16).to_be_bytes();
-            let mut header = [0x45, 0, total[0], total[1], 0, 0, 0, 0, HOPS, ICMP, 0, 0].to_vec();
-            header.extend(from.octets());
-            header.extend(to.octets());
-            let sum = checksum::sum(&header);
-            header[10..12].copy_from_slice(&(!sum).to_be_bytes());
-            let most = u16::try_from(most).unwrap_or(u16::MAX).to_be_bytes();
-            let mut message = [&FRAGMENTATION_NEEDED[..], &[0, 0, 0, 0], &most, quoted].concat();
-            let sum = checksum::sum(&message);
-            message[2..4].copy_from_slice(&(!sum).to_be_bytes());
-            Some([header, message].concat())
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let quoted = &packet[..packet.len().min(MOST_V6_BYTES - 40 - ICMP_HEADER_BYTES)];
-            let length = (ICMP_HEADER_BYTES + quoted.len()) as u16;
-            let [high, low] = length.to_be_bytes();
-            let mut header = vec![0x60, 0, 0, 0, high, low, ICMPV6, HOPS];
-            header.extend(from.octets());
-            header.extend(to.octets());
-            let most = (most as u32).to_be_bytes();
-            let mut message = [&PACKET_TOO_BIG[..], &[0, 0], &most, quoted].concat();
-            let pseudo = checksum::add(checksum::sum(&header[8..]), length);
-            let pseudo = checksum::add(pseudo, u16::from(ICMPV6));
-            let sum = checksum::add(pseudo, checksum::sum(&message));
-            message[2..4].copy_from_slice(&(!sum).to_be_bytes());
-            Some([header, message].concat())
-        }
-        _ => None,
-    }
+    let (kind, most) = if layout.is_version_6() {
+        (PACKET_TOO_BIG, (most as u32).to_be_bytes())
+    } else {
+        let [high, low] = u16::try_from(most).unwrap_or(u16::MAX).to_be_bytes();
+        (FRAGMENTATION_NEEDED, [0, 0, high, low])
+    };
+    icmp_error(packet, &layout, kind, most)
 }
 
 /// Lowers what a SYN says of the largest segment that may be sent to whoever sent it, to what
@@ -132,6 +92,8 @@ fn set_bytes(packet: &mut [u8], at: usize, word: [u8; 2]) -> Change {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -2,8 +2,8 @@
 //! written.
 
 use mercato_session::{
-    Addresses, Checksum, Coalescer, DropReason, OffloadHeader, Opened, PeerIndex, Room,
-    clamp_segment_size, take_partial_mark,
+    Addresses, Checksum, Coalescer, DropReason, OffloadHeader, Opened, PeerIndex, Room, Route,
+    clamp_segment_size, nobody_there, take_partial_mark,
 };
 
 use super::leases::Leases;
@@ -14,6 +14,8 @@ use crate::device::Device;
 pub(super) struct Incoming {
     coalescer: Coalescer,
     sender: Option<Sender>,
+    /// Made for senders of packets to guests that are gone, by the names between the gateways.
+    answers: Vec<(Route, Vec<u8>)>,
 }
 
 /// Who sealed a packet, and how large packets to it may be.
@@ -45,21 +47,34 @@ impl Incoming {
         self.sender = Some(sender);
         let is_partial = take_partial_mark(packet);
         let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
-        self.coalescer.push(packet, checksum, |header, packet| {
-            inwards.deliver(sender, header, packet);
+        let Self { coalescer, answers, .. } = self;
+        coalescer.push(packet, checksum, |header, packet| {
+            answers.extend(inwards.deliver(sender, header, packet));
         });
     }
 
     /// Delivers all that may still grow.
     pub(super) fn finish(&mut self, inwards: &mut Inwards<'_>) {
         let Some(sender) = self.sender.take() else { return };
-        self.coalescer.finish(|header, packet| inwards.deliver(sender, header, packet));
+        let Self { coalescer, answers, .. } = self;
+        coalescer.finish(|header, packet| answers.extend(inwards.deliver(sender, header, packet)));
+    }
+
+    /// What is to go to peers since this was last called, as if guests that are gone had sent it.
+    pub(super) fn take_answers(&mut self) -> Vec<(Route, Vec<u8>)> {
+        std::mem::take(&mut self.answers)
     }
 }
 
 impl Inwards<'_> {
-    /// Writes a packet to the device, if it may pass.
-    fn deliver(&mut self, from: Sender, header: OffloadHeader, packet: &mut [u8]) {
+    /// Writes a packet to the device, if it may pass. Gives what is to be answered to one that is for a
+    /// guest that is gone.
+    fn deliver(
+        &mut self,
+        from: Sender,
+        header: OffloadHeader,
+        packet: &mut [u8],
+    ) -> Option<(Route, Vec<u8>)> {
         let Self { mono_ms, device, addresses, leases } = self;
         let is_partial = header.checksum.is_some();
         let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
@@ -67,14 +82,14 @@ impl Inwards<'_> {
         let lease = match addresses.inbound(*mono_ms, from.peer, packet, checksum) {
             Ok(route) => route.lease,
             Err(reason) => {
-                if let Some(lease) = addresses.lease_of_inbound(from.peer, packet) {
-                    leases.drop_inbound(lease, reason, count);
-                }
-                return;
+                let lease = addresses.lease_of_inbound(from.peer, packet)?;
+                leases.drop_inbound(lease, reason, count);
+                let answer = (reason == DropReason::Gone).then(|| nobody_there(packet))??;
+                return Some((Route { lease, peer: from.peer }, answer));
             }
         };
         if !leases.admit_inbound(*mono_ms, lease, count) {
-            return;
+            return None;
         }
         if let Some(most) = from.room.settled() {
             clamp_segment_size(packet, most, checksum);
@@ -86,6 +101,7 @@ impl Inwards<'_> {
                 tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");
             }
         }
+        None
     }
 }
 
@@ -98,10 +114,14 @@ pub(super) fn tell(
     device: &mut Device,
     addresses: &mut Addresses,
 ) {
-    if addresses.inbound(mono_ms, peer, packet, Checksum::Complete).is_err() {
-        return;
+    if addresses.inbound(mono_ms, peer, packet, Checksum::Complete).is_ok() {
+        answer(packet, device);
     }
+}
+
+/// The same of a packet that is by the names of this cluster already.
+pub(super) fn answer(packet: &mut [u8], device: &mut Device) {
     if let Err(error) = device.write(OffloadHeader::default(), packet) {
-        tracing::debug!(device = device.name(), %error, "a sender was not told of the path");
+        tracing::debug!(device = device.name(), %error, "a sender was not told what became of it");
     }
 }

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-use mercato_session::{Activity, DataPath, PeerIndex, Say, ShardError, Via};
+use mercato_session::{Activity, DataPath, OffloadHeader, PeerIndex, Say, ShardError, Via};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::incoming::{Incoming, Inwards};
@@ -153,6 +153,7 @@ impl Lane {
         }
         // Not after each of them: what one send did not hold came with the next.
         self.deliver(mono_ms);
+        self.answer_peers(mono_ms);
         let is_busy = read + received + opened > 0;
         self.is_active |= is_busy;
         Ok(is_busy)
@@ -343,12 +344,29 @@ impl Lane {
         self.is_active = true;
     }
 
-    /// Tells senders how large their packets may be, where they were larger.
+    /// Tells senders here how large their packets may be, where they were larger, and that nobody is
+    /// there any more.
     fn tell_senders(&mut self, mono_ms: u64) {
         let Self { device, path, outgoing, .. } = self;
         for (peer, mut packet) in outgoing.take_told() {
             incoming::tell(mono_ms, peer, &mut packet, device, path.addresses());
         }
+        for mut packet in outgoing.take_answers() {
+            incoming::answer(&mut packet, device);
+        }
+    }
+
+    /// Tells senders at peers that nobody is there any more.
+    fn answer_peers(&mut self, mono_ms: u64) {
+        let answers = self.incoming.take_answers();
+        if answers.is_empty() {
+            return;
+        }
+        let (outgoing, mut through) = self.outwards(mono_ms);
+        for (route, packet) in answers {
+            outgoing.send(route, &OffloadHeader::default(), &packet, &mut through);
+        }
+        outgoing.flush(&mut through);
     }
 
     /// Lets the shard know of datagrams that were too large for the own link.

@@ -5,7 +5,7 @@
 use mercato_protocol::id::ContractId;
 use mercato_session::{
     Checksum, Count, DataPath, DropReason, FairQueue, OFFLOAD_HEADER_BYTES, OffloadHeader, Order,
-    Outbound, Outlet, PeerIndex, Queued, Route, Say, Via,
+    Outbound, Outlet, PeerIndex, Queued, Route, Say, Via, nobody_there,
 };
 
 use super::backlog::Backlog;
@@ -25,6 +25,8 @@ pub(super) struct Outgoing {
     next_ms: Option<u64>,
     /// Made for senders of packets that do not pass, by the peer in whose pods' name.
     told: Vec<(PeerIndex, Vec<u8>)>,
+    /// Made for senders of packets to guests that are gone, by the names of this cluster.
+    answers: Vec<Vec<u8>>,
 }
 
 /// A translated packet that waits.
@@ -58,6 +60,7 @@ impl Outgoing {
             queue: FairQueue::default(),
             next_ms: None,
             told: Vec::new(),
+            answers: Vec::new(),
         }
     }
 
@@ -75,6 +78,11 @@ impl Outgoing {
     /// do not pass, as if these peers had sent it.
     pub(super) fn take_told(&mut self) -> Vec<(PeerIndex, Vec<u8>)> {
         std::mem::take(&mut self.told)
+    }
+
+    /// The same for senders of packets to guests that are gone, as if these had sent it.
+    pub(super) fn take_answers(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.answers)
     }
 
     /// Datagrams that the own link refused as too large since this was last called.
@@ -109,18 +117,34 @@ impl Outgoing {
                 if let Some(lease) = addresses.lease_of_outbound(bytes) {
                     through.leases.drop_outbound(lease, reason, count);
                 }
+                if reason == DropReason::Gone {
+                    self.answers.extend(nobody_there(bytes));
+                }
                 return None;
             }
         };
+        self.send(route, &header, bytes, through);
+        None
+    }
+
+    /// Sends a translated packet, now or in its turn.
+    pub(super) fn send(
+        &mut self,
+        route: Route,
+        header: &OffloadHeader,
+        bytes: &[u8],
+        through: &mut Through<'_>,
+    ) {
+        let count = header.count(bytes);
         let may_go = self.way == Way::Open
             && (self.queue.is_empty() || !self.queue.has(route.lease))
             && through.leases.admit_outbound(through.mono_ms, route.lease, count.bytes).is_ok();
         if may_go {
-            self.seal(route, &header, bytes, through);
+            self.seal(route, header, bytes, through);
         } else {
-            self.wait(Waiting { route, header, bytes: bytes.to_vec() }, through.leases);
+            let waiting = Waiting { route, header: *header, bytes: bytes.to_vec() };
+            self.wait(waiting, through.leases);
         }
-        None
     }
 
     /// Seals a packet that may go now; it waits if there is no session.

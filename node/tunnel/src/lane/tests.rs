@@ -120,3 +120,54 @@ fn what_the_device_does_not_take_is_no_packet_that_passed() {
     drop(other);
     assert_eq!(deliver(&mut device), [1, 1]);
 }
+
+#[test]
+fn whoever_sends_to_a_guest_that_is_gone_is_told_so() {
+    let (keys, start) = (KeyPair::from_secret(&[1; 32]), Start::from_ms(0));
+    let config = Config { keys, suites: Suites::new([]), shards: 1, link_mtu: 1_500, start };
+    let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
+    let (cluster, lease) = (ClusterId([1; 32]), ContractId([1; 16]));
+    let claims = vec![Claim { cluster, secret, addresses: Vec::new() }];
+    let now = Now { mono_ms: 0, wall_ms: 0 };
+    let peer = Carrier::new(config, [1; 32]).add_peer(now, PeerConfig { key, claims }).unwrap();
+    let [home, guest, gone] =
+        [[10, 1, 0, 1], [10, 2, 0, 1], [10, 1, 9, 9]].map(std::net::IpAddr::from);
+    let entry = |address| Entry { lease, local: address, inner: address };
+    let mut table = AddressTable::new([1; 16]);
+    let changes = [
+        Change::Link { cluster, gateways: Vec::new(), active: peer },
+        Change::Lease { lease, cluster, role: Role::Provider, left: Duration::MAX },
+        Change::AddLocal(entry(guest)),
+        Change::AddRemote(entry(home)),
+        Change::AddGone(entry(gone)),
+    ];
+    assert_eq!(table.apply(0, &changes), []);
+    let (mut lane, _) = lane();
+    let table = mercato_session::Order::Table(std::sync::Arc::new(table));
+    lane.obey(0, Order::Carry(table));
+    let udp = |from: [u8; 4]| {
+        let mut packet = vec![0; 28];
+        packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 7, 0x40, 0, 64, 17]);
+        packet[12..20].copy_from_slice(&[&from[..], &[10, 1, 9, 9]].concat());
+        packet[24..26].copy_from_slice(&[0, 8]);
+        packet
+    };
+    let room = lane.path.shard().room(peer);
+    let Lane { device, path, leases, incoming, outgoing, socket, .. } = &mut lane;
+    let mut packet = udp([10, 1, 0, 1]);
+    let addresses = path.addresses();
+    let mut inwards = Inwards { mono_ms: 0, device, addresses, leases };
+    incoming.push(Opened { peer, packet: &mut packet, room }, &mut inwards);
+    incoming.finish(&mut inwards);
+    let [(route, answer)] = &incoming.take_answers()[..] else { panic!("home is told") };
+    assert_eq!((route.lease, route.peer), (lease, peer));
+    assert_eq!(answer[12..20], [10, 1, 9, 9, 10, 1, 0, 1]);
+    let mut read = [vec![0; mercato_session::OFFLOAD_HEADER_BYTES], udp([10, 2, 0, 1])].concat();
+    let mut through = Through { mono_ms: 0, path, leases, socket };
+    assert!(outgoing.take(&mut read, &mut through).is_none());
+    let [answer] = &outgoing.take_answers()[..] else { panic!("another guest is told") };
+    assert_eq!(answer[12..20], [10, 1, 9, 9, 10, 2, 0, 1]);
+    let counted = leases.counters()[&lease];
+    let dropped = |counters: mercato_session::Counters| counters.dropped(DropReason::Gone).packets;
+    assert_eq!((dropped(counted.inbound), dropped(counted.outbound)), (1, 1));
+}

@@ -102,6 +102,12 @@ pub enum Change<G = PublicKey> {
         /// As this cluster knows it.
         local: IpAddr,
     },
+    /// A guest of a lease had this address and is gone for certain: whoever sends to it is told
+    /// so, as long as no other has it. The local name is that by which guests here, or pods of home,
+    /// have called it.
+    AddGone(Entry),
+    /// Nothing is known of the address any more.
+    RemoveGone(Entry),
 }
 
 /// Guests of one home that belong together, such as those of a namespace, by a number that is as
@@ -255,6 +261,8 @@ impl Change<PublicKey> {
             Self::RemoveGroup { lease, group } => Change::RemoveGroup { lease, group },
             Self::AddMember { entry, group } => Change::AddMember { entry, group },
             Self::RemoveMember { lease, local } => Change::RemoveMember { lease, local },
+            Self::AddGone(entry) => Change::AddGone(entry),
+            Self::RemoveGone(entry) => Change::RemoveGone(entry),
         })
     }
 }

@@ -20,6 +20,8 @@ pub enum DropReason {
     Source,
     /// Its destination is nobody who may be reached.
     Destination,
+    /// It is for a guest that is gone, and its sender was told so where there was a way to.
+    Gone,
     /// The lease of one of the two addresses is over.
     Ended,
     /// Its lease has carried more than it may.
@@ -44,12 +46,13 @@ pub struct Counters {
 
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Malformed,
         Self::Quotation,
         Self::Protocol,
         Self::Source,
         Self::Destination,
+        Self::Gone,
         Self::Ended,
         Self::Rate,
         Self::Queue,
@@ -92,6 +95,7 @@ impl fmt::Display for DropReason {
             Self::Protocol => "a protocol or a kind of ICMP message that does not cross",
             Self::Source => "its source may not send there",
             Self::Destination => "its destination may not be reached",
+            Self::Gone => "for a guest that is gone",
             Self::Ended => "the lease is over",
             Self::Rate => "its lease has carried more than it may",
             Self::Queue => "the way out and the lease's queue are full",

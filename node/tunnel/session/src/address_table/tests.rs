@@ -1,5 +1,6 @@
 //! Leases, links and scopes of the address table. Packets are those of UDP over IPv4.
 
+mod gone;
 mod groups;
 mod ranges;
 mod siblings;

@@ -123,7 +123,9 @@ impl Carrier {
             | Change::AddGroup { .. }
             | Change::RemoveGroup { .. }
             | Change::AddMember { .. }
-            | Change::RemoveMember { .. } => None,
+            | Change::RemoveMember { .. }
+            | Change::AddGone(_)
+            | Change::RemoveGone(_) => None,
         });
         let active: Vec<PeerIndex> = active.collect();
         let of_table = self.tables.apply(now.mono_ms, resolved);
