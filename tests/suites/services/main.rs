@@ -4,6 +4,7 @@
 
 mod cuts;
 mod names;
+mod rolling;
 mod shop;
 mod stateful;
 
@@ -31,8 +32,11 @@ fn main() -> ExitCode {
     // Nobody says to the daemon what home calls itself: the cluster does.
     let home = ClusterSpec { domain: "rome.example".to_owned(), ..cluster("rome") };
     let clusters = vec![home, cluster("turin")];
-    let tests = vec![Test::ci("a_service_has_pods_in_both_clusters", |s| Box::pin(services(s)))];
-    suite::run("services", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+    let tests = vec![
+        Test::ci("a_service_has_pods_in_both_clusters", |s| Box::pin(services(s))),
+        Test::full("guests_are_updated_while_the_link_is_cut", |s| Box::pin(updated(s))),
+    ];
+    suite::run_in_turn("services", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
 async fn services(stage: &Stage) -> Result<()> {
@@ -70,6 +74,19 @@ async fn services(stage: &Stage) -> Result<()> {
     timer.step("the contract is over, and nothing of it is left");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+async fn updated(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    let program = stage.program("mercato")?;
+    futures::try_join!(deploy(rome), deploy(turin))?;
+    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
+    let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
+    home.leases_from(&provider, PODS).await?;
+    rome.kubectl(&["create", "namespace", rolling::NAMESPACE]).await?.ok()?;
+    home.offload(rolling::NAMESPACE, "Both").await?;
+    rolling::is_answered(rome, turin).await?;
+    rome.kubectl(&["delete", "namespace", rolling::NAMESPACE]).await?.ok().map(drop)
 }
 
 async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {

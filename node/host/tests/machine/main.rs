@@ -11,6 +11,7 @@ mod closed;
 mod cluster;
 mod dropping;
 mod elsewhere;
+mod ends;
 mod entries;
 mod errors;
 mod frames;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         trial("where_no_pod_is_nothing_is_tried", dropping::where_no_pod_is_nothing_is_tried),
         trial("pods_keep_their_address_and_others_have_the_nodes", packets::sources_are_right),
         trial("other_clusters_reach_pods_that_are_mapped_alone", packets::nobody_else_is_reached),
+        trial("senders_to_a_guest_that_is_gone_are_told", ends::senders_are_told),
         trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),
         trial("services_lead_to_other_clusters", packets::services_lead_there),
         trial("a_guest_calls_home_once_it_is_mapped", homes::a_guest_calls_once_it_is_mapped),

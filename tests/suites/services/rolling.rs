@@ -1,0 +1,158 @@
+//! A rolling update of guests under requests, in which the link to their provider is cut.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::Cluster;
+use mercato_tests::user::User;
+use serde_json::{Value, json};
+
+use super::shop::{NODE, SERVES};
+
+pub(crate) const NAMESPACE: &str = "rolls";
+/// Who call, both at home.
+const CALLERS: [&str; 2] = ["calls-1", "calls-2"];
+const GUESTS: u32 = 3;
+/// Of each caller, in a second, and for how long.
+const REQUESTS: u32 = 20;
+const SECONDS: u32 = 90;
+/// When the update begins, when the link is cut in it, and for how long.
+const BEGINS: Duration = Duration::from_secs(5);
+const CUT_AFTER: Duration = Duration::from_secs(2);
+const CUT: Duration = Duration::from_secs(20);
+/// Once the link is back, so long may requests be lost yet; none waits longer for its answer.
+const LOST: f64 = 2.0;
+
+/// A request: when it was begun, in seconds of the machine's uptime, and who answered, if anybody.
+struct Request {
+    at: f64,
+    by: Option<String>,
+}
+
+/// Makes the guests and two pods of home behind one Service, and calls them throughout.
+pub(crate) async fn is_answered(home: &Cluster, provider: &Cluster) -> Result<()> {
+    let user = User::new(home, NAMESPACE);
+    let address = opened(home, &user).await?;
+    let calls = CALLERS.map(|caller| called(&user, caller, &address));
+    let update = async {
+        tokio::time::sleep(BEGINS).await;
+        user.kubectl(&["rollout", "restart", "deploy/far"]).await?;
+        tokio::time::sleep(CUT_AFTER).await;
+        let cut = uptime()?;
+        home.set_apart(true)?;
+        provider.set_apart(true)?;
+        tokio::time::sleep(CUT).await;
+        home.set_apart(false)?;
+        provider.set_apart(false)?;
+        let back = uptime()?;
+        user.kubectl(&["rollout", "status", "deploy/far", "--timeout=90s"]).await?;
+        println!("the update is done {:.1} s after the link is back", uptime()? - back);
+        anyhow::Ok((cut, back))
+    };
+    let (calls, update) = futures::join!(futures::future::try_join_all(calls), update);
+    let ((cut, back), calls) = (update?, calls?);
+    for (caller, requests) in CALLERS.iter().zip(&calls) {
+        println!("{caller}: {}", told(requests, cut, back));
+    }
+    for (caller, requests) in CALLERS.iter().zip(&calls) {
+        let late = requests.iter().filter(|it| it.by.is_none() && it.at > back + LOST);
+        let late: Vec<String> = late.map(|it| format!("{:.1}", it.at - back)).collect();
+        ensure!(
+            late.is_empty(),
+            "{caller} lost requests these s after the link was back: {late:?}"
+        );
+        let after = requests.iter().filter(|it| it.at > back + LOST);
+        let by: BTreeMap<_, _> = after.map(|it| (it.by.clone(), ())).collect();
+        ensure!(by.len() >= GUESTS as usize, "{caller} was answered by {:?} alone", by.keys());
+    }
+    Ok(())
+}
+
+/// The address of the Service, once all are ready.
+async fn opened(home: &Cluster, user: &User<'_>) -> Result<String> {
+    let service = json!({ "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": "web", "namespace": NAMESPACE },
+        "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80, "targetPort": 8080 }] } });
+    home.apply(&service.to_string()).await?;
+    for (name, node, replicas) in [("near", "rome-1", 2), ("far", NODE, GUESTS)] {
+        home.apply(&deployment(name, node, replicas).to_string()).await?;
+    }
+    for caller in CALLERS {
+        user.on("rome-1").start(caller, "sleep 36000", &[]).await?;
+    }
+    let all = ["wait", "pod", "--all", "--for=condition=Ready", "--timeout=120s"];
+    user.kubectl(&all).await?;
+    let service = user.kubectl(&["get", "service", "web", "-o", "json"]).await?;
+    let service: Value = serde_json::from_str(&service)?;
+    Ok(service["spec"]["clusterIP"].as_str().context("no address")?.to_owned())
+}
+
+/// A server that goes on for some seconds once it is to end, as whoever wants to lose nothing has it.
+fn deployment(name: &str, node: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "of": name } },
+            "template": {
+                "metadata": { "labels": { "app": "web", "of": name } },
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "nodeSelector": { "kubernetes.io/hostname": node },
+                    "containers": [{
+                        "name": "main", "image": "mercato.test/busybox:1",
+                        "command": ["sh", "-c", SERVES],
+                        "readinessProbe": { "tcpSocket": { "port": 8080 }, "periodSeconds": 1 },
+                        "resources": { "requests": { "cpu": "10m", "memory": "16Mi" } },
+                    }],
+                },
+            },
+        },
+    })
+}
+
+/// Requests of one caller, in the order in which they were begun; none waits for another.
+async fn called(user: &User<'_>, caller: &str, address: &str) -> Result<Vec<Request>> {
+    let (times, pause) = (REQUESTS * SECONDS, 1.0 / f64::from(REQUESTS));
+    let script = format!(
+        "for i in $(seq {times}); do ( \
+           read at rest < /proc/uptime; \
+           by=$(printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w {LOST} {address} 80 | \
+                busybox tail -n 1); \
+           echo \"$at ${{by:--}}\" ) & busybox sleep {pause}; done; wait"
+    );
+    let said = user.kubectl(&["exec", caller, "--", "sh", "-c", &script]).await?;
+    let mut requests = Vec::new();
+    for line in said.lines() {
+        let (at, by) = line.split_once(' ').with_context(|| line.to_owned())?;
+        let by = Some(by.trim().to_owned()).filter(|by| by != "-");
+        requests.push(Request { at: at.parse()?, by });
+    }
+    requests.sort_by(|one, other| one.at.total_cmp(&other.at));
+    Ok(requests)
+}
+
+/// How many there were before the cut, in it and afterwards, how many of them were lost, and when the
+/// last was.
+fn told(requests: &[Request], cut: f64, back: f64) -> String {
+    let count = |from: f64, to: f64| {
+        let of = || requests.iter().filter(|it| it.at >= from && it.at < to);
+        format!("{} of {}", of().filter(|it| it.by.is_none()).count(), of().count())
+    };
+    let last = requests.iter().rfind(|it| it.by.is_none()).map(|it| it.at - back);
+    format!(
+        "lost {} before the cut, {} in it, {} afterwards; the last {last:.1?} s after the link was back",
+        count(0.0, cut),
+        count(cut, back),
+        count(back, f64::INFINITY)
+    )
+}
+
+/// Of this machine and of all pods, in seconds.
+fn uptime() -> Result<f64> {
+    let said = fs::read_to_string("/proc/uptime")?;
+    Ok(said.split_whitespace().next().context("no uptime")?.parse()?)
+}
