@@ -98,15 +98,16 @@ impl Sender<'_> {
         Ok(received.parse()?)
     }
 
-    /// Keeps a connection by TCP, and says a word by it five times a second. Gives when it is over, or when
-    /// none could be made.
+    /// Keeps a connection by TCP for half a minute at most, and says a word by it five times a second. Gives
+    /// when it is over, or when none could be made.
     ///
     /// # Errors
     /// When nobody can be told to do so.
     pub async fn keep(&self, to: SocketAddr) -> Result<Instant> {
         let (at, port) = (to.ip(), to.port());
         let words = "while busybox sleep 0.2; do echo word || exit; done";
-        let keep = format!("({words}) | busybox nc {at} {port} > /dev/null");
+        let most = BEGINS.as_secs();
+        let keep = format!("({words}) | busybox timeout {most} busybox nc {at} {port} > /dev/null");
         self.run(&["busybox", "sh", "-c", &keep]).await?;
         Ok(Instant::now())
     }

@@ -6,6 +6,7 @@ mod cuts;
 mod names;
 mod rolling;
 mod shop;
+mod silence;
 mod stateful;
 
 use std::process::ExitCode;
@@ -85,7 +86,9 @@ async fn updated(stage: &Stage) -> Result<()> {
     home.leases_from(&provider, PODS).await?;
     rome.kubectl(&["create", "namespace", rolling::NAMESPACE]).await?.ok()?;
     home.offload(rolling::NAMESPACE, "Both").await?;
-    rolling::is_answered(rome, turin).await?;
+    rolling::opened(rome).await?;
+    silence::at_restarts([&home, &provider]).await.context("daemons are killed")?;
+    rolling::is_answered(rome, turin).await.context("the link is cut")?;
     rome.kubectl(&["delete", "namespace", rolling::NAMESPACE]).await?.ok().map(drop)
 }
 

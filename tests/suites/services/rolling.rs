@@ -13,7 +13,7 @@ use super::shop::{NODE, SERVES};
 
 pub(crate) const NAMESPACE: &str = "rolls";
 /// Who call, both at home.
-const CALLERS: [&str; 2] = ["calls-1", "calls-2"];
+pub(crate) const CALLERS: [&str; 2] = ["calls-1", "calls-2"];
 const GUESTS: u32 = 3;
 /// Of each caller, in a second, and for how long.
 const REQUESTS: u32 = 20;
@@ -26,16 +26,16 @@ const CUT: Duration = Duration::from_secs(20);
 const LOST: f64 = 2.0;
 
 /// A request: when it was begun, in seconds of the machine's uptime, and who answered, if anybody.
-struct Request {
-    at: f64,
-    by: Option<String>,
+pub(crate) struct Request {
+    pub(crate) at: f64,
+    pub(crate) by: Option<String>,
 }
 
-/// Makes the guests and two pods of home behind one Service, and calls them throughout.
+/// Calls the guests and two pods of home behind one Service throughout.
 pub(crate) async fn is_answered(home: &Cluster, provider: &Cluster) -> Result<()> {
     let user = User::new(home, NAMESPACE);
-    let address = opened(home, &user).await?;
-    let calls = CALLERS.map(|caller| called(&user, caller, &address));
+    let address = service(home, &user, "web", &[("app", "web")]).await?;
+    let calls = CALLERS.map(|caller| called(&user, caller, &address, SECONDS));
     let update = async {
         tokio::time::sleep(BEGINS).await;
         user.kubectl(&["rollout", "restart", "deploy/far"]).await?;
@@ -70,12 +70,9 @@ pub(crate) async fn is_answered(home: &Cluster, provider: &Cluster) -> Result<()
     Ok(())
 }
 
-/// The address of the Service, once all are ready.
-async fn opened(home: &Cluster, user: &User<'_>) -> Result<String> {
-    let service = json!({ "apiVersion": "v1", "kind": "Service",
-        "metadata": { "name": "web", "namespace": NAMESPACE },
-        "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80, "targetPort": 8080 }] } });
-    home.apply(&service.to_string()).await?;
+/// Makes guests, two pods of home that serve as they do, and callers, and waits until all are ready.
+pub(crate) async fn opened(home: &Cluster) -> Result<()> {
+    let user = User::new(home, NAMESPACE);
     for (name, node, replicas) in [("near", "rome-1", 2), ("far", NODE, GUESTS)] {
         home.apply(&deployment(name, node, replicas).to_string()).await?;
     }
@@ -83,10 +80,24 @@ async fn opened(home: &Cluster, user: &User<'_>) -> Result<String> {
         user.on("rome-1").start(caller, "sleep 36000", &[]).await?;
     }
     let all = ["wait", "pod", "--all", "--for=condition=Ready", "--timeout=120s"];
-    user.kubectl(&all).await?;
-    let service = user.kubectl(&["get", "service", "web", "-o", "json"]).await?;
-    let service: Value = serde_json::from_str(&service)?;
-    Ok(service["spec"]["clusterIP"].as_str().context("no address")?.to_owned())
+    user.kubectl(&all).await.map(drop)
+}
+
+/// Makes a Service for pods with this label, and gives its address.
+pub(crate) async fn service(
+    home: &Cluster,
+    user: &User<'_>,
+    name: &str,
+    labels: &[(&str, &str)],
+) -> Result<String> {
+    let selector: BTreeMap<_, _> = labels.iter().copied().collect();
+    let service = json!({ "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": { "selector": selector, "ports": [{ "port": 80, "targetPort": 8080 }] } });
+    home.apply(&service.to_string()).await?;
+    let made = user.kubectl(&["get", "service", name, "-o", "json"]).await?;
+    let made: Value = serde_json::from_str(&made)?;
+    Ok(made["spec"]["clusterIP"].as_str().context("no address")?.to_owned())
 }
 
 /// A server that goes on for some seconds once it is to end, as whoever wants to lose nothing has it.
@@ -115,8 +126,13 @@ fn deployment(name: &str, node: &str, replicas: u32) -> Value {
 }
 
 /// Requests of one caller, in the order in which they were begun; none waits for another.
-async fn called(user: &User<'_>, caller: &str, address: &str) -> Result<Vec<Request>> {
-    let (times, pause) = (REQUESTS * SECONDS, 1.0 / f64::from(REQUESTS));
+pub(crate) async fn called(
+    user: &User<'_>,
+    caller: &str,
+    address: &str,
+    seconds: u32,
+) -> Result<Vec<Request>> {
+    let (times, pause) = (REQUESTS * seconds, 1.0 / f64::from(REQUESTS));
     let script = format!(
         "for i in $(seq {times}); do ( \
            read at rest < /proc/uptime; \
@@ -152,7 +168,7 @@ fn told(requests: &[Request], cut: f64, back: f64) -> String {
 }
 
 /// Of this machine and of all pods, in seconds.
-fn uptime() -> Result<f64> {
+pub(crate) fn uptime() -> Result<f64> {
     let said = fs::read_to_string("/proc/uptime")?;
     Ok(said.split_whitespace().next().context("no uptime")?.parse()?)
 }
