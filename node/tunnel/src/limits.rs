@@ -54,3 +54,7 @@ pub(crate) const ASTRAY: usize = 64;
 pub(crate) const NOTICES: usize = 1_024;
 /// Shards of a gateway, at most.
 pub(crate) const SHARDS: usize = mercato_session::limits::SHARDS;
+/// Packets of TCP have so many bytes at most until it is known what the way to a peer takes, and from
+/// one guest here to another: a path of 1,500 bytes takes them whole over IPv6, and so does what a
+/// cluster's own nodes have between them.
+pub(crate) const UNSETTLED_BYTES: usize = 1_400;

@@ -8,6 +8,7 @@ use mercato_session::{
 
 use super::leases::Leases;
 use crate::device::Device;
+use crate::limits;
 
 /// Packets on their way in, of one peer at a time.
 #[derive(Default)]
@@ -91,9 +92,10 @@ impl Inwards<'_> {
         if !leases.admit_inbound(*mono_ms, lease, count) {
             return None;
         }
-        if let Some(most) = from.room.settled() {
-            clamp_segment_size(packet, most, checksum);
-        }
+        // Also while the way back is not known: nobody tells the other side of what the ways between the
+        // nodes of this one do not take.
+        let most = from.room.settled().unwrap_or(limits::UNSETTLED_BYTES);
+        clamp_segment_size(packet, most, checksum);
         match device.write(header, packet) {
             Ok(()) => leases.pass_inbound(lease, count),
             Err(error) => {

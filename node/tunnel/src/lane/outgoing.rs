@@ -5,13 +5,14 @@
 use mercato_protocol::id::ContractId;
 use mercato_session::{
     Checksum, Count, DataPath, DropReason, FairQueue, OFFLOAD_HEADER_BYTES, OffloadHeader, Order,
-    Outbound, Outlet, PeerIndex, Queued, Route, Say, Via, nobody_there,
+    Outbound, Outlet, PeerIndex, Queued, Route, Say, Via, clamp_segment_size, nobody_there,
 };
 
 use super::backlog::Backlog;
 use super::batch::{Batch, Refused, Way};
 use super::leases::Leases;
 use crate::device::Device;
+use crate::limits;
 use crate::outer::OuterCounters;
 use crate::socket::DatagramSocket;
 
@@ -111,8 +112,11 @@ impl Outgoing {
         let addresses = through.path.addresses();
         let route = match addresses.outbound(through.mono_ms, bytes, checksum) {
             Ok(Outbound::Through(route)) => route,
-            // It is carried to nobody else: no lease counts it.
-            Ok(Outbound::Back(lease)) => return Some(Returning { lease, header, bytes }),
+            // It is carried to nobody else: no lease counts it. The other guest may be on another node.
+            Ok(Outbound::Back(lease)) => {
+                clamp_segment_size(bytes, limits::UNSETTLED_BYTES, checksum);
+                return Some(Returning { lease, header, bytes });
+            }
             Err(reason) => {
                 if let Some(lease) = addresses.lease_of_outbound(bytes) {
                     through.leases.drop_outbound(lease, reason, count);
