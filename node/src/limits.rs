@@ -375,10 +375,10 @@ pub(crate) const GATE_AGAIN: Duration = Duration::from_millis(50);
 pub(crate) const GATE_SAYS: Duration = Duration::from_secs(10);
 
 /// A node that does not reach its daemon tries again after this time, then after twice as long
-/// each time,
-pub(crate) const FOLLOW_RETRY: Duration = Duration::from_secs(1);
+/// each time: a daemon that is started again carries nothing before its nodes are back,
+pub(crate) const FOLLOW_RETRY: Duration = Duration::from_millis(250);
 /// up to this; so it does where it was refused.
-pub(crate) const FOLLOW_RETRY_MOST: Duration = Duration::from_secs(5);
+pub(crate) const FOLLOW_RETRY_MOST: Duration = Duration::from_secs(2);
 /// How long a node has to reach one address of its daemon, with TLS.
 pub(crate) const FOLLOW_CONNECT: Duration = Duration::from_secs(5);
 /// A node says its state so often though nothing has changed (docs/wire.md, "Nodes").
