@@ -84,8 +84,10 @@ pub(crate) async fn bought(stage: &Stage) -> Result<()> {
     steps.step("pods that name devices");
     given_back(rome, turin).await.context("devices of pods that ended")?;
     steps.step("given back");
-    relabelled(rome, turin, &whole).await.context("nodes that are relabelled")?;
-    steps.step("relabelled");
+    if level() == Level::Full {
+        relabelled(rome, turin, &whole).await.context("nodes that are relabelled")?;
+        steps.step("relabelled");
+    }
     Ok(())
 }
 
@@ -224,28 +226,22 @@ async fn relabelled(home: &Cluster, provider: &Cluster, whole: &str) -> Result<(
         provider.kubectl(&["label", "node", &node, &label, "--overwrite"]).await?.ok()
     };
     label("NVIDIA-B300-SXM6-AC").await?;
-    if level() == Level::Full {
-        // Home hears of it within a minute.
-        wait::until("the virtual node has no devices", PATIENCE, || async {
-            let get = ["get", "node", whole, "-o", "jsonpath={.status.allocatable}"];
-            Ok(!home.kubectl(&get).await?.ok()?.contains(GPU))
-        })
-        .await?;
-    } else {
-        let on = format!("nodeSelector: {{kubernetes.io/hostname: {whole}}}");
-        home.apply(&deployment("late", 1, &format!("{GPU}: 1"), &on)).await?;
-        wait::until("the pod that came says why it waits", PATIENCE, || async {
-            let get = ["get", "pods", "-n", "train", "-l", "app=late", "-o", "json"];
-            let said = home.kubectl(&get).await?.ok()?;
-            Ok(said.contains("node affinity"))
-        })
-        .await?;
-    }
+    let on = format!("nodeSelector: {{kubernetes.io/hostname: {whole}}}");
+    home.apply(&deployment("late", 1, &format!("{GPU}: 1"), &on)).await?;
+    wait::until("the pod that came says why it waits", PATIENCE, || async {
+        let get = ["get", "pods", "-n", "train", "-l", "app=late", "-o", "json"];
+        let said = home.kubectl(&get).await?.ok()?;
+        Ok(said.contains("node affinity"))
+    })
+    .await?;
+    // Home hears of it within a minute.
+    wait::until("the virtual node has no devices", PATIENCE, || async {
+        let get = ["get", "node", whole, "-o", "jsonpath={.status.allocatable}"];
+        Ok(!home.kubectl(&get).await?.ok()?.contains(GPU))
+    })
+    .await?;
     ensure!(running(home, "whole").await? == before, "what ran there runs on");
     label("NVIDIA-L4").await?;
-    if level() != Level::Full {
-        let runs = || async { Ok(running(home, "late").await?.len() == 1) };
-        wait::until("it runs once the node is what it was", PATIENCE, runs).await?;
-    }
-    Ok(())
+    let runs = || async { Ok(running(home, "late").await?.len() == 1) };
+    wait::until("it runs once the node is what it was", PATIENCE, runs).await
 }
