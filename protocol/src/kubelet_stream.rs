@@ -231,10 +231,25 @@ impl Ask {
             Self::Usage { contract, .. } | Self::Node { contract } => *contract,
         }
     }
+
+    /// Whether it has a command that `/mercato/kubelet/1` does not carry, for its words or their
+    /// bytes: it goes by `/mercato/kubelet/2`, which earlier releases do not speak.
+    pub fn is_long(&self) -> bool {
+        let Self::Open(Request { what: What::Exec(exec), .. }) = self else { return false };
+        exec.command.len() > limits::SHORT_COMMAND_WORDS
+            || exec.bytes() > limits::SHORT_COMMAND_BYTES
+    }
+}
+
+impl Exec {
+    /// The bytes of all its words together.
+    pub fn bytes(&self) -> usize {
+        self.command.iter().map(|word| word.0.len()).sum()
+    }
 }
 
 impl Message for Ask {
-    const MAX_BYTES: usize = limits::STREAM_BYTES;
+    const MAX_BYTES: usize = limits::LONG_STREAM_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
         match self {
@@ -314,8 +329,7 @@ impl Request {
         match &self.what {
             What::Exec(exec) => {
                 at_most("words of a command", exec.command.len(), limits::COMMAND_WORDS)?;
-                let bytes = exec.command.iter().map(|word| word.0.len()).sum();
-                at_most("bytes of a command", bytes, limits::COMMAND_BYTES)?;
+                at_most("bytes of a command", exec.bytes(), limits::COMMAND_BYTES)?;
                 ensure(!exec.command.is_empty(), "no command")
             }
             What::PortForward { ports } => {

@@ -125,8 +125,11 @@ pub const OBJECT_BYTES: usize = 3 * 1_024 * 1_024;
 pub const STATUS_BYTES: usize = 256 * 1_024;
 /// Clusters that a workload may have passed through.
 pub const PATH_CLUSTERS: usize = 8;
-/// A request to open a kubelet stream, and its reply.
+/// A request to open a kubelet stream as `/mercato/kubelet/1` carries it, and the reply to any.
 pub const STREAM_BYTES: usize = 32 * 1_024;
+/// A request to open a kubelet stream as `/mercato/kubelet/2` carries it: the longest command, up to
+/// five bytes before each word, and as much beside them as in the first.
+pub const LONG_STREAM_BYTES: usize = COMMAND_BYTES + 5 * COMMAND_WORDS + 8 * 1_024;
 /// Gateways of one cluster. A guess, as the next two are.
 pub const GATEWAYS: usize = 4;
 /// Addresses of one gateway: configured, of its local networks, as others see it.
@@ -209,10 +212,15 @@ pub const NODE_RESOURCES: usize = GPU_MODELS;
 pub const NODE_LABELS: usize = 64;
 /// The key of such a label, or the name of a resource. A guess.
 pub const NODE_KEY_BYTES: usize = 128;
-/// Words of a command to execute.
-pub const COMMAND_WORDS: usize = 256;
-/// All the words of a command together.
-pub const COMMAND_BYTES: usize = STREAM_BYTES - 8 * 1_024;
+/// Words of a command to execute. A guess: more than people write, and scripts take as arguments.
+pub const COMMAND_WORDS: usize = 1_024;
+/// All the words of a command together: the longest word that Linux passes to a program
+/// (`MAX_ARG_STRLEN`, 128 KiB), and some more.
+pub const COMMAND_BYTES: usize = 160 * 1_024;
+/// The same of `/mercato/kubelet/1`, which earlier releases speak alone.
+pub const SHORT_COMMAND_WORDS: usize = 256;
+/// The bytes of [`SHORT_COMMAND_WORDS`] together.
+pub const SHORT_COMMAND_BYTES: usize = STREAM_BYTES - 8 * 1_024;
 /// Sub-protocols offered with one upgrade; kubectl offers five.
 pub const SUB_PROTOCOLS: usize = 8;
 /// Ports that one port-forward may name.

@@ -75,7 +75,14 @@ pub const STREAM_WINDOW: u32 = 64 << 10;
 /// The same for all streams of one HTTP/2 connection: see [`STREAM_WINDOW`].
 pub const CONNECTION_WINDOW: u32 = 128 << 10;
 /// Bytes that are read ahead of one HTTP/1.1 connection: a request's head, and parts of bodies.
-pub const READ_AHEAD: usize = 64 << 10;
+pub const READ_AHEAD: usize = 96 << 10;
+/// The longest URI that goes through hyper, which has place for 65,534 bytes: the query of a longer
+/// one goes beside it.
+pub const URI: usize = 60 << 10;
+/// The longest line of a request, of who has a certificate of the cluster's: the longest command, each
+/// byte escaped by three, and the name of the parameter before each word. With [`STRANGERS`] that is
+/// 64 MiB.
+pub const REQUEST_LINE: usize = 512 << 10;
 /// An AdmissionReview may be as large as etcd's largest object, twice (object
 /// and old object), and some.
 pub const ADMISSION_BODY: usize = 4 << 20;

@@ -22,7 +22,7 @@ use crate::dial::Dial;
 use crate::error::{DialError, NetError, StartError, TunnelError};
 use crate::event::Event;
 use crate::held::Shares;
-use crate::kubelet::{self, ByteStream};
+use crate::kubelet::{self, ByteStream, RequestLength};
 use crate::limits::{self, Limits};
 use crate::listen::{Listen, listen};
 use crate::peers::{PeerInfo, Peers};
@@ -242,17 +242,23 @@ impl Net {
         .boxed()
     }
 
-    /// Opens a kubelet stream, the request at most [`limits::KUBELET_BYTES`]. The reply
-    /// tells whether it was accepted.
+    /// Opens a kubelet stream, the request at most [`limits::KUBELET_BYTES`], or
+    /// [`limits::LONG_KUBELET_BYTES`] where it is said to be long: a peer of an earlier release does
+    /// not take it, which is [`NetError::Unsupported`]. The reply tells whether it was accepted.
     pub fn open_kubelet(
         &self,
         peer: PublicKey,
         request: Bytes,
+        length: RequestLength,
     ) -> BoxFuture<'static, Result<(Bytes, ByteStream), NetError>> {
         let opener = self.opener.clone();
         async move {
-            NetError::check_size(&request, limits::KUBELET_BYTES)?;
-            kubelet::ask(opener.open(peer, Protocol::Kubelet).await?, &request).await
+            let (protocol, max) = match length {
+                RequestLength::Short => (Protocol::Kubelet, limits::KUBELET_BYTES),
+                RequestLength::Long => (Protocol::LongKubelet, limits::LONG_KUBELET_BYTES),
+            };
+            NetError::check_size(&request, max)?;
+            kubelet::ask(opener.open(peer, protocol).await?, &request).await
         }
         .boxed()
     }

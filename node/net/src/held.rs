@@ -118,6 +118,11 @@ impl Shares {
 }
 
 impl Share {
+    /// All that the peer may make us hold of a kind at a time, in bytes.
+    pub(crate) fn most(&self, kind: Kind) -> usize {
+        self.own.part(kind).all * 1_024
+    }
+
     /// Waits until so much more of the peer may be held: for its own, then for others'.
     pub(crate) async fn take(
         self: &Arc<Self>,

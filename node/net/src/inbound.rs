@@ -56,8 +56,10 @@ async fn run(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetE
             let held = Held::new(taken, connection);
             Event::Workload { peer, header, held, frames: WorkloadReceiver { stream, permit } }
         }
-        Protocol::Kubelet => {
-            let (request, taken) = opened.first(limits::KUBELET_BYTES, 0).await?;
+        Protocol::Kubelet | Protocol::LongKubelet => {
+            let is_long = opened.protocol == Protocol::LongKubelet;
+            let max = if is_long { limits::LONG_KUBELET_BYTES } else { limits::KUBELET_BYTES };
+            let (request, taken) = opened.first(max, 0).await?;
             let Opened { stream, peer, permit, connection, .. } = opened;
             let held = Held::new(taken, connection);
             Event::Kubelet { peer, request, held, answer: KubeletAnswer { stream, permit } }
@@ -124,6 +126,8 @@ impl Opened {
 
     /// How long the first frame is, once there is room for it, and for so many bytes more.
     async fn room(&mut self, max: usize, more: usize) -> Result<(usize, Arc<Taken>), NetError> {
+        // What is larger than all that the peer may make us hold is never waited for.
+        let max = max.min(self.share.most(Kind::Words));
         let length = frame::length(&mut self.stream, max).await?;
         let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         Ok((length, Arc::new(self.share.take(Kind::Words, length + more).await?)))

@@ -24,6 +24,16 @@ pub struct ByteStream {
     _permit: Option<Permit>,
 }
 
+/// How long the request of a kubelet stream is: a long one takes a version of the stream that
+/// earlier releases do not speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestLength {
+    /// A request of at most [`limits::KUBELET_BYTES`].
+    Short,
+    /// A request of at most [`limits::LONG_KUBELET_BYTES`].
+    Long,
+}
+
 /// Answers the request that opened a kubelet stream. Dropped, the stream is reset.
 #[derive(Debug)]
 pub struct KubeletAnswer {
@@ -57,7 +67,8 @@ pub(crate) async fn ask(
     request: &[u8],
 ) -> Result<(Bytes, ByteStream), NetError> {
     let exchange = async {
-        write(&mut stream, request).await?;
+        frame::write(&mut stream, request).await?;
+        stream.flush().await?;
         Ok::<_, NetError>(frame::expect(&mut stream, limits::KUBELET_BYTES).await?)
     };
     let reply =

@@ -46,7 +46,7 @@ pub use error::{DialError, NetError, StartError, TunnelError};
 pub use event::Event;
 pub use handle::{Net, NetConfig};
 pub use held::{Connection, Held};
-pub use kubelet::{ByteStream, KubeletAnswer};
+pub use kubelet::{ByteStream, KubeletAnswer, RequestLength};
 pub use limits::Limits;
 pub use listen::Listen;
 pub use peers::PeerInfo;

@@ -128,6 +128,9 @@ pub const WORKLOAD_HEADER_BYTES: usize = wire::WORKLOAD_BYTES;
 pub const WORKLOAD_BODY_BYTES: usize = wire::OBJECT_BYTES;
 /// A kubelet stream's request, and its reply.
 pub const KUBELET_BYTES: usize = wire::STREAM_BYTES;
+/// A request that is longer, of a peer that takes it; a stranger's is no longer than
+/// what one may make us hold of words.
+pub const LONG_KUBELET_BYTES: usize = wire::LONG_STREAM_BYTES;
 /// A question about the tunnel, and its answer.
 pub const TUNNEL_BYTES: usize = wire::TUNNEL_BYTES;
 

@@ -162,7 +162,7 @@ impl Peers {
             Protocol::Market | Protocol::Negotiation | Protocol::Tunnel | Protocol::Pulse => {
                 (words, self.streams_per_peer)
             }
-            Protocol::Workload | Protocol::Kubelet => (streams, of_leases),
+            Protocol::Workload | Protocol::Kubelet | Protocol::LongKubelet => (streams, of_leases),
         };
         let has_room = Arc::strong_count(streams) <= granted;
         has_room.then(|| Permit(streams.clone()))

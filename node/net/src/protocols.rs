@@ -13,6 +13,8 @@ pub(crate) enum Protocol {
     Workload,
     /// A request, a reply, then raw bytes both ways.
     Kubelet,
+    /// The same, with a request that may be longer. Earlier releases do not speak it.
+    LongKubelet,
     /// One question about the tunnel, one answer. Earlier releases do not speak it.
     Tunnel,
     /// Bytes that come back, to tell that the other side is there. Earlier releases do not speak it.
@@ -20,8 +22,15 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Market, Self::Negotiation, Self::Workload, Self::Kubelet, Self::Tunnel, Self::Pulse];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Market,
+        Self::Negotiation,
+        Self::Workload,
+        Self::Kubelet,
+        Self::LongKubelet,
+        Self::Tunnel,
+        Self::Pulse,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -29,6 +38,7 @@ impl Protocol {
             Self::Negotiation => "/mercato/negotiation/1",
             Self::Workload => "/mercato/workload/2",
             Self::Kubelet => "/mercato/kubelet/1",
+            Self::LongKubelet => "/mercato/kubelet/2",
             Self::Tunnel => "/mercato/tunnel/1",
             Self::Pulse => "/mercato/pulse/1",
         }

@@ -8,7 +8,8 @@
 mod support;
 
 use bytes::Bytes;
-use mercato_net::{Event, Frame, NetError, limits};
+use mercato_net::{Event, Frame, NetError, RequestLength, limits};
+use mercato_protocol::bounded::Rank;
 use support::{DEADLINE, Node, QUIC, TCP, key};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -195,7 +196,8 @@ async fn kubelet_streams_carry_raw_bytes_both_ways() {
             to.shutdown().await.unwrap();
         };
         let ask = async {
-            let (reply, stream) = home.open_kubelet(key(2), "exec".into()).await.unwrap();
+            let (reply, stream) =
+                home.open_kubelet(key(2), "exec".into(), RequestLength::Short).await.unwrap();
             assert_eq!(reply, "accepted");
             let (mut from, mut to) = tokio::io::split(stream);
             let sent: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
@@ -214,6 +216,28 @@ async fn kubelet_streams_carry_raw_bytes_both_ways() {
 }
 
 #[tokio::test]
+async fn a_long_request_is_taken_where_it_is_said_to_be_long() {
+    let (a, mut b) = pair(TCP).await;
+    b.net.add_rank(a.key, Rank::Partner);
+    let request = Bytes::from(vec![7; limits::LONG_KUBELET_BYTES]);
+    let short = a.net.open_kubelet(key(2), request.clone(), RequestLength::Short).await;
+    assert!(matches!(short, Err(NetError::TooLarge { .. })));
+    let serve = async {
+        let (request, answer) = b
+            .wait("a kubelet stream", |event| match event {
+                Event::Kubelet { request, answer, .. } => Some((request, answer)),
+                _ => None,
+            })
+            .await;
+        assert_eq!(request.len(), limits::LONG_KUBELET_BYTES);
+        answer.refuse("no such pod".into()).await.unwrap();
+    };
+    let asked = a.net.open_kubelet(key(2), request, RequestLength::Long);
+    let (asked, ()) = tokio::join!(asked, serve);
+    assert_eq!(asked.unwrap().0, "no such pod");
+}
+
+#[tokio::test]
 async fn a_kubelet_stream_may_be_refused() {
     let (a, mut b) = pair(TCP).await;
     let serve = async {
@@ -225,7 +249,8 @@ async fn a_kubelet_stream_may_be_refused() {
             .await;
         answer.refuse("no such pod".into()).await.unwrap();
     };
-    let (asked, ()) = tokio::join!(a.net.open_kubelet(key(2), "exec".into()), serve);
+    let (asked, ()) =
+        tokio::join!(a.net.open_kubelet(key(2), "exec".into(), RequestLength::Short), serve);
     let (reply, mut stream) = asked.unwrap();
     assert_eq!(reply, "no such pod");
     assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);

@@ -270,6 +270,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/kubelet", "NODE_VALUES", "the label is not asked for"),
     ("node/kubelet", "PODS", "figures of more pods than a lease has are left out"),
     ("node/kubelet", "PORTS", "the request is refused"),
+    ("node/kubelet", "REQUEST_LINE", "the request is refused"),
     ("node/kubelet", "RUN_OUTPUT", "the output is cut"),
     ("node/kubelet", "STRANGERS", "the oldest stranger"),
     ("node/kubelet", "STRANGERS_OF_NETWORK", "the oldest stranger of that network"),

@@ -5,14 +5,16 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use http::Request;
-use kube::Client;
+use kube::client::Body;
+use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{Kind, NAMESPACE};
+use crate::apiserver::long_request;
 use crate::limits;
 use crate::names::FIELD_MANAGER;
 
@@ -24,6 +26,8 @@ pub type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
 pub struct Cluster {
     client: Client,
     permits: Arc<Semaphore>,
+    /// How it is reached for what the client cannot say.
+    reached: Option<Arc<Config>>,
 }
 
 /// What must hold for a deletion to happen, and how gently it does.
@@ -38,13 +42,39 @@ pub(crate) struct Deletion {
 impl Cluster {
     /// Takes the place of `client` for everything but watches and streams.
     pub fn new(client: Client) -> Self {
-        Self { client, permits: Arc::new(Semaphore::new(limits::REQUESTS_IN_FLIGHT)) }
+        let permits = Arc::new(Semaphore::new(limits::REQUESTS_IN_FLIGHT));
+        Self { client, permits, reached: None }
+    }
+
+    /// The same, where it is also reached by this directly, without a proxy: for requests with a URI
+    /// that is longer than the client's may be.
+    #[must_use]
+    pub fn reached_by(self, config: Config) -> Self {
+        let reached = Some(config).filter(|config| config.proxy_url.is_none()).map(Arc::new);
+        Self { reached, ..self }
+    }
+
+    /// Sends a request with this query, however long, besides its path; it does not count among the
+    /// ordinary ones.
+    pub(crate) fn send(
+        &self,
+        asked: Request<Body>,
+        query: String,
+    ) -> BoxFuture<'static, kube::Result<http::Response<Body>>> {
+        match &self.reached {
+            Some(config) => long_request::send(config, asked, query),
+            None => {
+                let why = "the URI is too long for the way to the API server";
+                ready(Err(kube::Error::Service(why.into()))).boxed()
+            }
+        }
     }
 
     /// The same with permits of its own: what strangers can cause does not keep the rest
     /// waiting.
     pub(crate) fn apart(&self, requests: usize) -> Self {
-        Self { client: self.client.clone(), permits: Arc::new(Semaphore::new(requests)) }
+        let permits = Arc::new(Semaphore::new(requests));
+        Self { client: self.client.clone(), permits, reached: self.reached.clone() }
     }
 
     /// The client itself, for watches and streams, which are long and few.

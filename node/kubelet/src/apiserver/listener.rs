@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::apiserver::callers::{Active, Caller, Callers};
+use crate::apiserver::long_line::{Aside, Shortened};
 use crate::kubelet_api::{Certified, Tls};
 use crate::limits;
 use crate::repeated::Repeated;
@@ -153,6 +154,12 @@ async fn serve(
     if certified.is_some() {
         caller.is_certified();
     }
+    // An API server has a certificate; nobody else has a command in a URI.
+    let aside = Aside::default();
+    let stream = match certified.is_some() && !http2 {
+        true => Shortened::new(stream, aside.clone()),
+        false => Shortened::untouched(stream),
+    };
     let certified = Arc::new(certified);
     let router = router.layer(Extension(Stop(stop)));
     let router = router.layer(Extension(caller.clone())).layer(from_fn({
@@ -161,6 +168,9 @@ async fn serve(
             let now = OffsetDateTime::now_utc();
             let user = certified.as_ref().as_ref().and_then(|certified| certified.user(now));
             request.extensions_mut().insert(user);
+            if let Some(query) = aside.take() {
+                request.extensions_mut().insert(query);
+            }
             under_way(caller.begins(), request, next)
         }
     }));

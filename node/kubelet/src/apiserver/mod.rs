@@ -10,6 +10,8 @@ pub(crate) mod failure;
 pub(crate) mod kind;
 pub(crate) mod life;
 pub(crate) mod listener;
+pub(crate) mod long_line;
+mod long_request;
 pub(crate) mod reviews;
 pub mod rights;
 pub(crate) mod watch;

@@ -79,7 +79,7 @@ pub fn open_on_cluster(
 ) -> BoxFuture<'static, Result<Opened, Refused>> {
     let guest = cluster.get(POD, Some(namespace), name);
     let path = POD.path(Some(namespace), name);
-    let client = cluster.client();
+    let (cluster, client) = (cluster.clone(), cluster.client());
     async move {
         let unavailable = |text: String| Refused::new(RefusedReason::Unavailable, text);
         let guest = guest.await.map_err(|failure| unavailable(failure.to_string()))?;
@@ -92,8 +92,12 @@ pub fn open_on_cluster(
             may.map_err(|(reason, text)| Refused::new(reason, text))?;
         }
         let path = path.map_err(|failure| unavailable(failure.to_string()))?;
-        let asked = subresource(&path, &request.what, request.upgrade.as_ref())?;
-        let answer = tokio::time::timeout(limits::STREAM_OPEN_TIMEOUT, client.send(asked)).await;
+        let (asked, long) = subresource(&path, &request.what, request.upgrade.as_ref())?;
+        let answering = match long {
+            None => client.send(asked).boxed(),
+            Some(query) => cluster.send(asked, query),
+        };
+        let answer = tokio::time::timeout(limits::STREAM_OPEN_TIMEOUT, answering).await;
         let answer = answer
             .map_err(|_| unavailable("the API server did not answer in time".into()))?
             .map_err(|error| unavailable(error.to_string()))?;
@@ -106,13 +110,13 @@ pub fn open_on_cluster(
     .boxed()
 }
 
-/// The request to the provider's API server: nothing of the consumer's but
-/// what the typed request holds.
+/// The request to the provider's API server, and its query where that is too long to be in it: nothing
+/// of the consumer's but what the typed request holds.
 fn subresource(
     path: &str,
     what: &What,
     upgrade: Option<&Upgrade>,
-) -> Result<HttpRequest<Body>, Refused> {
+) -> Result<(HttpRequest<Body>, Option<String>), Refused> {
     let bad = |text: &str| Refused::new(RefusedReason::BadRequest, text);
     let mut query = Parameters::default();
     let name = match what {
@@ -140,7 +144,11 @@ fn subresource(
             "portforward"
         }
     };
-    let uri = format!("{path}/{name}?{query}");
+    let (uri, query) = (format!("{path}/{name}"), query.to_string());
+    let (uri, long) = match uri.len() + query.len() > limits::URI {
+        true => (uri, Some(query)),
+        false => (format!("{uri}?{query}"), None),
+    };
     let mut asked = match (what, upgrade) {
         (What::Logs(_), None) => HttpRequest::get(uri),
         (What::Logs(_), Some(_)) | (_, None) => return Err(bad("that is no way to ask for it")),
@@ -152,7 +160,8 @@ fn subresource(
     if let (Some(headers), Some(upgrade)) = (asked.headers_mut(), upgrade) {
         upgrade_headers(headers, upgrade).ok_or_else(|| bad("no such sub-protocol"))?;
     }
-    asked.body(Body::empty()).map_err(|error| bad(&error.to_string()))
+    let asked = asked.body(Body::empty()).map_err(|error| bad(&error.to_string()))?;
+    Ok((asked, long))
 }
 
 fn log_parameters(query: &mut Parameters, logs: &Logs) {
@@ -264,7 +273,7 @@ mod tests {
         let what =
             What::Exec(Exec { command: vec!["sh".into(), "-c".into(), "a&b".into()], attach });
         let spdy = upgrade(Transport::Spdy, &["v5.channel.k8s.io", "v4.channel.k8s.io"]);
-        let asked = subresource("/p", &what, Some(&spdy)).unwrap();
+        let (asked, _) = subresource("/p", &what, Some(&spdy)).unwrap();
         assert_eq!(asked.method(), "POST");
         assert_eq!(
             asked.uri(),
@@ -272,9 +281,22 @@ mod tests {
         );
         assert_eq!(asked.headers().get_all(SPDY_PROTOCOL).iter().count(), 2);
         let socket = upgrade(Transport::WebSocket, &["v5.channel.k8s.io"]);
-        let asked = subresource("/p", &what, Some(&socket)).unwrap();
+        let (asked, _) = subresource("/p", &what, Some(&socket)).unwrap();
         assert_eq!(asked.method(), "GET");
         assert_eq!(asked.headers()["sec-websocket-protocol"], "v5.channel.k8s.io");
+    }
+
+    #[test]
+    fn a_long_command_goes_beside_the_uri() {
+        let attach = Attach { container: "app".into(), stdout: true, ..Attach::default() };
+        let script = "a&".repeat(60_000);
+        let what = What::Exec(Exec { command: vec!["sh".into(), (&*script).into()], attach });
+        let spdy = upgrade(Transport::Spdy, &[]);
+        let (asked, query) = subresource("/p", &what, Some(&spdy)).unwrap();
+        assert_eq!(asked.uri(), "/p/exec");
+        let query = query.unwrap();
+        assert!(query.starts_with("command=sh&command=a%26a%26"), "{query:.40}");
+        assert!(query.ends_with("&container=app&stdin=false&stdout=true&stderr=false&tty=false"));
     }
 
     #[test]
@@ -287,7 +309,7 @@ mod tests {
             assert!(subresource("/p", &what, Some(&socket)).is_err(), "{protocol:?}");
         }
         let logs = Logs { container: "a/../b?x=1#".into(), ..Logs::default() };
-        let asked = subresource("/p", &What::Logs(logs), None).unwrap();
+        let (asked, _) = subresource("/p", &What::Logs(logs), None).unwrap();
         assert!(asked.uri().query().unwrap().starts_with("container=a%2F..%2Fb%3Fx%3D1%23&"));
     }
 

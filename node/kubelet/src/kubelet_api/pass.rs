@@ -24,6 +24,10 @@ pub(super) async fn through(
     mut request: Request,
     stop: CancellationToken,
 ) -> Response {
+    let of_logs = match &asked.what {
+        What::Logs(logs) => Some((logs.container.clone(), asked.pod.clone())),
+        What::Exec(_) | What::Attach(_) | What::PortForward { .. } => None,
+    };
     let transport = asked.upgrade.as_ref().map(|upgrade| upgrade.transport);
     if transport.is_none() && !matches!(asked.what, What::Logs(_)) {
         return text(
@@ -51,8 +55,18 @@ pub(super) async fn through(
         }
         (Ok(Opened::Body(body)), None) => logs(body),
         (Ok(_), _) => text(StatusCode::BAD_GATEWAY, "the provider opened something else"),
-        (Err(refused), _) => refusal(&refused),
+        (Err(refused), _) => match of_logs.filter(|_| refused.reason == RefusedReason::NotFound) {
+            Some((container, pod)) => no_logs(&container, &pod, &refused.text),
+            None => refusal(&refused),
+        },
     }
+}
+
+/// As a kubelet answers where nothing is left of a container: of a 404 an API server would tell only
+/// that there is no such resource.
+fn no_logs(container: &str, pod: &str, why: &str) -> Response {
+    let what = format!("container {container:?} in pod {pod:?} is not available: {why}");
+    text(StatusCode::BAD_REQUEST, &what)
 }
 
 /// Asks the provider, and waits no longer than is sensible.

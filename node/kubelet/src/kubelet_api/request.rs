@@ -65,8 +65,16 @@ fn run(container: String, query: &Query) -> Result<What, String> {
 fn exec<'a>(words: impl Iterator<Item = &'a str>, attach: Attach) -> Result<What, String> {
     let command: Vec<Blob> = words.map(Blob::from).collect();
     let length = command.iter().map(|word| word.0.len()).sum::<usize>();
-    if length == 0 || length > limits::COMMAND || command.len() > COMMAND_WORDS {
-        return Err("an exec needs a command, of a reasonable length".into());
+    if length == 0 {
+        return Err("an exec needs a command".into());
+    }
+    if length > limits::COMMAND || command.len() > COMMAND_WORDS {
+        return Err(format!(
+            "the command has {} words of {length} bytes together, and {COMMAND_WORDS} words of {} bytes \
+             are the most: give the script on standard input, or copy it into the pod",
+            command.len(),
+            limits::COMMAND
+        ));
     }
     Ok(What::Exec(Exec { command, attach }))
 }
@@ -127,7 +135,7 @@ mod tests {
     fn a_script_may_be_as_long_as_its_message() {
         let query = |n: usize| format!("command=sh&command=-c&command={}&output=1", "x".repeat(n));
         let exec = |n| read(Stream::Exec("app".into()), &query(n));
-        let what = exec(20_000).unwrap();
+        let what = exec(127 << 10).unwrap();
         let uid = "7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into();
         let ask = Ask::Open(Request {
             contract: ContractId([5; 16]),
@@ -138,7 +146,18 @@ mod tests {
             upgrade: None,
         });
         assert_eq!(Ask::from_bytes(&ask.to_bytes().unwrap()), Ok(ask));
-        assert!(exec(limits::COMMAND).is_err());
+        let told = exec(limits::COMMAND).unwrap_err();
+        assert!(told.contains("3 words") && told.contains("standard input"), "{told}");
+    }
+
+    #[test]
+    fn a_command_has_a_thousand_words() {
+        let exec = |n| {
+            read(Stream::Exec("app".into()), &("output=1".to_owned() + &"&command=x".repeat(n)))
+        };
+        let What::Exec(command) = exec(1_000).unwrap() else { panic!() };
+        assert_eq!(command.command.len(), 1_000);
+        assert!(exec(COMMAND_WORDS + 1).unwrap_err().contains("1025 words"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::virtual_kubelet::VirtualKubelet;
 use super::{figures_text, pass, pods, run};
 use crate::apiserver::callers::Caller;
 use crate::apiserver::listener::Stop;
+use crate::apiserver::long_line::LongQuery;
 use crate::format::clock;
 use crate::format::query::Query;
 use crate::limits;
@@ -85,7 +86,8 @@ async fn answer(
                 return text(StatusCode::NOT_FOUND, &missing);
             };
             let runs = matches!(kind, Stream::Run(_));
-            let what = match kind.read(&Query::parse(request.uri().query())) {
+            let long = request.extensions().get::<LongQuery>().map(|LongQuery(query)| &**query);
+            let what = match kind.read(&Query::parse(long.or(request.uri().query()))) {
                 Ok(what) => what,
                 Err(why) => return text(StatusCode::BAD_REQUEST, &why),
             };

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mercato_discovery::{Address, DialFailure, Host, Transport};
-use mercato_net::{Event, Limits, Listen, Net, NetConfig, StartError};
+use mercato_net::{Event, Limits, Listen, Net, NetConfig, RequestLength, StartError};
 use support::{Node, QUIC, TCP, free_port, key};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -291,7 +291,7 @@ async fn no_more_streams_than_granted() {
             });
             held.push((sender, frames.await));
         }
-        let refused = a.net.open_kubelet(b.key, Bytes::new()).await;
+        let refused = a.net.open_kubelet(b.key, Bytes::new(), RequestLength::Short).await;
         assert!(refused.is_err(), "one more than {granted}");
     }
     // What the peer has to say does not wait for them.

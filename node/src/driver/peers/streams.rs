@@ -9,11 +9,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Side;
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
-use mercato_net::{Held, KubeletAnswer};
+use mercato_net::{Held, KubeletAnswer, NetError, RequestLength};
 use mercato_protocol::codec::{CodecError, Message};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::kubelet_stream::{Ask, RefusedReason, Reply};
-use mercato_protocol::limits::TEXT_BYTES;
+use mercato_protocol::limits::{SHORT_COMMAND_BYTES, SHORT_COMMAND_WORDS, TEXT_BYTES};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use crate::driver::Handle;
@@ -42,8 +42,12 @@ async fn open_at_peer(driver: &Handle, ask: Ask) -> Result<Opened, Refused> {
     let peer = peer.ok().flatten();
     let peer = peer.ok_or_else(|| unavailable("the lease is over".to_owned()))?;
     let bytes = ask.to_bytes().map_err(|error| bad(&error.to_string()))?;
-    let answer = driver.net().open_kubelet(peer, Bytes::from(bytes)).await;
-    let (reply, io) = answer.map_err(|error| unavailable(error.to_string()))?;
+    let length = if ask.is_long() { RequestLength::Long } else { RequestLength::Short };
+    let answer = driver.net().open_kubelet(peer, Bytes::from(bytes), length).await;
+    let (reply, io) = answer.map_err(|error| match (error, length) {
+        (NetError::Unsupported(_), RequestLength::Long) => bad(&too_long_there()),
+        (error, _) => unavailable(error.to_string()),
+    })?;
     let io = Counted::new(io, Way::Out, driver.metrics().clone());
     match Reply::from_bytes(&reply) {
         Ok(Reply::Accepted { protocol }) if upgrades(&ask) => {
@@ -58,6 +62,15 @@ async fn open_at_peer(driver: &Handle, ask: Ask) -> Result<Opened, Refused> {
 /// The request makes no sense.
 pub(crate) fn bad(text: &str) -> Refused {
     Refused::new(RefusedReason::BadRequest, text)
+}
+
+/// What a person is told whose command is too long for a provider of an earlier release.
+fn too_long_there() -> String {
+    format!(
+        "the provider's release of mercato takes commands of {SHORT_COMMAND_WORDS} words and \
+         {SHORT_COMMAND_BYTES} bytes at most: give the script on standard input (kubectl exec -i POD \
+         -- sh < script), copy it into the pod, or have mercato updated over there"
+    )
 }
 
 fn upgrades(ask: &Ask) -> bool {

@@ -169,8 +169,9 @@ async fn connect(
     let server = config.cluster_url.to_string();
     let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = config.cluster_url.port_u16().unwrap_or(443);
-    let client = ClientBuilder::try_from(config)?.with_layer(&Requests(metrics.clone())).build();
-    let cluster = Cluster::new(client);
+    let client = ClientBuilder::try_from(config.clone())?;
+    let client = client.with_layer(&Requests(metrics.clone())).build();
+    let cluster = Cluster::new(client).reached_by(config);
     let version = cluster.version().await.with_context(|| silent(&server))?;
     let account = Account::ask(&cluster).await.context("the account is not known")?;
     let uid = match cluster.uid().await {

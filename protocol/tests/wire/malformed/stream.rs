@@ -18,6 +18,9 @@ pub(super) fn cases() -> Vec<Case> {
     let What::Exec(mut no_words) = exec.what.clone() else { panic!() };
     no_words.command.clear();
     let words = stream(&exec, What::Exec(no_words));
+    let What::Exec(mut many_words) = exec.what.clone() else { panic!() };
+    many_words.command = vec!["x".into(); 1_025];
+    let many = stream(&exec, What::Exec(many_words));
 
     let usage = |change: fn(&mut Usage)| {
         let mut usage = samples::usage();
@@ -61,6 +64,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("stream-node", "a zone with a space", zone, "Invalid"),
         ("stream-request", "no such port", port, "Invalid"),
         ("stream-request", "no command", words, "Invalid"),
+        ("stream-request", "too many words", many, "TooLong"),
         ("stream-usage", "pods out of order", reversed, "Invalid"),
         ("stream-usage", "a pod twice", twice, "Invalid"),
         ("stream-usage", "nothing, and more", endless, "Invalid"),

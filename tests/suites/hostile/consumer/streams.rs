@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
+use mercato_net::RequestLength;
 use mercato_protocol::codec::{Message as _, Wire as _, Writer};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::kubelet_stream::{
@@ -111,6 +112,9 @@ pub(crate) async fn ask(impostor: &Impostor, victim: PublicKey, of: Request) -> 
     // Also what no honest peer could say.
     let mut writer = Writer::default();
     Ask::Open(of).encode(&mut writer);
-    let (reply, _io) = impostor.net.open_kubelet(victim, Bytes::from(writer.into_bytes())).await?;
+    let (reply, _io) = impostor
+        .net
+        .open_kubelet(victim, Bytes::from(writer.into_bytes()), RequestLength::Short)
+        .await?;
     Ok(Reply::from_bytes(&reply)?)
 }

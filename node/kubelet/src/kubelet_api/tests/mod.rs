@@ -73,6 +73,9 @@ fn open(what: &What) -> Result<Opened, Refused> {
         What::Logs(logs) if logs.container == "gone" => {
             Err(Refused::new(RefusedReason::BadRequest, "container gone is not running"))
         }
+        What::Logs(logs) if logs.container == "lost" => {
+            Err(Refused::new(RefusedReason::NotFound, "no such pod over there"))
+        }
         What::Logs(_) => {
             let (mut ours, theirs) = tokio::io::duplex(64);
             tokio::spawn(async move {
@@ -265,6 +268,16 @@ async fn a_refusal_is_told_in_its_own_words() {
     let Ask::Open(asked) = bed.provider.asked.lock().unwrap().remove(0) else { panic!() };
     let What::Logs(logs) = asked.what else { panic!() };
     assert_eq!((logs.tail_lines, asked.uid.0.as_str()), (Some(3), "u1"));
+}
+
+/// Of a 404 an API server tells only that there is no such resource.
+#[tokio::test]
+async fn logs_of_a_guest_that_is_gone_are_said_to_be_so() {
+    let bed = bed(&["get proxy"]).await;
+    let answer = bed.ask("GET", "/containerLogs/shop/web/lost", Some("good")).await;
+    assert_eq!(answer.status, 400);
+    let said = r#"container "lost" in pod "web" is not available: no such pod over there"#;
+    assert!(answer.body.contains(said), "{}", answer.body);
 }
 
 #[tokio::test]
