@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Bytes of a script that is one word: the kernel takes 128 KiB.
+const SCRIPT: usize = 127 << 10;
+
 const SIZED: &str = "
 apiVersion: v1
 kind: Pod
@@ -22,6 +25,20 @@ spec:
     command: [sh, -c, 'sleep 3600']
     resources: {requests: {cpu: 50m, memory: 16Mi}, limits: {cpu: 100m, memory: 32Mi}}
 ";
+
+/// A script in one word, and a thousand words.
+pub(crate) async fn long_commands(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    let exec = ["exec", "sized", "-c", "app", "--"];
+    let script = format!(": {}; echo through", "x".repeat(SCRIPT));
+    let said = shop.kubectl(&[&exec[..], &["sh", "-c", &script]].concat()).await?;
+    ensure!(said.trim() == "through", "{said}");
+    let words = vec!["x"; 1_000];
+    let count = ["sh", "-c", "echo $#", "sh"];
+    let said = shop.kubectl(&[&exec[..], &count, &words].concat()).await?;
+    ensure!(said.trim() == "1000", "{said}");
+    Ok(())
+}
 
 pub(crate) async fn debugged(rome: &Cluster) -> Result<()> {
     rome.apply(SIZED).await?;

@@ -1,10 +1,11 @@
 //! What people and tools expect of a node's kubelet beside running pods, of a node that
 //! stands for another cluster: `kubectl top`, an autoscaler, `kubectl debug`, a resize in
 //! place, and the paths that monitoring reads; also after restarts of either daemon. Last, what
-//! strangers do to its ports.
+//! strangers do to its ports. And DaemonSets that tolerate every node.
 //!
 //! Rome buys of Turin; both have a metrics-server.
 
+mod agents;
 mod attacks;
 mod change;
 mod figures;
@@ -36,11 +37,14 @@ async fn kubelet(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let home = Daemon::start(rome, &program, "").await?;
     let provider = Daemon::start(turin, &program, "").await?;
+    agents::before(rome).await.context("a DaemonSet before the contract")?;
     lease::start(&home, &provider).await.context("a lease")?;
     restarts::approve(rome).await.context("a certificate")?;
 
+    agents::after(rome).await.context("DaemonSets that tolerate everything")?;
     figures::start_burning(rome).await.context("a deployment that burns")?;
     change::debugged(rome).await.context("kubectl debug")?;
+    change::long_commands(rome).await.context("long commands")?;
     change::resized(rome, turin).await.context("a resize in place")?;
     change::too_large(rome).await.context("a resize without room")?;
     figures::logs_end(rome, turin).await.context("silent logs")?;

@@ -34,7 +34,7 @@ pub(crate) async fn open_nothing(home: &Daemon<'_>, pair: &Pair<'_>) -> Result<(
     unasked.on(&node).start("stray", "sleep 3600", &[]).await?;
     unasked.sees("stray", "Pending OffloadRefused").await?;
     let [agent, stays] = agents_of(cluster, &node).await?;
-    User::new(cluster, SYSTEM).sees(&stays, "Pending OffloadRefused").await?;
+    User::new(cluster, SYSTEM).sees(&stays, "Running").await?;
     let system = User::new(cluster, SYSTEM);
     futures::try_join!(
         is_not_heard(pair, system, &agent),

@@ -11,7 +11,7 @@ use mercato_agent::{
 use mercato_broker::Side;
 use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::guest::{self, Observed, ObservedPod};
-use mercato_offload::home::{self, HomePod, Write};
+use mercato_offload::home::{self, HomePod, StandIn, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{Outcome, Refusal};
 use mercato_protocol::id::{ContractId, Digest};
@@ -128,6 +128,7 @@ impl Cluster {
             place: self.place.clone(),
             patience_ms: 10_000,
             refusal: None,
+            stand_in: StandIn::Never,
             pod,
         };
         self.pods.insert(pod.pod.uid.clone(), (pod.clone(), false));
@@ -272,6 +273,7 @@ impl Cluster {
                 self.waiting.insert(pod.uid.clone());
                 vec![home::Input::Written(pod.uid)]
             }
+            HomeWork::Write(pod, Write::StandIn(_)) => panic!("{pod:?} is no DaemonSet's"),
             HomeWork::ObjectRefused(key, refusal) => {
                 assert!([OVER, TAKEN, NO_ROOM].contains(&&*refusal.reason), "{key:?}");
                 vec![]

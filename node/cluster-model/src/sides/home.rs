@@ -11,7 +11,8 @@ use mercato_offload::forge::{self, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::placement::export::{
-    BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, staying,
+    BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, stand_in_status,
+    staying,
 };
 use mercato_offload::placement::spec::{NodeSpec, Transitions, node_name, second_node_name};
 use mercato_offload::time;
@@ -292,6 +293,10 @@ impl HomeSide {
                 Some(status) => Some(status),
                 None => return Input::Written(uid),
             },
+            Write::StandIn(refusal) => {
+                let now = time::rfc3339(now.wall_ms);
+                Some(stand_in_status(home, None, &refusal_text(refusal), &now))
+            }
             Write::FinishDeletion => None,
         };
         let done = match status {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::FutureExt;
+use mercato_offload::placement::export::stands_in_for;
 use serde_json::Value;
 
 use super::OURS;
@@ -10,7 +11,7 @@ use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::kind::{NODE, POD};
 use crate::offload_namespace::OptedIn;
 
-/// The pods of one namespace that are bound to virtual nodes, and wait there for ever.
+/// The pods of one namespace that are bound to virtual nodes, and stay at home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranded {
     /// The namespace that the pods are in.
@@ -19,6 +20,8 @@ pub struct Stranded {
     pub one: String,
     /// How many pods there are, on all virtual nodes.
     pub pods: usize,
+    /// How many of them are shown as running, though nothing of them does.
+    pub answered_for: usize,
     /// Whether DaemonSets have made all of them.
     pub of_daemon_sets: bool,
 }
@@ -34,8 +37,10 @@ pub fn stranded(cluster: &Cluster, opted_in: &OptedIn) -> Answer<Vec<Stranded>> 
             let Some(name) = name.filter(|_| id.is_some_and(|id| id.starts_with(OURS))) else {
                 continue;
             };
-            let bound = format!("fieldSelector=spec.nodeName%3D{name},status.phase%3DPending");
-            for pod in cluster.list(POD, None, &bound).await? {
+            let bound = format!("fieldSelector=spec.nodeName%3D{name}");
+            let waits = |pod: &Value| pod["status"]["phase"] == "Pending";
+            let pods = cluster.list(POD, None, &bound).await?.into_iter();
+            for pod in pods.filter(|pod| waits(pod) || stands_in_for(pod).is_some()) {
                 add(&mut all, &pod, &opted_in);
             }
         }
@@ -58,10 +63,12 @@ fn add(all: &mut BTreeMap<String, Stranded>, pod: &Value, opted_in: &OptedIn) {
         namespace: namespace.clone(),
         one: text("name"),
         pods: 0,
+        answered_for: 0,
         of_daemon_sets: true,
     };
     let stranded = all.entry(namespace.clone()).or_insert_with(first);
     stranded.pods += 1;
+    stranded.answered_for += usize::from(stands_in_for(pod).is_some());
     stranded.of_daemon_sets &= of_daemon_set;
 }
 
@@ -79,18 +86,25 @@ mod tests {
             let node = |name: &str, id: &str| json!({ "metadata": { "name": name }, "spec": { "providerID": id } });
             let pod = |namespace: &str, name: &str, kind: &str| {
                 json!({ "metadata": { "namespace": namespace, "name": name,
-                    "ownerReferences": [{ "kind": kind }] } })
+                    "ownerReferences": [{ "kind": kind, "controller": true }] },
+                    "status": { "phase": "Pending" } })
             };
             let items = if path.starts_with("/api/v1/nodes") {
                 vec![node("mercato-turin", "mercato://turin/c1"), node("worker", "aws:///b")]
             } else {
-                assert!(path.contains("spec.nodeName%3Dmercato-turin,"), "{path}");
+                assert!(path.contains("spec.nodeName%3Dmercato-turin&"), "{path}");
+                let mut runs = pod("shop", "db", "StatefulSet");
+                runs["status"]["phase"] = "Running".into();
+                let mut shown = pod("kube-system", "agent-2", "DaemonSet");
+                let said = json!([{ "type": "mercato.dev/NotOffloaded", "status": "True" }]);
+                shown["status"] = json!({ "phase": "Running", "conditions": said });
                 let mut ends = pod("kube-system", "old", "DaemonSet");
                 ends["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
                 vec![
                     ends,
                     pod("kube-system", "agent-1", "DaemonSet"),
-                    pod("kube-system", "agent-2", "DaemonSet"),
+                    shown,
+                    runs,
                     pod("near", "web", "ReplicaSet"),
                     pod("shop", "web", "ReplicaSet"),
                 ]
@@ -101,11 +115,12 @@ mod tests {
         let all = [("shop".to_owned(), OptIn::default()), ("near".to_owned(), local)];
         let opted_in = OptedIn::ready(Scope::Labelled, all.into());
         let stranded = stranded(&cluster, &opted_in).await.unwrap();
-        let found = |namespace: &str, one: &str, pods, of_daemon_sets| {
+        let found = |namespace: &str, one: &str, pods, answered_for, of_daemon_sets| {
             let (namespace, one) = (namespace.to_owned(), one.to_owned());
-            Stranded { namespace, one, pods, of_daemon_sets }
+            Stranded { namespace, one, pods, answered_for, of_daemon_sets }
         };
-        let wanted = [found("kube-system", "agent-1", 2, true), found("near", "web", 1, false)];
+        let wanted =
+            [found("kube-system", "agent-1", 2, 1, true), found("near", "web", 1, 0, false)];
         assert_eq!(stranded, wanted);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mercato_offload::forge;
 use mercato_offload::key::{PodId, Uid};
+use mercato_offload::placement::export::stands_in_for;
 use serde_json::Value;
 
 use crate::apiserver::failure::Failure;
@@ -198,6 +199,14 @@ impl NodePods for Pods {
         let pods = self.lock();
         let named = |id: &PodId| id.name == name && id.namespace == namespace;
         pods.values().map(|kept| &kept.seen.id).find(|id| named(id)).map(|id| id.uid.0.clone())
+    }
+
+    fn not_offloaded(&self, namespace: &str, name: &str) -> Option<String> {
+        let pods = self.lock();
+        let named = |kept: &&Kept| kept.seen.id.name == name && kept.seen.id.namespace == namespace;
+        let object = pods.values().find(named)?.seen.object.clone();
+        drop(pods);
+        stands_in_for(&object.open()).map(str::to_owned)
     }
 
     fn list(&self) -> Vec<Packed> {

@@ -10,7 +10,9 @@ use mercato_offload::body::Found;
 use mercato_offload::forge::{self, Refusal, StatusContext};
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
-use mercato_offload::placement::export::{REFUSED, refusal_text, refused_status};
+use mercato_offload::placement::export::{
+    REFUSED, STANDS_IN, refusal_text, refused_status, stand_in_status,
+};
 use serde_json::{Value, json};
 
 use super::pods::Seen;
@@ -20,6 +22,7 @@ use crate::apiserver::cluster::Deletion;
 use crate::apiserver::events::{self, About, EventType};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::POD;
+use crate::format::clock;
 use crate::kubelet_api::NodePods;
 use crate::limits;
 use crate::pace::Backoff;
@@ -53,6 +56,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
                 write_status(&shared, &pod, status).await
             }
             Write::Refusal(refusal) => refuse(&shared, &pod, refusal).await,
+            Write::StandIn(refusal) => stand_in(&shared, &pod, refusal).await,
             Write::FinishDeletion => finish(&shared, &pod).await,
         };
         drop(turn);
@@ -211,6 +215,23 @@ async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool,
         let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
         match warn(shared, about, &message).await {
             // In a namespace that is being deleted there are no new events.
+            Err(failure) if failure.class != Class::Refused => return Err(failure),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(written)
+}
+
+/// The pod's status says that it runs, and why nothing of it does; and an event, once.
+async fn stand_in(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool, Failure> {
+    let (message, now) = (refusal_text(refusal), clock::now());
+    let host_ip = shared.config.host_ip.to_string();
+    let status = |home: &Value| Some(stand_in_status(home, Some(&host_ip), &message, &now));
+    let written = write_status(shared, pod, status).await?;
+    if written && shared.events.has_one(Instant::now()) {
+        let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
+        let (cluster, kind) = (&shared.cluster, EventType::Warning);
+        match events::write_once(cluster, about, kind, STANDS_IN, &message).await {
             Err(failure) if failure.class != Class::Refused => return Err(failure),
             Ok(()) | Err(_) => {}
         }

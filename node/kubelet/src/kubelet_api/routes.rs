@@ -85,6 +85,10 @@ async fn answer(
                 let missing = format!("pod does not exist: {namespace}/{pod}");
                 return text(StatusCode::NOT_FOUND, &missing);
             };
+            if let Some(why) = node.pods.not_offloaded(&namespace, &pod) {
+                let said = format!("nothing of pod {pod} runs here: {why}");
+                return text(StatusCode::BAD_REQUEST, &said);
+            }
             let runs = matches!(kind, Stream::Run(_));
             let long = request.extensions().get::<LongQuery>().map(|LongQuery(query)| &**query);
             let what = match kind.read(&Query::parse(long.or(request.uri().query()))) {

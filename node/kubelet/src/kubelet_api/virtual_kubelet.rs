@@ -12,6 +12,8 @@ use crate::guest::stream::PeerStreams;
 pub trait NodePods: Send + Sync + 'static {
     /// The uid of the pod of this name.
     fn uid(&self, namespace: &str, name: &str) -> Option<String>;
+    /// Why nothing of the pod of this name runs anywhere, where the node answers for it all the same.
+    fn not_offloaded(&self, namespace: &str, name: &str) -> Option<String>;
     /// All of them, as a kubelet lists them.
     fn list(&self) -> Vec<Packed>;
 }

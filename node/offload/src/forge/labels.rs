@@ -27,6 +27,9 @@ pub const TUNNEL_READY: &str = "mercato.dev/TunnelReady";
 /// Condition type of a virtual node: whether the daemon that keeps it is away.
 pub const DAEMON_AWAY: &str = "mercato.dev/DaemonAway";
 
+/// Condition type of a pod that its virtual node answers for, though nothing of it runs.
+pub const NOT_OFFLOADED: &str = "mercato.dev/NotOffloaded";
+
 /// Taint of a virtual node whose daemon is away: new pods wait.
 pub const AWAY: &str = "mercato.dev/daemon-away";
 

@@ -61,6 +61,21 @@ pub struct HomePod {
     pub patience_ms: u64,
     /// Why it must not leave at all (its namespace is not opted in, say).
     pub refusal: Option<Refusal>,
+    /// Whether the virtual node answers for it where there is a refusal.
+    pub stand_in: StandIn,
+}
+
+/// Whether a virtual node answers for a pod that stays at home as for one that runs: a DaemonSet that
+/// tolerates every taint has one there, and its roll-out waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StandIn {
+    /// Nothing is answered for the pod, which waits.
+    #[default]
+    Never,
+    /// It may, unless the provider may hold the pod.
+    Possible,
+    /// It does, by the pod's own status: the pod has never left, and does not any more.
+    Written,
 }
 
 /// What happens to a session.
@@ -158,6 +173,9 @@ pub enum Write {
     },
     /// Pending, with this waiting reason, and an event.
     Refusal(Refusal),
+    /// Running and ready without an address, as far as a status goes, with this reason why nothing of
+    /// it runs, and an event.
+    StandIn(Refusal),
     /// Delete with grace 0 and the uid as precondition.
     FinishDeletion,
 }

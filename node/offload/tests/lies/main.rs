@@ -6,6 +6,7 @@ mod gate;
 mod marks;
 mod services;
 mod silence;
+mod stand_in;
 #[path = "../told/mod.rs"]
 mod told;
 

@@ -40,6 +40,7 @@ pub(crate) fn at_home() -> home::HomePod {
         place: None,
         patience_ms: 10_000,
         refusal: None,
+        stand_in: home::StandIn::Never,
     }
 }
 
@@ -54,12 +55,20 @@ pub(crate) struct Lied {
 
 impl Lied {
     pub(crate) fn to() -> Self {
-        let config = home::Config { cluster: HOME, provider: PROVIDER, hops: 0 };
-        let home = HomeSession::restore(config, []);
+        let mut home = HomeSession::restore(Self::config(), []);
+        home.handle(NOW, home::Input::Synced(vec![at_home()]));
+        Self::of(home)
+    }
+
+    pub(crate) fn config() -> home::Config {
+        home::Config { cluster: HOME, provider: PROVIDER, hops: 0 }
+    }
+
+    /// Of a session that has had the list of pods; the link comes up.
+    pub(crate) fn of(home: HomeSession) -> Self {
         let mut this =
             Self { home, provider: Channel::new(0), effects: Vec::new(), told: Vec::new() };
         let (_, greeting) = this.provider.link_up(NOW.mono_ms);
-        this.takes(home::Input::Synced(vec![at_home()]));
         this.takes(home::Input::LinkUp);
         this.takes(home::Input::Frame(greeting));
         assert!(this.provider.has_room());

@@ -207,7 +207,9 @@ impl Home {
                 pod.ip = reach.address();
                 self.events.push_back(Input::Pod(seen(pod)));
             }
-            Write::Refusal(refusal) => panic!("nothing is refused here: {refusal:?}"),
+            Write::Refusal(refusal) | Write::StandIn(refusal) => {
+                panic!("nothing is refused here: {refusal:?}")
+            }
             Write::FinishDeletion => {
                 assert!(pod.deletion.is_some(), "only a pod that is being deleted is finished");
                 self.pods.remove(&uid);

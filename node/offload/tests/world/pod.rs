@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mercato_offload::home::HomePod;
+use mercato_offload::home::{HomePod, StandIn};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId, key};
 use mercato_protocol::id::Digest;
 
@@ -57,5 +57,6 @@ pub(super) fn seen(pod: &Pod) -> HomePod {
         place: None,
         patience_ms: 10_000,
         refusal: None,
+        stand_in: StandIn::Never,
     }
 }

@@ -212,7 +212,7 @@ async fn daemon_sets(cluster: &Cluster, opted_in: &Known) -> Vec<Finding> {
     for set in &landing {
         let stay = |known: &Arc<OptedIn>| known.leave(&set.namespace).is_refused();
         let there = if opted_in.as_ref().is_none_or(stay) {
-            "stay pending there; nothing is open to guests by that"
+            "shown as running there, though nothing of them does; nothing is open to guests by that"
         } else {
             "run there, as the namespace is offloaded"
         };
@@ -235,7 +235,7 @@ async fn stranded(cluster: &Cluster, opted_in: &Known) -> Vec<Finding> {
     };
     match diagnose::stranded(cluster, opted_in).await {
         Ok(none) if none.is_empty() => {
-            vec![Finding::ok(CHECK, "none waits on a virtual node that nobody lets leave")]
+            vec![Finding::ok(CHECK, "none is on a virtual node that nobody lets leave")]
         }
         Ok(some) => some.iter().map(|it| waits(CHECK, it)).collect(),
         Err(failure) => vec![Finding::warn(CHECK, format!("not looked at: {failure}"))],
@@ -243,10 +243,11 @@ async fn stranded(cluster: &Cluster, opted_in: &Known) -> Vec<Finding> {
 }
 
 fn waits(check: &'static str, found: &Stranded) -> Finding {
-    let Stranded { namespace, one, pods, of_daemon_sets } = found;
+    let Stranded { namespace, one, pods, answered_for, of_daemon_sets } = found;
     let what = format!(
-        "{pods} of namespace {namespace}, {one} first, wait on virtual nodes: the namespace may not \
-         leave, and nothing of it is open to guests by that"
+        "{pods} of namespace {namespace}, {one} first, are bound to virtual nodes: the namespace may \
+         not leave, and nothing of it is open to guests by that. {answered_for} of them are shown as \
+         running, for their DaemonSets, and nothing of them does; the others wait"
     );
     let finding = Finding::warn(check, what);
     if *of_daemon_sets {

@@ -31,7 +31,11 @@ struct Pods;
 
 impl NodePods for Pods {
     fn uid(&self, namespace: &str, name: &str) -> Option<String> {
-        ((namespace, name) == ("shop", "web")).then(|| "u1".into())
+        (namespace == "shop" && ["web", "agent"].contains(&name)).then(|| "u1".into())
+    }
+
+    fn not_offloaded(&self, _: &str, name: &str) -> Option<String> {
+        (name == "agent").then(|| "namespace shop is not offloaded".to_owned())
     }
 
     fn list(&self) -> Vec<Packed> {
@@ -278,6 +282,23 @@ async fn logs_of_a_guest_that_is_gone_are_said_to_be_so() {
     assert_eq!(answer.status, 400);
     let said = r#"container "lost" in pod "web" is not available: no such pod over there"#;
     assert!(answer.body.contains(said), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_pod_of_which_nothing_runs_says_so() {
+    let bed = bed(&["get proxy", "create proxy"]).await;
+    for (method, path) in [
+        ("GET", "/containerLogs/shop/agent/app"),
+        ("POST", "/exec/shop/agent/app?command=ls&output=1"),
+    ] {
+        let answer = bed.ask(method, path, Some("good")).await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(
+            answer.body.contains("nothing of pod agent runs here: namespace shop is not"),
+            "{path}"
+        );
+    }
+    assert!(bed.provider.asked.lock().unwrap().is_empty(), "its provider knows nothing of it");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 
-use super::super::pod::Pod;
+use super::super::pod::{Pod, stand_in};
 use super::super::way::Word;
 use super::super::{Effect, RecordKey};
 use super::Exports;
@@ -65,6 +65,11 @@ impl Exports {
         }
         self.objects.mind_all(out);
         self.pods.hear(Word::Heard, out);
+        // Of those it is certain only now that the provider does not hold them.
+        let stay = self.pods.iter().filter(|pod| stand_in(pod).is_some());
+        for uid in stay.map(|pod| pod.id().uid.clone()).collect::<Vec<_>>() {
+            self.pods.write(&uid, out);
+        }
     }
 
     /// The provider says how a pod is; `with_body`: the bytes of its status came beside it.

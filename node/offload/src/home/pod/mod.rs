@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 
-use super::{Config, HomePod, Write};
+use super::{Config, HomePod, StandIn, Write};
 use crate::key::{Item, ObjectKey, PodId};
 use crate::limits;
 use crate::message::{Refusal, Report, Stage, ToGuest};
@@ -164,6 +164,9 @@ impl Pod {
             // Perhaps it waits for a namespace that the provider cannot give it.
             self.told.put = None;
         }
+        if seen.stand_in == StandIn::Written {
+            self.known_there = false;
+        }
         self.seen = Some(seen);
     }
 
@@ -240,6 +243,9 @@ impl Pod {
     /// The next thing to tell the provider; it counts as told from then on.
     pub(super) fn statement(&mut self, config: &Config) -> Option<ToGuest> {
         let id = || self.id.clone();
+        if stand_in(self).is_some() {
+            return None;
+        }
         if self.gone && self.is_over() {
             return Some(ToGuest::Forget(id()));
         }
@@ -302,4 +308,16 @@ impl Pod {
             && !self.has_status
             && self.report.as_ref().is_some_and(readable)
     }
+}
+
+/// The reason why a pod stays, if the virtual node answers for it: the provider does not hold it, and
+/// whatever it says of it, it was not given it.
+pub(super) fn stand_in(pod: &Pod) -> Option<&Refusal> {
+    let seen = pod.seen.as_ref().filter(|_| !pod.gone)?;
+    let is_here = match seen.stand_in {
+        StandIn::Never => false,
+        StandIn::Possible => !pod.known_there && pod.report.is_none(),
+        StandIn::Written => true,
+    };
+    seen.refusal.as_ref().filter(|_| is_here)
 }

@@ -3,8 +3,8 @@
 
 use super::super::way::Way;
 use super::super::{HomePod, Write};
-use super::Pod;
 use super::address::{lost, shown};
+use super::{Pod, stand_in};
 use crate::address::Reach;
 use crate::message::{Report, Stage};
 
@@ -46,7 +46,7 @@ impl Pod {
     /// The write is under way from now on.
     pub(in crate::home) fn begin(&mut self, write: Write) {
         debug_assert!(self.writing.is_none(), "one write of {} is under way", self.id.uid);
-        let may_end = self.is_over() || write != Write::FinishDeletion;
+        let may_end = self.is_over() || stand_in(self).is_some() || write != Write::FinishDeletion;
         debug_assert!(may_end, "{} is removed once the provider says that it is over", self.id.uid);
         self.writing = Some(write);
     }
@@ -54,8 +54,11 @@ impl Pod {
     /// The next thing to write at home, if it differs from the last.
     pub(in crate::home) fn write(&self, way: Way) -> Option<Write> {
         let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
-        let write = if seen.deletion_grace_s.is_some() && self.is_over() {
+        let is_here = stand_in(self);
+        let write = if seen.deletion_grace_s.is_some() && (self.is_over() || is_here.is_some()) {
             Write::FinishDeletion
+        } else if let Some(refusal) = is_here {
+            Some(Write::StandIn(refusal.clone())).filter(|_| !seen.terminal)?
         } else if let Some(report) = &self.report {
             // What runs, or ran, is told of, whatever would be said to it now.
             self.status_write(seen, report, way)?

@@ -9,6 +9,7 @@ mod patience;
 mod pod;
 mod refused;
 mod secrets;
+mod stand_in;
 mod targets;
 
 pub use admission::{admission, admitted};
@@ -19,4 +20,5 @@ pub use patience::Patience;
 pub use pod::{BoundNode, Departure, Permit, staying};
 pub use refused::{REFUSED, refusal_text, refused_status};
 pub use secrets::Secrets;
+pub use stand_in::{STANDS_IN, said as stands_in_for, stand_in_status};
 pub use targets::Targets;

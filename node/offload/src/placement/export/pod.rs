@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
+use super::stand_in::stand_in;
 use crate::forge::{self, HomeContext, Refusal, TokenRequest, Tokens};
-use crate::home::HomePod;
+use crate::home::{HomePod, StandIn};
 use crate::key::{ObjectKey, ObjectKind};
 
 /// The virtual node that pods are bound to.
@@ -60,6 +61,10 @@ impl Departure {
             let refusal = Refusal { path: path.to_owned(), reason };
             Self::Stays { refusal, ends }
         };
+        if stand_in(pod) == StandIn::Written {
+            let reason = stood_in_for(namespace, &leave);
+            return stays("metadata.namespace", reason, false);
+        }
         let how = match leave {
             Leave::Now(how) => how,
             Leave::Soon if !deleting => return Self::Undecided,
@@ -95,6 +100,17 @@ impl Departure {
             api,
             tokens,
         })
+    }
+}
+
+/// Why a pod that its virtual node has answered for stays, whatever is said of its namespace by now.
+fn stood_in_for(namespace: &str, leave: &Leave) -> String {
+    match leave {
+        Leave::Soon | Leave::Never => not_offloaded(namespace),
+        Leave::Now(_) => format!(
+            "the pod is from before pods of namespace {namespace} could leave: delete it, and the next \
+             one may"
+        ),
     }
 }
 
@@ -185,6 +201,7 @@ fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
         route: forge::came(pod).map(Box::new),
         place: None,
         patience_ms: Patience::default().as_ms(),
+        stand_in: if refusal.is_some() { stand_in(pod) } else { StandIn::Never },
         refusal,
     })
 }
@@ -272,6 +289,30 @@ mod tests {
         let (told, _) = told(&pod("Pending", false), Leave::Now(OptIn::default()));
         let told = told.unwrap();
         assert_eq!((told.refusal, told.needs.len(), told.place), (None, 1, None));
+    }
+
+    #[test]
+    fn a_daemon_sets_pod_that_was_answered_for_stays_so() {
+        let mut agent = pod("Pending", false);
+        agent["metadata"]["ownerReferences"] =
+            json!([{ "kind": "DaemonSet", "name": "agent", "controller": true }]);
+        agent["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
+        let state = |pod: &Value, leave| {
+            let (told, ends) = told(pod, leave);
+            assert!(!ends, "another would come in its place, for ever");
+            told.map(|told| (told.stand_in, told.refusal.map(|refusal| refusal.reason)))
+        };
+        let (first, reason) = state(&agent, Leave::Never).unwrap();
+        assert_eq!(first, StandIn::Possible);
+        let leaves = state(&agent, Leave::Now(OptIn::default())).unwrap();
+        assert_eq!(leaves, (StandIn::Never, None), "where it may leave, it does");
+        agent["status"] = super::super::stand_in_status(&agent, None, &reason.unwrap(), "now");
+        for leave in [Leave::Never, Leave::Soon] {
+            assert_eq!(state(&agent, leave).unwrap().0, StandIn::Written);
+        }
+        let (later, reason) = state(&agent, Leave::Now(OptIn::default())).unwrap();
+        assert_eq!(later, StandIn::Written);
+        assert!(reason.unwrap().contains("delete it"));
     }
 
     #[test]
