@@ -84,7 +84,7 @@ pub fn forge_pod(
     let passes_on = ctx.transit && route.hops > 0;
     let placed = [
         ("affinity", scheduling::affinity(home, passes_on, ctx)),
-        ("topologySpreadConstraints", scheduling::spread(home)),
+        ("topologySpreadConstraints", scheduling::spread(home, ctx)),
         ("tolerations", scheduling::tolerations(&devices, ctx)),
     ];
     set_some(spec, placed);

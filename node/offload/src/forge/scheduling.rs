@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::GuestContext;
 use super::keys::guest_key;
-use super::labels::PROVIDER;
+use super::labels::{CONTRACT, PROVIDER};
 use crate::limits;
-use crate::placement::{NodeOperator, NodeRequirement, Taint, taints_of_device};
+use crate::placement::{NodeOperator, NodeRequirement, Taint, requests, taints_of_device};
 
 /// What sets nodes apart in any cluster. Other labels of home's nodes mean nothing there.
 const TOPOLOGY: [&str; 3] =
@@ -52,8 +52,9 @@ pub(super) fn tolerations(devices: &BTreeSet<String>, ctx: &GuestContext) -> Opt
     (!all.is_empty()).then(|| json!(all))
 }
 
-/// What becomes of its topology spread constraints.
-pub(super) fn spread(home: &Value) -> Option<Value> {
+/// What becomes of its topology spread constraints. Guests that ask for nothing make no node fuller: a
+/// scheduler would choose the same one each time, so that those without a wish are spread.
+pub(super) fn spread(home: &Value, ctx: &GuestContext) -> Option<Value> {
     let mut spread: Vec<Value> = Vec::new();
     for asked in list(&home["spec"]["topologySpreadConstraints"]) {
         // Two wishes over one key are none that an API server takes.
@@ -69,7 +70,20 @@ pub(super) fn spread(home: &Value) -> Option<Value> {
             "whenUnsatisfiable": "ScheduleAnyway",
         }));
     }
+    if spread.is_empty() && asks_for_nothing(&home["spec"]) {
+        spread.push(json!({
+            "topologyKey": TOPOLOGY[0],
+            "labelSelector": { "matchLabels": { CONTRACT: ctx.contract.to_string() } },
+            "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway",
+        }));
+    }
     (!spread.is_empty()).then_some(Value::Array(spread))
+}
+
+fn asks_for_nothing(spec: &Value) -> bool {
+    let asked = requests(spec);
+    ["cpu", "memory"].iter().all(|name| asked.get(*name).is_none_or(|amount| *amount == 0))
 }
 
 /// Only nodes of what was bought; and real ones: a guest that was bound to a virtual node, ours or

@@ -35,3 +35,24 @@ fn requests_are_the_pods_own_and_no_container_has_more_than_was_bought() {
     assert_eq!(within["requests"], none);
     assert!(within["limits"].as_object().is_none_or(serde_json::Map::is_empty), "{within}");
 }
+
+/// Otherwise a scheduler, for which no node gets fuller, would choose the same one each time.
+#[test]
+fn guests_that_ask_for_nothing_are_spread_over_nodes() {
+    let spread = |resources: Value| {
+        let mut home = home_pod();
+        for list in ["containers", "initContainers"] {
+            for container in home["spec"][list].as_array_mut().into_iter().flatten() {
+                container["resources"] = resources.clone();
+            }
+        }
+        let guest = forged(&export_pod(&home, &home_context(Tokens::All))).unwrap();
+        guest["spec"]["topologySpreadConstraints"].clone()
+    };
+    let nothing = spread(json!({}));
+    assert_eq!(nothing[0]["topologyKey"], "kubernetes.io/hostname");
+    assert_eq!(nothing[0]["whenUnsatisfiable"], "ScheduleAnyway");
+    let of_contract = json!({ "mercato.dev/contract": guest_context().contract.to_string() });
+    assert_eq!(nothing[0]["labelSelector"]["matchLabels"], of_contract);
+    assert_eq!(spread(json!({ "requests": { "cpu": "10m" } })), Value::Null);
+}
