@@ -31,7 +31,7 @@ pub(crate) const TARGETS: [Target; 5] = [
 ];
 
 /// Functions of the session that read bytes of somebody else, each with its target.
-pub(crate) const READERS: [(&str, &str); 16] = [
+pub(crate) const READERS: [(&str, &str); 17] = [
     ("take_datagram", "handshake"),
     ("handle_datagram", "handshake"),
     ("open", "sealed"),
@@ -41,6 +41,7 @@ pub(crate) const READERS: [(&str, &str); 16] = [
     ("lease_of_outbound", "table"),
     ("lease_of_inbound", "table"),
     ("too_big", "table"),
+    ("nobody_there", "table"),
     ("clamp_segment_size", "table"),
     ("take_partial_mark", "segments"),
     ("complete_checksum", "segments"),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_session::{
-    AddressTable, Change, Checksum, Entry, Outbound, PeerIndex, Role, clamp_segment_size, too_big,
+    AddressTable, Change, Checksum, Entry, Outbound, PeerIndex, Role, clamp_segment_size,
+    nobody_there, too_big,
 };
 
 use super::input::Input;
@@ -242,6 +243,14 @@ fn told(packet: &[u8], most: usize) {
         assert_eq!(packets::transport_sum(&told, &of), 0xffff);
         assert_eq!(is_version_6, told[0] >> 4 == 6);
         assert_eq!(too_big(&told, most), None, "an error about an error");
+    }
+    if let Some(answer) = nobody_there(packet) {
+        let is_version_6 = packet[0] >> 4 == 6;
+        assert!(answer.len() <= if is_version_6 { 1_280 } else { 576 });
+        let of = packets::transport(&answer).unwrap();
+        assert_eq!(packets::transport_sum(&answer, &of), 0xffff);
+        assert_eq!(is_version_6, answer[0] >> 4 == 6);
+        assert_eq!(nobody_there(&answer), None, "an answer to an answer");
     }
     let mut clamped = packet.to_vec();
     clamp_segment_size(&mut clamped, most, Checksum::Complete);
