@@ -136,9 +136,14 @@ impl Pulses {
         pulse.address = address.or(pulse.address.take());
     }
 
-    /// All others are no partners any more, or not connected: who was silent as its connection
-    /// ended is dialled for some time.
-    pub(crate) fn retain(&mut self, connected: impl Fn(&PublicKey) -> bool, now: Instant) {
+    /// All others are no partners any more, or not connected: a partner that was silent as its
+    /// connection ended is dialled for some time.
+    pub(crate) fn retain(
+        &mut self,
+        partner: impl Fn(&PublicKey) -> bool,
+        connected: impl Fn(&PublicKey) -> bool,
+        now: Instant,
+    ) {
         self.0.retain(|peer, pulse| {
             let is_connected = connected(peer);
             if !is_connected {
@@ -146,7 +151,7 @@ impl Pulses {
             }
             let silent = now.saturating_duration_since(pulse.heard.get());
             let is_missed = pulse.is_told && silent < limits::RENEW_FOR;
-            is_connected || is_missed
+            partner(peer) && (is_connected || is_missed)
         });
     }
 
@@ -249,11 +254,20 @@ mod tests {
         let mut pulses = pulses(began);
         pulses.look(began + limits::SILENT);
         let later = began + limits::RENEW_SOON;
-        pulses.retain(|_| false, later);
+        pulses.retain(|_| true, |_| false, later);
         assert_eq!(pulses.look(later), [Action::Renew(PEER, at())]);
         assert_eq!(pulses.look(later + limits::RENEW), []);
         assert_eq!(pulses.look(later + limits::RENEW_LATER), [Action::Renew(PEER, at())]);
-        pulses.retain(|_| false, began + limits::RENEW_FOR);
+        pulses.retain(|_| true, |_| false, began + limits::RENEW_FOR);
+        assert!(pulses.is_empty());
+    }
+
+    #[test]
+    fn who_is_no_partner_any_more_is_not_dialled() {
+        let began = Instant::now();
+        let mut pulses = pulses(began);
+        pulses.look(began + limits::SILENT);
+        pulses.retain(|_| false, |_| true, began + limits::SILENT);
         assert!(pulses.is_empty());
     }
 
@@ -261,7 +275,7 @@ mod tests {
     fn who_ends_a_connection_in_order_is_not_dialled() {
         let began = Instant::now();
         let mut pulses = pulses(began);
-        pulses.retain(|_| false, began);
+        pulses.retain(|_| true, |_| false, began);
         assert!(pulses.is_empty());
     }
 

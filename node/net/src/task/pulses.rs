@@ -37,7 +37,7 @@ impl Task {
         }
         let (links, ranks) = (&self.links, &self.ranks);
         let is_partner = |peer: &PublicKey| ranks.of(peer) == Rank::Partner;
-        self.pulses.retain(|peer| links.contains_key(peer) && is_partner(peer), now);
+        self.pulses.retain(is_partner, |peer| links.contains_key(peer), now);
         for action in self.pulses.look(now) {
             match action {
                 Action::Ask(peer) => self.ask_pulse(peer),
