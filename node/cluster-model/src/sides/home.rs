@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::{Found, Way};
 use mercato_offload::forge::labels::CONTRACT;
-use mercato_offload::forge::{self, StatusContext};
+use mercato_offload::forge::{self, ServiceEnv, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::placement::export::{
@@ -262,7 +262,7 @@ impl HomeSide {
             Departure::Leaves(permit) => {
                 let id = forge::pod_id(pod)?;
                 let keep = |body: Value| bodies.keep(Way::ToGuest, &Item::Pod(id), &body);
-                (permit.home_pod(pod, &BTreeMap::new(), keep), false)
+                (permit.home_pod(pod, &ServiceEnv::default(), keep), false)
             }
         })
     }

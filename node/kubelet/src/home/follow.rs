@@ -11,9 +11,10 @@ use mercato_offload::key::{Item, PodId, Uid};
 use mercato_offload::placement::export::{Departure, staying};
 use tokio::sync::mpsc;
 
+use super::environments::Environment;
 use super::pods::Seen;
 use super::reflected::{LeftOut, Reflection};
-use super::services::{Environment, Services};
+use super::services::Services;
 use super::shared::Shared;
 use super::write;
 use crate::apiserver::kind::POD;
@@ -36,7 +37,8 @@ pub(super) fn follow(
             let pods = changes(&shared.cluster, POD, bound, |pod| Seen::read(&pod));
             let pods = pods.filter_map(async |change| change.known());
             let mut pods = std::pin::pin!(pods);
-            let services = Services::new(shared.cluster.clone(), reflection(&shared));
+            let (cluster, environments) = (shared.cluster.clone(), shared.environments.clone());
+            let services = Services::new(cluster, reflection(&shared), environments);
             let mut teller = Teller { shared: &shared, environments: BTreeMap::new(), services };
             loop {
                 tokio::select! {

@@ -2,6 +2,7 @@
 //! virtual node and what they need, as inputs of the session, and performs the
 //! session's effects. What to do when is `mercato_offload::home`'s.
 
+mod environments;
 mod events;
 mod follow;
 mod lease;
@@ -9,7 +10,6 @@ pub mod node;
 mod objects;
 mod pods;
 mod reflected;
-mod service_env;
 mod services;
 mod shared;
 mod status_patch;
@@ -37,6 +37,7 @@ use crate::limits;
 use crate::offload_namespace::Known;
 use crate::pace::every;
 
+use environments::Environments;
 pub use lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use objects::Objects;
 pub use shared::HomeConfig;
@@ -69,6 +70,7 @@ impl HomeSide {
         let shared = Arc::new(Shared {
             config,
             cluster,
+            environments: Arc::new(Environments::new(bodies.clone(), inputs.clone())),
             bodies,
             opted_in,
             pods: Arc::default(),
@@ -106,7 +108,15 @@ impl HomeSide {
     /// Tells of an object now, and whenever it changes.
     pub fn watch(&mut self, key: ObjectKey) {
         match key.kind {
-            ObjectKind::ConfigMap | ObjectKind::Secret => self.objects.watch(&self.shared, key),
+            ObjectKind::ConfigMap | ObjectKind::Secret => match environments::of(&key) {
+                Some(which) => {
+                    let shared = self.shared.clone();
+                    self.spawn(async move {
+                        shared.environments.want(&key.namespace, which).await;
+                    });
+                }
+                None => self.objects.watch(&self.shared, key),
+            },
             ObjectKind::ServiceAccountToken => self.tokens.watch(&self.shared, key),
             ObjectKind::Pod
             | ObjectKind::Namespace
@@ -119,6 +129,7 @@ impl HomeSide {
 
     /// Stops telling of an object, and forgets its body.
     pub fn unwatch(&mut self, key: &ObjectKey) {
+        self.shared.environments.unwant(key);
         self.objects.unwatch(key);
         self.tokens.unwatch(key);
         self.shared.bodies.forget(&Item::Object(key.clone()));

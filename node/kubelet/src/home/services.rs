@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use mercato_offload::forge::ServiceEnv;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::environments::{Environment, Environments};
 use super::reflected::{Reflected, Reflection};
-use super::service_env::service_env;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::{ENDPOINT_SLICE, SERVICE};
 use crate::apiserver::life::Life;
@@ -21,14 +22,13 @@ use crate::pace::{Backoff, every};
 use crate::repeated::Repeated;
 use crate::warn_once;
 
-/// Variables that a pod is started with.
-pub(super) type Environment = Arc<BTreeMap<String, String>>;
 type Told = watch::Sender<Option<Environment>>;
 
 /// What pods of a namespace are told of its services. Ends when dropped.
 pub(super) struct Services {
     cluster: Cluster,
     reflection: Reflection,
+    environments: Arc<Environments>,
     /// By namespace; bounded by those of the node's pods.
     followed: BTreeMap<String, Followed>,
 }
@@ -43,8 +43,12 @@ struct Followed {
 }
 
 impl Services {
-    pub(super) fn new(cluster: Cluster, reflection: Reflection) -> Self {
-        Self { cluster, reflection, followed: BTreeMap::new() }
+    pub(super) fn new(
+        cluster: Cluster,
+        reflection: Reflection,
+        environments: Arc<Environments>,
+    ) -> Self {
+        Self { cluster, reflection, environments, followed: BTreeMap::new() }
     }
 
     /// Waits for the services of a namespace, if they are not known yet.
@@ -52,7 +56,8 @@ impl Services {
         let namespace = life.namespace();
         if self.followed.get(namespace).is_none_or(|followed| followed.life != *life) {
             let (cluster, reflection) = (self.cluster.clone(), self.reflection.clone());
-            let followed = Followed::start(cluster, reflection, life.clone());
+            let environments = self.environments.clone();
+            let followed = Followed::start(cluster, reflection, environments, life.clone());
             self.followed.insert(namespace.to_owned(), followed);
         }
         let Some(followed) = self.followed.get_mut(namespace) else {
@@ -77,14 +82,21 @@ impl Services {
 
     /// No pod of that namespace is on the node any more. Whether its services were followed.
     pub(super) fn forget(&mut self, namespace: &str) -> bool {
+        self.environments.forget(namespace);
         self.followed.remove(namespace).is_some()
     }
 }
 
 impl Followed {
-    fn start(cluster: Cluster, reflection: Reflection, life: Life) -> Self {
+    fn start(
+        cluster: Cluster,
+        reflection: Reflection,
+        environments: Arc<Environments>,
+        life: Life,
+    ) -> Self {
         let (told, known) = watch::channel(None);
-        let following = tokio::spawn(follow(cluster, reflection, life.clone(), told));
+        let following = follow(cluster, reflection, environments, life.clone(), told);
+        let following = tokio::spawn(following);
         Self { life, missed: false, known, _following: AbortOnDropHandle::new(following) }
     }
 }
@@ -92,6 +104,7 @@ impl Followed {
 fn follow(
     cluster: Cluster,
     reflection: Reflection,
+    environments: Arc<Environments>,
     life: Life,
     told: Told,
 ) -> BoxFuture<'static, ()> {
@@ -112,7 +125,9 @@ fn follow(
                         Change::Changed((name, service)) => drop(services.insert(name, service)),
                         Change::Deleted((name, _)) => drop(services.remove(&name)),
                     }
-                    told.send_replace(Some(Arc::new(service_env(services.values().chain(&api)))));
+                    let known = Arc::new(ServiceEnv::of(services.values(), api.as_ref()));
+                    environments.set(life.namespace(), &known).await;
+                    told.send_replace(Some(known));
                 }
                 change = of_slices.next() => {
                     let Some(change) = change else { break };
@@ -174,7 +189,9 @@ mod tests {
         let (_tell, ranges) = watch::channel(Vec::new());
         let reflection =
             Reflection { bodies: Bodies::default(), inputs, ranges, left_out: Arc::new(|_, _| ()) };
-        let mut services = Services::new(cluster, reflection);
+        let environments =
+            Arc::new(Environments::new(reflection.bodies.clone(), reflection.inputs.clone()));
+        let mut services = Services::new(cluster, reflection, environments);
         services.environment(&shop).await;
         services.environment(&web).await;
         lives.set([("web".to_owned(), 1)]);
@@ -212,7 +229,9 @@ mod tests {
         let bodies = Bodies::default();
         let reflection =
             Reflection { bodies: bodies.clone(), inputs, ranges, left_out: Arc::new(|_, _| ()) };
-        let mut services = Services::new(cluster, reflection);
+        let environments =
+            Arc::new(Environments::new(reflection.bodies.clone(), reflection.inputs.clone()));
+        let mut services = Services::new(cluster, reflection, environments);
         services.environment(&life).await;
         let all = told.recv().await;
         let Some(Input::Services { objects, .. }) = all else { panic!("{all:?}") };

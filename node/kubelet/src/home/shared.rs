@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::environments::Environments;
 use super::pods::{Pods, Seen};
 use super::reflected::Ranges;
 use crate::apiserver::cluster::Cluster;
@@ -42,6 +43,7 @@ pub(super) struct Shared {
     pub(super) config: HomeConfig,
     pub(super) cluster: Cluster,
     pub(super) bodies: Bodies,
+    pub(super) environments: Arc<Environments>,
     pub(super) opted_in: watch::Receiver<Known>,
     pub(super) pods: Arc<Pods>,
     /// Pods that somebody has asked for by name, to be told of like any other.

@@ -8,26 +8,27 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::refs::{each, retain_tokens, visit_containers};
-use super::{HomeContext, api_env, names};
+use super::service_env::Variables;
+use super::{HomeContext, names};
 
 /// A pod as it is sent: without status and book-keeping, with home's service variables and
 /// the address of its virtual node, and without the tokens that stay at home.
 ///
-/// A variable of the container wins over one of a service, as at home. A container with
-/// `envFrom` is given only the variables of the API server, since an explicit variable
-/// would win over one of a config map, which is not so at home. Where the API server is reached from
-/// elsewhere, they have its name: its certificate knows no address of a tunnel.
+/// A variable of the container wins over one of a service, as at home. A container with `envFrom` has those of
+/// services by a config map of ours, which comes before its own: an explicit variable would win over one of a
+/// config map, which is not so at home. Where the API server is reached from elsewhere, they have its
+/// name: its certificate knows no address of a tunnel.
 pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
     let mut pod = strip(pod);
     let links = pod["spec"]["enableServiceLinks"] != json!(false);
-    let mut service_env = ctx.service_env.clone();
-    if ctx.api.is_some() {
-        api_env::name(&mut service_env);
-    }
+    let which = Variables { links, named: ctx.api.is_some() };
+    // That of the API server is known wherever others are.
+    let given =
+        if ctx.service_env.is_empty() { BTreeMap::new() } else { ctx.service_env.given(which) };
     let spec = &mut pod["spec"];
     visit_containers(spec, &mut |container| {
         each(container, "env", &mut |env| name_the_host(env, ctx));
-        add_service_env(container, &service_env, links);
+        add_service_env(container, &given, which);
     });
     retain_tokens(spec, &ctx.tokens);
     if let Some(domain) = &ctx.domain {
@@ -85,17 +86,28 @@ fn name_the_host(env: &mut Value, ctx: &HomeContext) {
     }
 }
 
-fn add_service_env(container: &mut Value, services: &BTreeMap<String, String>, links: bool) {
-    let own = container["env"].as_array().cloned().unwrap_or_default();
-    let has_env_from = container["envFrom"].as_array().is_some_and(|list| !list.is_empty());
-    let given = |(name, _): &(&String, &String)| {
-        let api = name.starts_with("KUBERNETES_");
-        (api || links && !has_env_from) && !own.iter().any(|env| env["name"] == json!(name))
-    };
-    let services = services.iter().filter(given);
-    let services = services.map(|(name, value)| json!({ "name": name, "value": value }));
-    let env: Vec<Value> = services.chain(own.iter().cloned()).collect();
-    if !env.is_empty() {
-        container["env"] = Value::Array(env);
+fn add_service_env(container: &mut Value, given: &BTreeMap<String, String>, which: Variables) {
+    if given.is_empty() {
+        return;
     }
+    let is_beside_others = container["envFrom"].as_array().is_some_and(|list| !list.is_empty());
+    if is_beside_others || !given.keys().all(|name| is_plain(name)) {
+        let first = json!({ "configMapRef": { "name": which.object_name() } });
+        match container["envFrom"].as_array_mut() {
+            Some(list) => list.insert(0, first),
+            None => container["envFrom"] = json!([first]),
+        }
+        return;
+    }
+    let own = container["env"].as_array().cloned().unwrap_or_default();
+    let is_free =
+        |(name, _): &(&String, &String)| !own.iter().any(|env| env["name"] == json!(name));
+    let given = given.iter().filter(is_free);
+    let given = given.map(|(name, value)| json!({ "name": name, "value": value }));
+    container["env"] = given.chain(own.iter().cloned()).collect();
+}
+
+/// Whether every API server takes a variable of this name: that of a Service may begin with a digit.
+fn is_plain(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
 }

@@ -31,6 +31,7 @@ pub use refs::{
     TokenRequest, needs, pod_id, token_name, token_pod, token_requests, token_requests_of,
 };
 pub use service::{SERVICE_NAME, Slice, export_service, export_slice};
+pub use service_env::{ServiceEnv, Variables};
 pub use status::{StatusContext, home_status, open_gates};
 pub use tokens::Tokens;
 
@@ -62,6 +63,7 @@ mod schema_container;
 mod schema_service;
 mod schema_status;
 mod service;
+mod service_env;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -72,7 +74,7 @@ mod tokens;
 pub struct HomeContext {
     /// The service variables of the pod's namespace (`REDIS_SERVICE_HOST`,
     /// `KUBERNETES_SERVICE_PORT`, ...), as home's kubelet would give them.
-    pub service_env: BTreeMap<String, String>,
+    pub service_env: ServiceEnv,
     /// Which tokens leave with it.
     pub tokens: Tokens,
     /// The address of the virtual node: what a pod reads as its host's.

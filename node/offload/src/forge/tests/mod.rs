@@ -101,9 +101,17 @@ fn look(ctx: &GuestContext, guest: &Value) -> Option<crate::guest::Observed> {
     observe(ctx, &KnownGuests::default(), &guest)
 }
 
+fn service(name: &str, address: &str, port: u16) -> Value {
+    json!({ "metadata": { "name": name },
+        "spec": { "clusterIP": address, "ports": [{ "port": port }] } })
+}
+
 fn home_context(tokens: Tokens) -> HomeContext {
     HomeContext {
-        service_env: map([("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("DB_PORT", "1")]),
+        service_env: ServiceEnv::of(
+            [&service("db", "10.0.0.5", 1)],
+            Some(&service("kubernetes", "10.0.0.1", 6443)),
+        ),
         tokens,
         host_ip: Some("10.0.0.9".into()),
         domain: None,

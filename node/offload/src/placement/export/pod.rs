@@ -1,7 +1,7 @@
 //! What becomes of a pod that is bound to a virtual node: by what its namespace allows, and what
 //! it uses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, Digest};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
 use super::stand_in::stand_in;
-use crate::forge::{self, HomeContext, Refusal, TokenRequest, Tokens};
+use crate::forge::{self, HomeContext, Refusal, ServiceEnv, TokenRequest, Tokens};
 use crate::home::{HomePod, StandIn};
 use crate::key::{ObjectKey, ObjectKind};
 
@@ -149,7 +149,7 @@ impl Permit {
     pub fn home_pod(
         self,
         pod: &Value,
-        service_env: &BTreeMap<String, String>,
+        service_env: &ServiceEnv,
         keep: impl FnOnce(Value) -> Result<Digest, Refusal>,
     ) -> Option<HomePod> {
         let (service_env, tokens) = (service_env.clone(), self.tokens.clone());
@@ -257,7 +257,7 @@ mod tests {
             Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),
             Departure::Leaves(permit) => {
                 let keep = |body: Value| Ok(forge::digest(&body));
-                (permit.home_pod(pod, &BTreeMap::new(), keep), false)
+                (permit.home_pod(pod, &ServiceEnv::default(), keep), false)
             }
         }
     }
