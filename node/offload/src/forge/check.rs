@@ -47,76 +47,119 @@ const SECRET_TYPES: [&str; 6] = [
     "kubernetes.io/tls",
 ];
 
-type Verdict = Result<(), &'static str>;
+/// What a value must be for its field to cross.
+#[derive(Debug)]
+pub(super) struct Check {
+    /// Whether a value is what it must be.
+    pub(super) allows: fn(&Value) -> bool,
+    /// What is allowed, in words that follow "passes".
+    pub(super) allowed: &'static str,
+    /// Why anything else is not: it follows the field's path.
+    pub(super) reason: &'static str,
+}
+
+impl Check {
+    /// # Errors
+    /// Why it does not cross.
+    pub(super) fn look(&self, value: &Value) -> Result<(), &'static str> {
+        if (self.allows)(value) { Ok(()) } else { Err(self.reason) }
+    }
+}
 
 /// What opens the node to the pod.
-pub(super) fn nothing_of_the_node(value: &Value) -> Verdict {
-    agree(value.is_null() || value == false, HOST)
-}
+pub(super) static NOTHING_OF_THE_NODE: Check = Check {
+    allows: |value| value.is_null() || value == false,
+    allowed: "where it is not set",
+    reason: HOST,
+};
 
 /// Seccomp and AppArmor: the runtime's own profile only.
-pub(super) fn profile(value: &Value) -> Verdict {
-    let known = only(value, &["type"]) && value["type"] == "RuntimeDefault";
-    agree(value.is_null() || known, "must be RuntimeDefault")
-}
+pub(super) static PROFILE: Check = Check {
+    allows: |value| value.is_null() || only(value, &["type"]) && value["type"] == "RuntimeDefault",
+    allowed: "with the type `RuntimeDefault`",
+    reason: "must be RuntimeDefault",
+};
 
-pub(super) fn capabilities(value: &Value) -> Verdict {
+pub(super) static ADDED_CAPABILITIES: Check = Check {
+    allows: capabilities,
+    allowed: "with any `drop`, and an `add` of those that `baseline` has",
+    reason: "adds what is not in `baseline`",
+};
+
+pub(super) static PROC_MOUNT: Check = Check {
+    allows: |value| value.is_null() || value == "Default",
+    allowed: "as `Default`",
+    reason: "must be Default",
+};
+
+pub(super) static PROPAGATION: Check = Check {
+    allows: |value| value.is_null() || ["None", "HostToContainer"].iter().any(|mode| value == mode),
+    allowed: "as `None` or `HostToContainer`",
+    reason: "would mount on the provider's node",
+};
+
+pub(super) static SE_LINUX: Check = Check {
+    allows: se_linux,
+    allowed: "with a `level`, and a `type` of containers",
+    reason: "is not in `baseline`",
+};
+
+pub(super) static SAFE_SYSCTLS: Check = Check {
+    allows: sysctls,
+    allowed: "with those that hold for the pod alone",
+    reason: "are not all in `baseline`",
+};
+
+pub(super) static SECRET_TYPE: Check = Check {
+    allows: secret_type,
+    allowed: "as any but those of `kubernetes.io` that are credentials of the cluster",
+    reason: "is a credential of the home cluster itself",
+};
+
+/// Which address a Service has is its cluster's to say, but for none at all.
+pub(super) static NO_CLUSTER_IP: Check = Check {
+    allows: |value| value.is_null() || value == "None",
+    allowed: "as `None`",
+    reason: "is another cluster's address",
+};
+
+pub(super) static PROTOCOL: Check = Check {
+    allows: |value| value.is_null() || value == "TCP" || value == "UDP",
+    allowed: "as `TCP` or `UDP`",
+    reason: "passes through no tunnel",
+};
+
+pub(super) static ADDRESS_TYPE: Check =
+    Check { allows: |value| value == "IPv4", allowed: "as `IPv4`", reason: "is not IPv4" };
+
+fn capabilities(value: &Value) -> bool {
     let added = value["add"].as_array().map(Vec::as_slice).unwrap_or_default();
     let plain = |name: &Value| name.as_str().is_some_and(|name| CAPABILITIES.contains(&name));
     let known = value.is_null() || only(value, &["add", "drop"]) && strings(&value["drop"]);
-    agree(
-        known && list_or_none(&value["add"]) && added.iter().all(plain),
-        "adds what is not in `baseline`",
-    )
+    known && list_or_none(&value["add"]) && added.iter().all(plain)
 }
 
-pub(super) fn proc_mount(value: &Value) -> Verdict {
-    agree(value.is_null() || value == "Default", "must be Default")
-}
-
-pub(super) fn propagation(value: &Value) -> Verdict {
-    let one_way = ["None", "HostToContainer"].iter().any(|mode| value == mode);
-    agree(value.is_null() || one_way, "would mount on the provider's node")
-}
-
-pub(super) fn se_linux(value: &Value) -> Verdict {
+fn se_linux(value: &Value) -> bool {
     let text = |name: &str| value[name].is_null() || value[name].is_string();
     let plain = only(value, &["level", "type"]) && text("level") && text("type");
     let known = SE_LINUX_TYPES.contains(&value["type"].as_str().unwrap_or_default());
-    agree(value.is_null() || plain && known, "is not in `baseline`")
+    value.is_null() || plain && known
 }
 
-pub(super) fn sysctls(value: &Value) -> Verdict {
+fn sysctls(value: &Value) -> bool {
     let safe = |sysctl: &Value| {
         only(sysctl, &["name", "value"])
             && sysctl["name"].as_str().is_some_and(|name| SYSCTLS.contains(&name))
             && sysctl["value"].is_string()
     };
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    agree(list_or_none(value) && list.iter().all(safe), "are not all in `baseline`")
+    list_or_none(value) && list.iter().all(safe)
 }
 
-pub(super) fn secret_type(value: &Value) -> Verdict {
+fn secret_type(value: &Value) -> bool {
     let name = value.as_str().unwrap_or_default();
     let own = !name.split('/').next().unwrap_or_default().ends_with("kubernetes.io");
-    agree(SECRET_TYPES.contains(&name) || own, "is a credential of the home cluster itself")
-}
-
-/// Which address a Service has is its cluster's to say, but for none at all.
-pub(super) fn no_cluster_ip(value: &Value) -> Verdict {
-    agree(value.is_null() || value == "None", "is another cluster's address")
-}
-
-pub(super) fn protocol(value: &Value) -> Verdict {
-    agree(value.is_null() || value == "TCP" || value == "UDP", "passes through no tunnel")
-}
-
-pub(super) fn address_type(value: &Value) -> Verdict {
-    agree(value == "IPv4", "is not IPv4")
-}
-
-fn agree(good: bool, otherwise: &'static str) -> Verdict {
-    if good { Ok(()) } else { Err(otherwise) }
+    SECRET_TYPES.contains(&name) || own
 }
 
 fn only(value: &Value, names: &[&str]) -> bool {

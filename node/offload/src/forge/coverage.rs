@@ -8,7 +8,6 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use super::rule::{Fields, Rule};
 use super::schema::{CONFIG_MAP, POD, SECRET};
 use super::schema_service::{ENDPOINT_SLICE, SERVICE};
 use super::schema_status::POD_STATUS;
@@ -148,21 +147,12 @@ fn kubernetes() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     pods.into_iter().chain(services).collect()
 }
 
-fn walk(table: &'static Fields, visit: &mut dyn FnMut(&'static Fields)) {
-    visit(table);
-    for (_, rule) in table.rows {
-        if let Rule::In(inner) | Rule::Each(inner) = rule {
-            walk(inner, visit);
-        }
-    }
-}
-
 #[test]
 fn every_field_of_the_schema_is_decided() {
     let kubernetes = kubernetes();
     let mut wrong = Vec::new();
     for root in [&POD, &CONFIG_MAP, &SECRET, &POD_STATUS, &SERVICE, &ENDPOINT_SLICE] {
-        walk(root, &mut |table| {
+        root.visit(&mut |table| {
             let rows: BTreeSet<&str> = table.rows.iter().map(|(name, _)| *name).collect();
             assert_eq!(rows.len(), table.rows.len(), "{}: a field has two rows", table.of);
             let real = &kubernetes[table.of];

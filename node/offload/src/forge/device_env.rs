@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::GuestContext;
+use super::check::Check;
 use super::refs::each;
 use super::rule::refusal;
 use crate::message::Refusal;
@@ -27,18 +28,22 @@ const NONE: [&str; 2] = ["void", "none"];
 const HELP: &str = "names devices of the node: a container has those that it asks for by its \
                     resources; leave it out, or say void";
 
-/// Whether a prefix of names could make one of these of some key.
-pub(super) fn no_prefix(value: &Value) -> Result<(), &'static str> {
-    let prefix = value.as_str().unwrap_or_default();
-    let could = !prefix.is_empty() && NAMES.iter().any(|name| name.starts_with(prefix));
-    if could { Err("with it a key could name devices of the node") } else { Ok(()) }
-}
+/// A prefix of names that could make none of these of a key.
+pub(super) static NO_PREFIX: Check = Check {
+    allows: |value| {
+        let prefix = value.as_str().unwrap_or_default();
+        prefix.is_empty() || !NAMES.iter().any(|name| name.starts_with(prefix))
+    },
+    allowed: "where no name of a variable for devices begins so",
+    reason: "with it a key could name devices of the node",
+};
 
-/// Whether an object's keys are none of these, of which a container could make variables.
-pub(super) fn no_keys(value: &Value) -> Result<(), &'static str> {
-    let is_one = NAMES.iter().any(|name| value.get(*name).is_some());
-    if is_one { Err("has a key that would name devices of the node as a variable") } else { Ok(()) }
-}
+/// An object's keys, of which a container could make variables.
+pub(super) static NO_KEYS: Check = Check {
+    allows: |value| !NAMES.iter().any(|name| value.get(*name).is_some()),
+    allowed: "with keys that are no names of variables for devices",
+    reason: "has a key that would name devices of the node as a variable",
+};
 
 /// Looks through the containers of a pod: whoever asks for devices sees those, and whoever does not
 /// sees none.

@@ -4,21 +4,29 @@
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value};
 
+use super::check::Check;
 use crate::message::Refusal;
 
-/// What becomes of a field.
+/// What becomes of a field. The words are those of docs/virtual-node.md: see
+/// [`super::fields_page`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     /// It crosses as it is: a scalar, or a list or map of scalars.
     Carry,
-    /// It stays behind, or is written anew.
-    Drop,
+    /// The same, and this is to be known of it.
+    Noted(&'static str),
+    /// It crosses this filter, and is then made into this.
+    Turned(&'static str),
+    /// It stays behind, and this is written in its place.
+    Anew(&'static str),
+    /// It stays behind, for this reason.
+    Drop(&'static str),
     /// It must not be set; this is why.
     Refuse(&'static str),
-    /// It crosses if this agrees, and says why not otherwise.
-    If(fn(&Value) -> Result<(), &'static str>),
+    /// It crosses if this agrees.
+    If(&'static Check),
     /// The same, but that the pod-security level `privileged` lets all of it cross.
-    Baseline(fn(&Value) -> Result<(), &'static str>),
+    Baseline(&'static Check),
     /// An object with rows of its own.
     In(&'static Fields),
     /// A list of such objects.
@@ -55,6 +63,16 @@ impl Fields {
         self.walk(value, "", Way::Back).unwrap_or_default()
     }
 
+    /// Visits these rows, and then those of each of their fields.
+    pub(super) fn visit(&'static self, each: &mut dyn FnMut(&'static Self)) {
+        each(self);
+        for (_, rule) in self.rows {
+            if let Rule::In(inner) | Rule::Each(inner) = rule {
+                inner.visit(each);
+            }
+        }
+    }
+
     fn walk(&self, value: &Value, path: &str, way: Way) -> Result<Value, Refusal> {
         let object = value.as_object().ok_or_else(|| refusal(path, "is not an object"))?;
         let mut kept = Map::new();
@@ -74,21 +92,24 @@ impl Fields {
 
 impl Rule {
     fn apply(self, value: &Value, path: &str, way: Way) -> Result<Option<Value>, Refusal> {
-        if is_unset(value) && !matches!(self, Self::Carry | Self::If(_) | Self::Baseline(_)) {
-            return Ok(matches!(self, Self::In(_) | Self::Each(_)).then(|| value.clone()));
-        }
         match self {
-            Self::Carry if is_flat(value) => Ok(Some(value.clone())),
-            Self::Carry => Err(refusal(path, "is not a plain value")),
-            Self::Drop => Ok(None),
+            Self::Carry | Self::Noted(_) | Self::Turned(_) if is_flat(value) => {
+                Ok(Some(value.clone()))
+            }
+            Self::Carry | Self::Noted(_) | Self::Turned(_) => {
+                Err(refusal(path, "is not a plain value"))
+            }
+            Self::Anew(_) | Self::Drop(_) => Ok(None),
+            Self::Refuse(_) if is_unset(value) => Ok(None),
             Self::Refuse(reason) => Err(refusal(path, reason)),
             Self::Baseline(_) if way == Way::There(PodSecurity::Privileged) => {
                 Ok(Some(value.clone()))
             }
-            Self::If(agrees) | Self::Baseline(agrees) => match agrees(value) {
+            Self::If(check) | Self::Baseline(check) => match check.look(value) {
                 Ok(()) => Ok(Some(value.clone())),
                 Err(reason) => Err(refusal(path, reason)),
             },
+            Self::In(_) | Self::Each(_) if is_unset(value) => Ok(Some(value.clone())),
             Self::In(fields) => fields.walk(value, path, way).map(Some),
             Self::Each(fields) => {
                 let list = value.as_array().ok_or_else(|| refusal(path, "is not a list"))?;

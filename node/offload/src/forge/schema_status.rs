@@ -1,8 +1,14 @@
 //! The rows of a pod's status: what home takes over. A field without a row is left out:
 //! a newer provider must not break an older home.
 
-use super::rule::Rule::{Carry, Drop, Each, In};
+use super::rule::Rule::{Anew, Carry, Drop, Each, In, Noted, Turned};
 use super::rule::{Fields, fields};
+
+const CLAIMS: &str = "devices of claims cannot leave home";
+const ADDRESS: &str =
+    "the address by which home knows the pod, once [the tunnel](#the-tunnel) is there";
+const HOST: &str = "the virtual node's address";
+const ASKED: &str = "those resources alone that home's pod asks for";
 
 fields! {
     /// A guest's status. What is dropped is home's own to say.
@@ -10,25 +16,33 @@ fields! {
         "allocatedResources": Carry, "conditions": Each(&CONDITION),
         "containerStatuses": Each(&CONTAINER_STATUS),
         "ephemeralContainerStatuses": Each(&CONTAINER_STATUS),
-        "extendedResourceClaimStatus": Drop, "hostIP": Drop, "hostIPs": Drop,
+        "extendedResourceClaimStatus": Drop(CLAIMS), "hostIP": Anew(HOST), "hostIPs": Anew(HOST),
         "initContainerStatuses": Each(&CONTAINER_STATUS), "message": Carry,
-        "nodeAllocatableResourceClaimStatuses": Drop, "nominatedNodeName": Drop,
-        "observedGeneration": Carry, "phase": Carry, "podIP": Drop, "podIPs": Drop,
-        "qosClass": Drop, "reason": Carry, "resize": Drop, "resourceClaimStatuses": Drop,
-        "resources": In(&RESOURCES), "startTime": Carry, "volumeHealth": Drop,
+        "nodeAllocatableResourceClaimStatuses": Drop(CLAIMS),
+        "nominatedNodeName": Anew("what home's scheduler has written"),
+        "observedGeneration": Turned("home's generation that the guest was made of"),
+        "phase": Noted("an end stays"), "podIP": Anew(ADDRESS), "podIPs": Anew(ADDRESS),
+        "qosClass": Anew("what home's API server has written"), "reason": Carry,
+        "resize": Drop("the conditions say it"), "resourceClaimStatuses": Drop(CLAIMS),
+        "resources": In(&RESOURCES), "startTime": Noted("the first one stays"),
+        "volumeHealth": Drop("guests have no volumes of storage"),
     }
     CONDITION = "PodCondition" {
         "lastProbeTime": Carry, "lastTransitionTime": Carry, "message": Carry,
-        "observedGeneration": Carry, "reason": Carry, "status": Carry, "type": Carry,
+        "observedGeneration": Carry, "reason": Carry, "status": Carry,
+        "type": Turned("conditions that a kubelet owns; `Ready` is false as well where a readiness gate of home's or [the link](#services) says so. Other conditions are home's own"),
     }
     CONTAINER_STATUS = "ContainerStatus" {
-        "allocatedResources": Carry, "allocatedResourcesStatus": Drop, "containerID": Carry,
+        "allocatedResources": Turned(ASKED),
+        "allocatedResourcesStatus": Drop("says how devices of the provider's are"), "containerID": Carry,
         "image": Carry, "imageID": Carry, "lastState": In(&STATE), "name": Carry,
-        "ready": Carry, "resources": In(&RESOURCES), "restartCount": Carry,
+        "ready": Carry, "resources": In(&RESOURCES), "restartCount": Noted("never falls"),
         "started": Carry, "state": In(&STATE), "stopSignal": Carry, "user": In(&USER),
         "volumeMounts": Each(&MOUNT_STATUS),
     }
-    RESOURCES = "ResourceRequirements" { "claims": Drop, "limits": Carry, "requests": Carry, }
+    RESOURCES = "ResourceRequirements" {
+        "claims": Drop(CLAIMS), "limits": Turned(ASKED), "requests": Turned(ASKED),
+    }
     STATE = "ContainerState" {
         "running": In(&RUNNING), "terminated": In(&TERMINATED), "waiting": In(&WAITING),
     }
@@ -42,6 +56,6 @@ fields! {
     LINUX_USER = "LinuxContainerUser" { "gid": Carry, "supplementalGroups": Carry, "uid": Carry, }
     MOUNT_STATUS = "VolumeMountStatus" {
         "mountPath": Carry, "name": Carry, "readOnly": Carry, "recursiveReadOnly": Carry,
-        "volumeStatus": Drop,
+        "volumeStatus": Drop("is about images on the provider's node"),
     }
 }
