@@ -3,7 +3,6 @@
 mod gate;
 mod marks;
 mod services;
-mod telling;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

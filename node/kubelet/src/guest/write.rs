@@ -7,10 +7,11 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Found;
-use mercato_offload::forge::{self, FINALIZER, GuestContext, KnownGuest, Refusal};
+use mercato_offload::forge::told::{DOMAIN_REFUSED, Note, changed_of_pod};
+use mercato_offload::forge::{self, FINALIZER, KnownGuest, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
-use mercato_offload::message::{EventKind, PodEvent, Route};
+use mercato_offload::message::Route;
 use mercato_offload::placement::{self, IfAbsent, Ownership, Write};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
@@ -46,11 +47,13 @@ pub(super) fn apply(
         let input = match written {
             Ok(made) => {
                 shared.failing().remove(&item);
-                if let (Made::New(_), Item::Pod(pod)) = (&made, &item) {
-                    tell_of_what_differs(&shared, pod, &body.digest).await;
+                if let (Made::New { notes, .. }, Item::Pod(pod)) = (&made, &item) {
+                    tell_of_what_differs(&shared, pod, notes).await;
                 }
                 match (made, item) {
-                    (Made::New(Some(guest)), Item::Pod(pod)) => Input::Created(pod, guest.uid),
+                    (Made::New { guest: Some(guest), .. }, Item::Pod(pod)) => {
+                        Input::Created(pod, guest.uid)
+                    }
                     (_, item) => Input::Written(item),
                 }
             }
@@ -62,40 +65,25 @@ pub(super) fn apply(
 }
 
 /// Home's spec stays as it is: its owner is told once what it comes to over here.
-async fn tell_of_what_differs(shared: &Shared, pod: &PodId, digest: &Digest) {
-    let Found::Here(home) = shared.bodies.object(digest) else { return };
-    let context = shared.context();
-    for (reason, message) in differs(&home, &pod.namespace, &context) {
-        if reason == DOMAIN_REFUSED {
-            let contract = context.contract;
+async fn tell_of_what_differs(shared: &Shared, pod: &PodId, notes: &[Note]) {
+    for note in notes {
+        if note.reason == DOMAIN_REFUSED {
+            let (contract, message) = (shared.context().contract, note.text());
             // Once for each lease.
             shared.domain_refused.call_once(|| tracing::warn!(%contract, "{message}"));
         }
-        let (kind, reason, field) = (EventKind::Warning, reason.to_owned(), String::new());
-        let event = PodEvent { kind, reason, field, message, count: 1 };
-        shared.tell(Input::Event(pod.clone(), event)).await;
+        shared.tell(Input::Event(pod.clone(), note.event())).await;
     }
-}
-
-/// What of a pod is not as its owner has it, each with the reason of an event.
-pub(super) fn differs(
-    home: &Value,
-    namespace: &str,
-    context: &GuestContext,
-) -> Vec<(&'static str, String)> {
-    let grace = forge::shortened(home, context.longest_grace_s);
-    // Where there is no name server nobody is told names, whatever home is called.
-    let domain = context.name_server.and_then(|_| forge::refused_domain(home));
-    let searches = context.name_server.and_then(|_| forge::cut_searches(home, namespace));
-    let all = [(SHORTER_GRACE, grace), (DOMAIN_REFUSED, domain), (SEARCHES_CUT, searches)];
-    all.into_iter().filter_map(|(reason, message)| Some((reason, message?))).collect()
 }
 
 /// What a write came to.
 #[derive(Debug, PartialEq, Eq)]
 enum Made {
-    /// It was made; as a pod it is known from now on.
-    New(Option<KnownGuest>),
+    /// It was made; as a pod it is known from now on, with what of it is not as at home.
+    New {
+        guest: Option<KnownGuest>,
+        notes: Vec<Note>,
+    },
     Changed,
 }
 
@@ -128,7 +116,11 @@ async fn write(
                 Ok(made) => {
                     shared.capacity().settle(item, &made);
                     shared.guests().note(item, &made);
-                    return Ok(Made::New(KnownGuest::of(&made)));
+                    let notes = match item {
+                        Item::Pod(_) => changed_of_pod(&body, &forged, &shared.context()),
+                        Item::Object(_) => Vec::new(),
+                    };
+                    return Ok(Made::New { guest: KnownGuest::of(&made), notes });
                 }
                 Err(failure) => failure,
             };
@@ -382,13 +374,6 @@ impl Place {
         shared.cluster.get(self.kind, self.ns(), &self.key.name).await
     }
 }
-
-/// Reason of the event that a guest has less time to end than its pod asks for.
-const SHORTER_GRACE: &str = "GracePeriodShortened";
-/// Reason of the event that home's guests are told none of its names.
-const DOMAIN_REFUSED: &str = "ClusterDomainRefused";
-/// Reason of the event that a search list is longer than it may be, as a kubelet has it.
-const SEARCHES_CUT: &str = "DNSConfigForming";
 
 fn refused(path: &str, reason: &str) -> GuestFailure {
     GuestFailure::Refused(Refusal { path: path.into(), reason: reason.into() })

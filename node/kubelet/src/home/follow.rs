@@ -6,14 +6,15 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::body::Way;
+use mercato_offload::forge::told::{Note, kept_of_service};
 use mercato_offload::home::{HomePod, Input};
 use mercato_offload::key::{Item, PodId, Uid};
-use mercato_offload::placement::export::{Departure, staying};
+use mercato_offload::placement::export::{Departure, Leave, staying};
 use tokio::sync::mpsc;
 
 use super::environments::Environment;
 use super::pods::Seen;
-use super::reflected::{LeftOut, Reflection};
+use super::reflected::{LeftOut, Notes, Reflection};
 use super::services::Services;
 use super::shared::Shared;
 use super::write;
@@ -39,7 +40,8 @@ pub(super) fn follow(
             let mut pods = std::pin::pin!(pods);
             let (cluster, environments) = (shared.cluster.clone(), shared.environments.clone());
             let services = Services::new(cluster, reflection(&shared), environments);
-            let mut teller = Teller { shared: &shared, environments: BTreeMap::new(), services };
+            let (environments, noted) = (BTreeMap::new(), BTreeMap::new());
+            let mut teller = Teller { shared: &shared, environments, noted, services };
             loop {
                 tokio::select! {
                     change = pods.next() => {
@@ -73,11 +75,19 @@ pub(super) fn follow(
 /// The way to the session for what is no pod's alone, and to the owners of that.
 fn reflection(shared: &Arc<Shared>) -> Reflection {
     let (bodies, inputs) = (shared.bodies.clone(), shared.inputs.clone());
-    let (ranges, shared) = (shared.ranges.clone(), shared.clone());
-    let left_out: LeftOut = Arc::new(move |key, refusal| {
-        tokio::spawn(write::object_refused(shared.clone(), key, refusal));
+    let (ranges, of_service, shared) = (shared.ranges.clone(), shared.clone(), shared.clone());
+    let notes: Notes = Arc::new(move |service| {
+        let known = of_service.opted_in.borrow().clone();
+        // What is not known yet is not told.
+        let leaves = |namespace: &str| {
+            known.as_ref().is_none_or(|known| known.leave(namespace) != Leave::Never)
+        };
+        kept_of_service(service, of_service.config.domain.as_deref(), &leaves)
     });
-    Reflection { bodies, inputs, ranges, left_out }
+    let left_out: LeftOut = Arc::new(move |key, notes| {
+        tokio::spawn(write::told(shared.clone(), key, notes));
+    });
+    Reflection { bodies, inputs, ranges, notes, left_out }
 }
 
 struct Teller<'a> {
@@ -85,6 +95,8 @@ struct Teller<'a> {
     /// Service variables by pod, fixed when the pod is first seen, as a kubelet
     /// fixes them when it starts one.
     environments: BTreeMap<Uid, Environment>,
+    /// What owners were told that stays at home of pods that have left. An entry goes with its pod.
+    noted: BTreeMap<Uid, Vec<Note>>,
     services: Services,
 }
 
@@ -126,6 +138,7 @@ impl Teller<'_> {
     /// for that.
     async fn forget(&mut self, gone: PodId) {
         self.environments.remove(&gone.uid);
+        self.noted.remove(&gone.uid);
         if !self.shared.pods.has_any_in(&gone.namespace) && self.services.forget(&gone.namespace) {
             let (namespace, objects) = (gone.namespace.clone(), BTreeMap::new());
             self.shared.tell(Input::Services { namespace, objects }).await;
@@ -146,12 +159,26 @@ impl Teller<'_> {
             }
             Departure::Leaves(permit) => {
                 let environment = self.environment(id).await;
-                let bodies = &self.shared.bodies;
-                permit.home_pod(pod, &environment, |body| {
+                let (bodies, notes) = (&self.shared.bodies, permit.notes(pod));
+                let told = permit.home_pod(pod, &environment, |body| {
                     bodies.keep(Way::ToGuest, &Item::Pod(id.clone()), &body)
-                })
+                })?;
+                if told.refusal.is_none() {
+                    self.note(id, notes);
+                }
+                Some(told)
             }
         }
+    }
+
+    /// Tells the owner of a pod what of it stays at home, unless that was told.
+    fn note(&mut self, pod: &PodId, notes: Vec<Note>) {
+        let before = self.noted.get(&pod.uid);
+        if notes.is_empty() && before.is_none() || before == Some(&notes) {
+            return;
+        }
+        self.noted.insert(pod.uid.clone(), notes.clone());
+        tokio::spawn(write::told(self.shared.clone(), pod.key(), notes));
     }
 
     async fn environment(&mut self, pod: &PodId) -> Environment {

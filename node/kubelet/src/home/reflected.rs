@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::Way;
+use mercato_offload::forge::told::Note;
 use mercato_offload::forge::{Refusal, SERVICE_NAME, export_service, export_slice};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
+use mercato_offload::placement::export::REFUSED;
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -29,12 +31,17 @@ pub(super) struct Reflection {
     pub(super) bodies: Bodies,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) ranges: Ranges,
+    /// What guests do not have of a Service.
+    pub(super) notes: Notes,
     /// Tells the owner of a Service, or of a slice, what guests do not know of it.
     pub(super) left_out: LeftOut,
 }
 
+/// Takes a Service as it is at home.
+pub(super) type Notes = Arc<dyn Fn(&Value) -> Vec<Note> + Send + Sync>;
+
 /// Takes a Service, or a slice, and what is left out of it.
-pub(super) type LeftOut = Arc<dyn Fn(ObjectKey, Refusal) + Send + Sync>;
+pub(super) type LeftOut = Arc<dyn Fn(ObjectKey, Vec<Note>) + Send + Sync>;
 
 /// What the session knows of one namespace.
 pub(super) struct Reflected {
@@ -47,6 +54,8 @@ pub(super) struct Reflected {
     slices: BTreeMap<String, Value>,
     /// Services of which guests do not know all endpoints, as it was looked at last.
     left_out: BTreeMap<String, Missed>,
+    /// What owners were told of Services that are there. Bounded as those.
+    noted: BTreeMap<String, Vec<Note>>,
     /// Whether the first list of each kind has come.
     listed: BTreeMap<ObjectKind, bool>,
 }
@@ -67,6 +76,7 @@ impl Reflected {
             told: BTreeMap::new(),
             slices: BTreeMap::new(),
             left_out: BTreeMap::new(),
+            noted: BTreeMap::new(),
             listed: listed.into(),
         }
     }
@@ -127,13 +137,29 @@ impl Reflected {
         export_slice(slice, &self.to.ranges.borrow()).map(|slice| slice.sent)
     }
 
-    /// Tells owners how many endpoints guests do not know, where that was so the last time, too: a
-    /// range that is new is known a moment later.
-    pub(super) fn look_for_left_out(&mut self) {
+    /// Tells owners what guests do not have of these Services, all of the namespace's.
+    pub(super) fn look_for_left_out(&mut self, services: &BTreeMap<String, Value>) {
         // Without a tunnel guests know no ranges, and no Service is over there.
         if self.to.ranges.borrow().is_empty() {
             return;
         }
+        self.look_at_endpoints();
+        let notes = |(name, service): (&String, &Value)| (name.clone(), (self.to.notes)(service));
+        let now: BTreeMap<_, _> = services.iter().map(notes).collect();
+        let before = std::mem::replace(&mut self.noted, now);
+        for (service, notes) in &self.noted {
+            let known = before.get(service);
+            let is_new = |note: &&Note| known.is_none_or(|known| !known.contains(note));
+            let news: Vec<_> = notes.iter().filter(is_new).cloned().collect();
+            if !news.is_empty() {
+                (self.to.left_out)(key(ObjectKind::Service, &self.namespace, service), news);
+            }
+        }
+    }
+
+    /// Tells owners how many endpoints guests do not know, where that was so the last time, too: a
+    /// range that is new is known a moment later.
+    fn look_at_endpoints(&mut self) {
         let mut now: BTreeMap<String, usize> = BTreeMap::new();
         for slice in self.slices.values() {
             let sent = export_slice(slice, &self.to.ranges.borrow());
@@ -149,7 +175,8 @@ impl Reflected {
             if known.is_some_and(|known| !known.is_told) {
                 let key = key(ObjectKind::Service, &self.namespace, &service);
                 let reason = format!("{endpoints} {LEFT_OUT}");
-                (self.to.left_out)(key, Refusal { path: "endpoints".to_owned(), reason });
+                let refusal = Refusal { path: "endpoints".to_owned(), reason };
+                (self.to.left_out)(key, vec![Note::refused(REFUSED, refusal)]);
             }
             self.left_out.insert(service, Missed { endpoints, is_told: known.is_some() });
         }
@@ -193,7 +220,7 @@ impl Reflected {
         let digest = match kept {
             Some(Ok(digest)) => Some(digest),
             Some(Err(refusal)) => {
-                (self.to.left_out)(key.clone(), refusal);
+                (self.to.left_out)(key.clone(), vec![Note::refused(REFUSED, refusal)]);
                 None
             }
             None => None,

@@ -133,7 +133,7 @@ fn follow(
                     let Some(change) = change else { break };
                     reflected.on_slices(change).await;
                 }
-                _ = look.tick() => reflected.look_for_left_out(),
+                _ = look.tick() => reflected.look_for_left_out(&services),
                 // An error means that all of this side ends.
                 Ok(()) = ranges.changed() => reflected.on_ranges().await,
             }
@@ -167,11 +167,18 @@ mod tests {
     use mercato_offload::home::Input;
     use mercato_offload::key::Item;
     use serde_json::json;
+    use tokio::sync::mpsc;
 
+    use super::super::reflected::Ranges;
     use super::*;
     use crate::apiserver::life::Lives;
     use crate::bodies::Bodies;
     use crate::testing::{scripted, status, until};
+
+    fn reflection(bodies: Bodies, inputs: mpsc::Sender<Input>, ranges: Ranges) -> Reflection {
+        let (notes, left_out) = (Arc::new(|_: &Value| Vec::new()), Arc::new(|_, _| ()));
+        Reflection { bodies, inputs, ranges, notes, left_out }
+    }
 
     #[tokio::test]
     async fn services_are_followed_as_long_as_their_namespace_lives_and_pods_are_in_it() {
@@ -185,10 +192,9 @@ mod tests {
         let mut lives = Lives::default();
         lives.set([("shop".to_owned(), 1), ("web".to_owned(), 1)]);
         let [shop, web] = ["shop", "web"].map(|name| lives.get(name).unwrap().clone());
-        let (inputs, _told) = tokio::sync::mpsc::channel(8);
+        let (inputs, _told) = mpsc::channel(8);
         let (_tell, ranges) = watch::channel(Vec::new());
-        let reflection =
-            Reflection { bodies: Bodies::default(), inputs, ranges, left_out: Arc::new(|_, _| ()) };
+        let reflection = reflection(Bodies::default(), inputs, ranges);
         let environments =
             Arc::new(Environments::new(reflection.bodies.clone(), reflection.inputs.clone()));
         let mut services = Services::new(cluster, reflection, environments);
@@ -224,11 +230,10 @@ mod tests {
         let mut lives = Lives::default();
         lives.set([("shop".to_owned(), 1)]);
         let life = lives.get("shop").unwrap().clone();
-        let (inputs, mut told) = tokio::sync::mpsc::channel(8);
+        let (inputs, mut told) = mpsc::channel(8);
         let (_tell, ranges) = watch::channel(Vec::new());
         let bodies = Bodies::default();
-        let reflection =
-            Reflection { bodies: bodies.clone(), inputs, ranges, left_out: Arc::new(|_, _| ()) };
+        let reflection = reflection(bodies.clone(), inputs, ranges);
         let environments =
             Arc::new(Environments::new(reflection.bodies.clone(), reflection.inputs.clone()));
         let mut services = Services::new(cluster, reflection, environments);

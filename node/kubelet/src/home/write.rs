@@ -7,9 +7,11 @@ use std::time::Instant;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Found;
+use mercato_offload::forge::told::Note;
 use mercato_offload::forge::{self, Refusal, StatusContext};
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
+use mercato_offload::message::EventKind;
 use mercato_offload::placement::export::{
     REFUSED, STANDS_IN, refusal_text, refused_status, stand_in_status,
 };
@@ -138,6 +140,40 @@ pub(super) fn end(shared: &Arc<Shared>, id: &PodId) -> Option<BoxFuture<'static,
     Some(asking.boxed())
 }
 
+/// What an event on the object is about.
+fn about(shared: &Shared, key: &ObjectKey) -> About {
+    let uid = (key.kind == ObjectKind::Pod).then(|| shared.pods.uid(&key.namespace, &key.name));
+    About::core(&format!("{:?}", key.kind), &key.namespace, &key.name, uid.flatten())
+}
+
+/// An event on the object of each note, for its owner. What was told before is not told again.
+pub(super) fn told(
+    shared: Arc<Shared>,
+    key: ObjectKey,
+    notes: Vec<Note>,
+) -> BoxFuture<'static, ()> {
+    async move {
+        for note in notes {
+            let text = note.text();
+            if !shared.events.has_one(Instant::now()) {
+                tracing::debug!(%key, text, "one event too many");
+                continue;
+            }
+            let kind = match note.kind {
+                EventKind::Normal => EventType::Normal,
+                EventKind::Warning => EventType::Warning,
+            };
+            let about = about(&shared, &key);
+            let written = events::write_once(&shared.cluster, about, kind, note.reason, &text);
+            if let Err(failure) = written.await {
+                // Once for each note.
+                tracing::warn!(%failure, "an event could not be written");
+            }
+        }
+    }
+    .boxed()
+}
+
 /// An event on the object, for its owner.
 pub(super) fn object_refused(
     shared: Arc<Shared>,
@@ -145,11 +181,7 @@ pub(super) fn object_refused(
     refusal: Refusal,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let kind = format!("{:?}", key.kind);
-        let uid = (key.kind == ObjectKind::Pod)
-            .then(|| shared.pods.uid(&key.namespace, &key.name))
-            .flatten();
-        let about = About::core(&kind, &key.namespace, &key.name, uid);
+        let about = about(&shared, &key);
         if let Err(failure) = warn(&shared, about, &refusal_text(&refusal)).await {
             // Once for each refusal.
             tracing::warn!(%failure, "an event could not be written");

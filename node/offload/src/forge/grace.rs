@@ -23,12 +23,19 @@ pub fn longest_grace_s(class: Class, notice_s: u64) -> u64 {
     }
 }
 
-/// That a guest was given less time than its pod asks for, in words for its owner; none if
-/// it has what it asks for.
-pub fn shortened(home: &Value, longest_s: u64) -> Option<String> {
-    let asked = &home["spec"][GRACE];
-    let asked = asked.as_u64().filter(|asked| *asked > longest_s)?;
-    Some(format!("{GRACE} is {longest_s} here, not {asked}: the contract promises no more"))
+/// That a guest has less time than its pod asks for, and what changes it, in words for its owner; none
+/// if it has what it asks for.
+pub(super) fn shortened(home: &Value, longest_s: u64) -> Option<(String, String)> {
+    let asked = home["spec"][GRACE].as_u64().filter(|asked| *asked > longest_s)?;
+    let cause = format!("is {longest_s} here, not {asked}: the contract promises no more");
+    // Of a spot contract no notice counts.
+    let line = match asked <= limits::GRACE_S {
+        true => format!(
+            "set it to {longest_s}, or buy with the selector class=reserved, reclaim>={asked}s"
+        ),
+        false => format!("set it to {longest_s}"),
+    };
+    Some((cause, line))
 }
 
 /// Bounds the grace of a pod, of its probes, and what its hooks may sleep of it.

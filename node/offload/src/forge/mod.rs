@@ -19,12 +19,12 @@ pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use fields_page::tables_of_fields;
 pub use gate::{Gate, Passage, is_about_gate, passage, without_gate};
-pub use grace::{longest_grace_s, shortened};
+pub use grace::longest_grace_s;
 pub use guest_status::guest_status;
 pub use keys::is_homes;
 pub use labels::FINALIZER;
 pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid};
-pub use names::{cut_searches, home_address, home_ranges, refused_domain};
+pub use names::{home_address, home_ranges};
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{classify, observe};
 pub use pod::forge_pod;
@@ -70,6 +70,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod tokens;
+pub mod told;
 
 /// What home adds to a pod before it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

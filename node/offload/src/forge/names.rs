@@ -62,7 +62,7 @@ fn taken_domain(said: &Value) -> Option<&str> {
 
 /// That a guest is told no names of home, since home calls its cluster so, in words for its owner; none:
 /// it may.
-pub fn refused_domain(home: &Value) -> Option<String> {
+pub(super) fn refused_domain(home: &Value) -> Option<String> {
     let domain = home["metadata"]["annotations"][CLUSTER_DOMAIN].as_str()?;
     (is_domain(domain) && !is_home_domain(domain)).then(|| {
         format!(
@@ -161,7 +161,7 @@ fn is_of_cluster(home: &Value) -> bool {
 
 /// That a guest's search list is longer than a kubelet takes, in a kubelet's words for its owner; none:
 /// all of it counts.
-pub fn cut_searches(home: &Value, namespace: &str) -> Option<String> {
+pub(super) fn cut_searches(home: &Value, namespace: &str) -> Option<String> {
     let domain = taken_domain(&home["metadata"]["annotations"][CLUSTER_DOMAIN])?;
     let searches = Searches::of(home, namespace, domain);
     (searches.is_cut && !asks_the_internet(home)).then(|| {

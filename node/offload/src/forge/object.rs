@@ -72,8 +72,23 @@ pub fn forge_secret(
     route: &Route,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
-    forge_object(&SECRET, item, home, digest, route, ctx)
+    forge_object(&SECRET, item, home, digest, route, ctx).map_err(|mut refusal| {
+        // Which one, and what its pods do instead.
+        if refusal.path == "type" {
+            let name = home["type"].as_str().unwrap_or_default();
+            let line = if name == OF_ACCOUNT { PROJECTED } else { OPAQUE };
+            refusal.reason = format!("{name} {}; {line}", refusal.reason);
+        }
+        refusal
+    })
 }
+
+/// The type of secret that holds the token of a service account, and what pods have in its place.
+const OF_ACCOUNT: &str = "kubernetes.io/service-account-token";
+const PROJECTED: &str = "mount a projected serviceAccountToken in its place, with spec.apiAccess: home in \
+                         the NamespaceOffload";
+/// What pods have in place of another one that never leaves.
+const OPAQUE: &str = "put what guests need of it into a Secret of type Opaque";
 
 fn forge_object(
     fields: &Fields,

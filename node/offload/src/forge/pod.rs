@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::labels::{CLUSTER_DOMAIN, GATE, HOME_API, LEFT_OUT};
 use super::refs::{each, token_name, visit_names, visit_tokens};
-use super::rule::refusal;
+use super::rule::{LEVEL, refusal};
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
@@ -33,7 +33,7 @@ pub fn forge_pod(
     let (mut home, left_out) = allowed(home, ctx);
     let (domain, api) = (names::take_domain(&mut home), names::take_api(&mut home));
     let home = &home;
-    let mut pod = POD.filter(home, ctx.pod_security)?;
+    let mut pod = POD.filter(home, ctx.pod_security).map_err(helped)?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
     check_names(spec)?;
@@ -92,6 +92,15 @@ pub fn forge_pod(
     pod["kind"] = json!("Pod");
     pod["metadata"] = Value::Object(marks);
     Ok(pod)
+}
+
+/// What of a pod no contract allows, with what its owner does.
+fn helped(mut refusal: Refusal) -> Refusal {
+    if !refusal.reason.ends_with(LEVEL) {
+        refusal.reason += "; leave it out, or keep such pods at home by a nodeAffinity: \
+                           mercato.dev/provider DoesNotExist";
+    }
+    refusal
 }
 
 /// The pod without the ephemeral containers that the lease does not allow, and a list of

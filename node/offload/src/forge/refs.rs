@@ -120,7 +120,7 @@ pub(super) fn retain_tokens(spec: &mut Value, tokens: &Tokens) {
 }
 
 /// Whom a projected token is for; none: home's API server.
-fn audience(token: &Value) -> Option<&str> {
+pub(super) fn audience(token: &Value) -> Option<&str> {
     token["audience"].as_str().filter(|name| !name.is_empty())
 }
 

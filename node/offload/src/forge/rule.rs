@@ -33,6 +33,9 @@ pub(super) enum Rule {
     Each(&'static Fields),
 }
 
+/// What a person does whose pod is not of the contract's pod-security level.
+pub(super) const LEVEL: &str = "leave it out, or buy with the selector pod-security=privileged";
+
 /// Where an object goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -105,7 +108,11 @@ impl Rule {
             Self::Baseline(_) if way == Way::There(PodSecurity::Privileged) => {
                 Ok(Some(value.clone()))
             }
-            Self::If(check) | Self::Baseline(check) => match check.look(value) {
+            Self::Baseline(check) => match check.look(value) {
+                Ok(()) => Ok(Some(value.clone())),
+                Err(reason) => Err(refusal(path, format!("{reason}; {LEVEL}"))),
+            },
+            Self::If(check) => match check.look(value) {
                 Ok(()) => Ok(Some(value.clone())),
                 Err(reason) => Err(refusal(path, reason)),
             },

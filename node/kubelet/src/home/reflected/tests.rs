@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use mercato_offload::forge::told::kept_of_service;
 use serde_json::json;
 
 use super::*;
@@ -19,7 +20,8 @@ fn bed() -> Bed {
     let (tell, ranges) = watch::channel(known_as("100.64.0.0/16"));
     let bodies = Bodies::default();
     let left_out: LeftOut = Arc::new(|_, _| ());
-    let to = Reflection { bodies: bodies.clone(), inputs, ranges, left_out };
+    let notes: Notes = Arc::new(|service| kept_of_service(service, None, &|_| true));
+    let to = Reflection { bodies: bodies.clone(), inputs, ranges, notes, left_out };
     Bed { reflected: Reflected::new(to, "shop"), inputs: told, bodies, ranges: tell }
 }
 
@@ -168,7 +170,7 @@ async fn an_owner_is_told_once_what_is_left_out() {
     bed.reflected.to.left_out = Arc::new(move |key, _| told.lock().unwrap().push(key));
     let mut looks = |slice: (String, Value), times: usize| {
         bed.reflected.slices.insert(slice.0, slice.1);
-        (0..times).for_each(|_| bed.reflected.look_for_left_out());
+        (0..times).for_each(|_| bed.reflected.look_for_left_out(&BTreeMap::new()));
         seen.lock().unwrap().drain(..).collect::<Vec<_>>()
     };
     assert_eq!(looks(slice("web-1", "10.1.0.7"), 3), []);
@@ -181,8 +183,30 @@ async fn an_owner_is_told_once_what_is_left_out() {
     // Without a tunnel nothing is over there of which something could be left out.
     bed.ranges.send_replace(Vec::new());
     bed.reflected.left_out.clear();
-    (0..3).for_each(|_| bed.reflected.look_for_left_out());
+    (0..3).for_each(|_| bed.reflected.look_for_left_out(&BTreeMap::new()));
     assert_eq!(*seen.lock().unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_guests_do_not_have_of_a_service_is_told_once() {
+    let (mut bed, _) = Bed::listed().await;
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = seen.clone();
+    bed.reflected.to.left_out = Arc::new(move |key, notes| {
+        let mut told = told.lock().unwrap();
+        told.extend(notes.into_iter().map(|note| format!("{} {}", key.name, note.field)));
+    });
+    let (name, mut web) = service(80);
+    let mut looks = |web: &Value| {
+        let all = BTreeMap::from([(name.clone(), web.clone())]);
+        (0..2).for_each(|_| bed.reflected.look_for_left_out(&all));
+        seen.lock().unwrap().drain(..).collect::<Vec<_>>()
+    };
+    assert_eq!(looks(&web), [""; 0]);
+    web["spec"]["externalIPs"] = json!(["192.0.2.1"]);
+    assert_eq!(looks(&web), ["web spec.externalIPs"]);
+    web["spec"]["ports"][0]["protocol"] = json!("SCTP");
+    assert_eq!(looks(&web), ["web spec.ports[0].protocol"], "what is known is not told again");
 }
 
 #[tokio::test]

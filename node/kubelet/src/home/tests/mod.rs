@@ -10,7 +10,7 @@ use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{EventKind, PodEvent};
-use mercato_offload::placement::export::{GuestName, OptIn, Scope, Targets};
+use mercato_offload::placement::export::{GuestName, OptIn, Scope, Secrets, Targets};
 use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};

@@ -3,6 +3,7 @@
 use super::*;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::Lives;
+use crate::testing::until;
 
 /// The secrets of a namespace can be listed, and nothing else is there. Counts the lists.
 fn with_secrets() -> (Cluster, Arc<Mutex<usize>>) {
@@ -68,4 +69,25 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
     bed.opted_in.send_replace(opted_in("other", OptIn::default()));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
     assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
+}
+
+#[tokio::test]
+async fn the_owner_of_a_pod_is_told_once_of_a_token_that_stays() {
+    let (mut bed, told) = bed("shop", None, (201, json!({}))).await;
+    assert_eq!((told.refusal, bed.writes.lock().unwrap().len()), (None, 0), "all leaves");
+    let secrets = |name: &str| Secrets::Deny([name.to_owned()].into());
+    for not in ["a", "b", "c"] {
+        let how = OptIn { secrets: secrets(not), ..OptIn::default() };
+        bed.opted_in.send_replace(opted_in("shop", how));
+        let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
+        assert_eq!((told.refusal, told.needs.len()), (None, 1));
+    }
+    until("it is told", || !bed.writes.lock().unwrap().is_empty()).await;
+    let writes = std::mem::take(&mut *bed.writes.lock().unwrap());
+    let [(request, event)] = &writes[..] else { panic!("{writes:?}") };
+    assert!(request.starts_with("POST /api/v1/namespaces/shop/events"), "{request}");
+    assert_eq!((&event["reason"], &event["type"]), (&json!("LeftOut"), &json!("Normal")));
+    assert_eq!(event["involvedObject"]["uid"], "u1");
+    let said = event["message"].as_str().unwrap();
+    assert!(said.contains("sources[0].serviceAccountToken: stays at home"), "{said}");
 }

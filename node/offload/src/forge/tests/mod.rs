@@ -22,6 +22,7 @@ mod reach;
 mod requests;
 mod services;
 mod tokens;
+mod told;
 
 fn home_pod() -> Value {
     json!({

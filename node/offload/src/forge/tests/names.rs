@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
+use crate::forge::home_address;
 use crate::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_ADDRESS};
-use crate::forge::{home_address, refused_domain};
+use crate::forge::names::refused_domain;
 use crate::key::{ObjectKind, key};
 
 use super::*;

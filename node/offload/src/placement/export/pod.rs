@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
 use super::stand_in::stand_in;
+use crate::forge::told::{Note, kept_of_pod};
 use crate::forge::{self, HomeContext, Refusal, ServiceEnv, TokenRequest, Tokens};
 use crate::home::{HomePod, StandIn};
 use crate::key::{ObjectKey, ObjectKind};
@@ -141,6 +142,11 @@ impl Permit {
     /// The tokens that leave with the pod.
     pub fn token_requests(&self, pod: &Value) -> Vec<TokenRequest> {
         forge::token_requests_of(pod, &self.tokens)
+    }
+
+    /// What of the pod stays at home though it leaves, for its owner.
+    pub fn notes(&self, pod: &Value) -> Vec<Note> {
+        kept_of_pod(pod, &self.tokens)
     }
 
     /// The pod as its session sees it. `service_env` are the service variables of its namespace;
