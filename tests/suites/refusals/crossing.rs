@@ -18,15 +18,24 @@ const GUESTS: &str = "lab-milan";
 /// The notice of the contract, by default.
 const NOTICE_S: u64 = 3_600;
 
-/// Keys for container runtimes and injectors, ten years to end in, and a question for the
-/// address of the node.
+/// Keys for container runtimes and injectors, ten years to end in, a question for the address of the
+/// node, a full name that no host name may be, and a token for home's API server.
 const FLAGS: [&str; 4] = [
     "--labels=app=quiet,sidecar.istio.io/inject=true",
     "--annotations=io.katacontainers.config.hypervisor.default_vcpus=64",
     "--annotations=org.systemd.property.MemoryMax=infinity",
     r#"--overrides={"spec":{"terminationGracePeriodSeconds":315360000,"hostUsers":false,
+        "subdomain":"one-of-more-than-twenty-eight-letters","setHostnameAsFQDN":true,
+        "volumes":[{"name":"own","projected":{"sources":[{"serviceAccountToken":{"path":"t"}}]}}],
         "containers":[{"name":"steers","image":"mercato.test/busybox:1","env":[{"name":"HOST",
         "valueFrom":{"fieldRef":{"fieldPath":"status.hostIP"}}}]}]}}"#,
+];
+
+/// What its owner is told: reason and words.
+const TOLD: [(&str, &str); 3] = [
+    ("GracePeriodShortened", "is 3600 here, not 315360000"),
+    ("HostnameTooLong", "mercato offload lab --name NAME"),
+    ("LeftOut", "spec.volumes[0].projected.sources[0].serviceAccountToken: stays at home"),
 ];
 
 /// Nothing of it does anything over there, and home sees what it has written.
@@ -57,15 +66,17 @@ pub(crate) async fn steers_nothing(home: &Daemon<'_>, provider: &Daemon<'_>) -> 
     let host = env.iter().find(|env| env["name"] == "HOST").context("the host's")?;
     ensure!(address.is_string() && host["value"] == *address, "{host} is not {address}");
 
-    wait::until("home shows its own node, and what the grace comes to", PATIENCE, || async {
+    wait::until("home shows its own node, and what is not over there", PATIENCE, || async {
         let pod = object(home.cluster, "lab", "pod", "steers").await?;
         let hosts = &pod["status"]["hostIPs"];
         ensure!(pod["status"]["hostIP"] == *address && hosts[0]["ip"] == *address, "{pod}");
         ensure!(pod["spec"]["terminationGracePeriodSeconds"] == 315_360_000, "{pod}");
-        let about = "involvedObject.name=steers,reason=GracePeriodShortened";
-        let events = ["get", "events", "--field-selector", about, "-o", "jsonpath={..message}"];
-        let said = lab.kubectl(&events).await?;
-        ensure!(said.contains("is 3600 here, not 315360000"), "{said:?}");
+        for (reason, words) in TOLD {
+            let about = format!("involvedObject.name=steers,reason={reason}");
+            let form = r#"-o=jsonpath={range .items[*]}{.message}{"\n"}{end}"#;
+            let said = lab.kubectl(&["get", "events", "--field-selector", &about, form]).await?;
+            ensure!(said.contains(words) && said.lines().count() == 1, "{reason}: {said:?}");
+        }
         Ok(true)
     })
     .await

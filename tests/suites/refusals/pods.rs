@@ -49,7 +49,7 @@ pub(crate) async fn reach_into_the_node(home: &Daemon<'_>) -> Result<()> {
         let about = format!("involvedObject.name={pod},reason=OffloadRefused");
         let events = ["get", "events", "--field-selector", &about, "-o", "jsonpath={..message}"];
         let event = lab.kubectl(&events).await?;
-        ensure!(event.contains(field), "{pod}: {event:?}");
+        ensure!(event.contains(field) && event.contains("; leave it out"), "{pod}: {event:?}");
     }
     Ok(())
 }

@@ -156,7 +156,10 @@ fn runtime_class(
             "spec.runtimeClassName",
             "is for pods that ask for GPUs, which this does not",
         )),
-        _ => Err(refusal("spec.runtimeClassName", "is not what the contract says")),
+        _ => Err(refusal(
+            "spec.runtimeClassName",
+            "is not what the contract says; leave it out, and the guest has the contract's",
+        )),
     }
 }
 

@@ -125,6 +125,7 @@ pub fn changed_of_pod(home: &Value, guest: &Value, ctx: &GuestContext) -> Vec<No
         line,
         ..Note::warning(SHORTER_GRACE, cause)
     }));
+    notes.extend(shorter(home, guest));
     // Where there is no name server nobody is told names, whatever home is called.
     if ctx.name_server.is_some() {
         let namespace = home["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -139,6 +140,36 @@ pub fn changed_of_pod(home: &Value, guest: &Value, ctx: &GuestContext) -> Vec<No
     );
     notes.extend(spread(home, guest));
     notes.extend(annotations(home, guest));
+    notes
+}
+
+/// Times of containers that are bounded by how long the guest may take to end.
+fn shorter(home: &Value, guest: &Value) -> Vec<Note> {
+    const TIMES: [&str; 4] = [
+        "livenessProbe/terminationGracePeriodSeconds",
+        "startupProbe/terminationGracePeriodSeconds",
+        "lifecycle/preStop/sleep/seconds",
+        "lifecycle/postStart/sleep/seconds",
+    ];
+    let mut notes = Vec::new();
+    for sort in ["containers", "initContainers"] {
+        for (n, container) in list(&home["spec"][sort]).enumerate() {
+            let there = list(&guest["spec"][sort]).find(|one| one["name"] == container["name"]);
+            for time in TIMES {
+                let seconds = |of: &Value| of.pointer(&format!("/{time}")).and_then(Value::as_u64);
+                let times = seconds(container).zip(there.and_then(seconds));
+                let Some((asked, given)) = times.filter(|(asked, given)| given < asked) else {
+                    continue;
+                };
+                let cause = format!("is {given} here, not {asked}: the guest has no longer to end");
+                notes.push(Note {
+                    field: format!("spec.{sort}[{n}].{}", time.replace('/', ".")),
+                    line: format!("set it to {given}, or buy a longer notice"),
+                    ..Note::warning(SHORTER_GRACE, cause)
+                });
+            }
+        }
+    }
     notes
 }
 

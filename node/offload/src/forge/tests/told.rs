@@ -45,6 +45,12 @@ fn a_shorter_grace_is_told_with_what_to_buy() {
     one(graced(31), &[field, "31", "; set it to 30", "reclaim>=31s"]);
     let endless = graced(315_360_000);
     assert!(endless[0].ends_with("set it to 30"), "nobody sells that: {endless:?}");
+    let hook = of_guest(&guest_context(), |home| {
+        let web = &mut home["spec"]["containers"][0];
+        web["livenessProbe"] = json!({ "terminationGracePeriodSeconds": 30 });
+        web["lifecycle"] = json!({ "preStop": { "sleep": { "seconds": 8 } } });
+    });
+    one(hook, &["GracePeriodShortened spec.containers[0].lifecycle.preStop.sleep.seconds: is 7"]);
 }
 
 #[test]
