@@ -80,6 +80,7 @@ fn measure(folder: &std::path::Path) -> Result<Times, HostError> {
         gate: 7_479,
         names: None,
         services: [].into(),
+        called: None,
     };
     let mut known = Namespaces::default();
     // Those that were there before are entered once.

@@ -27,9 +27,26 @@ pub struct Closed {
     /// The one address of the node at which it may ask for names, by UDP and TCP at port 53, and do
     /// nothing else; none: nowhere. Whoever listens there hears it.
     pub names: Option<IpAddr>,
+    /// By what address everybody knows it, and it knows itself, where that is not the one of the pod
+    /// network: what has this address there has `own` on the wire. None: it has `own` everywhere,
+    /// as where `own` has not exactly one address of IPv4.
+    pub called: Option<Ipv4Addr>,
 }
 
 impl Closed {
+    /// By what address it knows itself, and the one that it has on the wire in its place; none: they
+    /// are one.
+    #[must_use]
+    pub fn both(&self) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        let mut own = self.own.iter().filter_map(|own| match own {
+            IpAddr::V4(own) => Some(*own),
+            IpAddr::V6(_) => None,
+        });
+        let (here, more) = (own.next()?, own.next());
+        let called = self.called.filter(|called| *called != here && more.is_none())?;
+        Some((called, here))
+    }
+
     /// Says what cannot be, before anything is touched.
     ///
     /// # Errors

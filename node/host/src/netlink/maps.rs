@@ -29,6 +29,7 @@ const SUM_OFFSET: u16 = 7;
 const SUM_FLAGS: u16 = 8;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
+const NO_SUM: u32 = 0;
 /// The sum of the Internet (RFC 1071), and that one of what is in the packet is of it as well.
 const INTERNET: u32 = 1;
 const OF_PSEUDO_HEADER: u32 = 1;
@@ -107,7 +108,7 @@ pub(super) fn write(message: &mut Message, register: u32, what: Rewritten) {
     message.put_be32(BASE, place.base);
     message.put_be32(OFFSET, what.offset());
     message.put_be32(BYTES, BYTES_IPV4);
-    message.put_be32(SUM_KIND, INTERNET);
+    message.put_be32(SUM_KIND, place.sum_kind);
     message.put_be32(SUM_OFFSET, place.sum);
     message.put_be32(SUM_FLAGS, place.flags);
 }
@@ -121,7 +122,7 @@ pub(super) fn read(attributes: &Attributes<'_>, register: u32) -> Option<Express
             (BASE, place.base),
             (OFFSET, what.offset()),
             (BYTES, BYTES_IPV4),
-            (SUM_KIND, INTERNET),
+            (SUM_KIND, place.sum_kind),
             (SUM_OFFSET, place.sum),
         ];
         said.iter().all(|(kind, number)| attributes.be32(*kind) == Some(*number))
@@ -133,6 +134,7 @@ pub(super) fn read(attributes: &Attributes<'_>, register: u32) -> Option<Express
 /// By which header an address stands, and what sum it is a part of.
 struct Place {
     base: u32,
+    sum_kind: u32,
     sum: u32,
     flags: u32,
 }
@@ -140,10 +142,15 @@ struct Place {
 fn place(what: Rewritten) -> Place {
     match what {
         Rewritten::Source | Rewritten::Destination => {
-            Place { base: NETWORK_HEADER, sum: HEADER_SUM, flags: OF_PSEUDO_HEADER }
+            let (sum_kind, flags) = (INTERNET, OF_PSEUDO_HEADER);
+            Place { base: NETWORK_HEADER, sum_kind, sum: HEADER_SUM, flags }
         }
         Rewritten::ErrorSource | Rewritten::ErrorDestination => {
-            Place { base: TRANSPORT_HEADER, sum: SUM_OF_THE_OTHER, flags: 0 }
+            let (sum_kind, sum) = (INTERNET, SUM_OF_THE_OTHER);
+            Place { base: TRANSPORT_HEADER, sum_kind, sum, flags: 0 }
+        }
+        Rewritten::ArpSender | Rewritten::ArpTarget => {
+            Place { base: NETWORK_HEADER, sum_kind: NO_SUM, sum: 0, flags: 0 }
         }
     }
 }

@@ -380,8 +380,6 @@ mod tests {
             Expression::In("pods".to_owned()),
             Expression::NotIn("nodes".to_owned()),
             Expression::ByMap("here".to_owned()),
-            Expression::Write(Rewritten::Source),
-            Expression::Write(Rewritten::ErrorDestination),
             Expression::Count,
             Expression::Snat(Family::V6),
             Expression::Verdict(Verdict::Accept),
@@ -390,7 +388,7 @@ mod tests {
             Expression::Often { a_second: 64, burst: 256 },
             Expression::Other("quota".to_owned()),
         ];
-        for word in words {
+        for word in words.into_iter().chain(Rewritten::ALL.map(Expression::Write)) {
             let mut message = Message::new(0, 0, &[]);
             write(&mut message, &word);
             let bytes = message.numbered(1);

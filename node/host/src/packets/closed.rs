@@ -7,8 +7,10 @@
 
 mod arp;
 mod node;
+mod own;
 mod scope;
 mod services;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -64,6 +66,7 @@ pub(crate) fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
     chains.extend(arriving(&scopes, interface));
     let mut table = table(wanted, interface, Table::NAME.to_owned(), chains);
     services::translate(&mut table, wanted, &interface.name);
+    own::translate(&mut table, wanted, &interface.name);
     table
 }
 

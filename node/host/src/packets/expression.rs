@@ -65,7 +65,7 @@ pub enum Expression {
     NotIn(String),
     /// Goes on if it is in this map, with what it stands for there.
     ByMap(String),
-    /// Writes the IPv4 address in the register into the packet, and makes its sums right.
+    /// Writes the IPv4 address in the register into the packet, and makes its sums right, if it has any.
     Write(Rewritten),
     /// Goes on if there is more than this of the address in the register, which has a count of its
     /// own in this tally.
@@ -98,6 +98,10 @@ pub enum Rewritten {
     ErrorSource,
     /// Of an ICMP error, whom the packet went to that it is about.
     ErrorDestination,
+    /// Of ARP, who asks or answers.
+    ArpSender,
+    /// Of ARP, whom it asks for, or is answered.
+    ArpTarget,
 }
 
 /// How much there may be of one address.
@@ -152,9 +156,19 @@ const UDP: u8 = 17;
 /// Of an ICMP error, where the packet begins that it is about (RFC 792).
 const ABOUT: u32 = 8;
 
+/// Of ARP about Ethernet and IPv4, where both addresses stand (RFC 826).
+const ARP_SENDER: u32 = 14;
+const ARP_TARGET: u32 = 24;
+
 impl Rewritten {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Source, Self::Destination, Self::ErrorSource, Self::ErrorDestination];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Source,
+        Self::Destination,
+        Self::ErrorSource,
+        Self::ErrorDestination,
+        Self::ArpSender,
+        Self::ArpTarget,
+    ];
 
     /// Loads the address as it is.
     pub(super) fn load(self) -> Expression {
@@ -163,6 +177,9 @@ impl Rewritten {
             Self::Destination => destination(Family::V4),
             Self::ErrorSource | Self::ErrorDestination => {
                 Expression::Transport { offset: self.offset(), bytes: BYTES_V4 }
+            }
+            Self::ArpSender | Self::ArpTarget => {
+                Expression::Header { offset: self.offset(), bytes: BYTES_V4 }
             }
         }
     }
@@ -174,6 +191,8 @@ impl Rewritten {
             Self::Destination => DESTINATION_V4,
             Self::ErrorSource => ABOUT + SOURCE_V4,
             Self::ErrorDestination => ABOUT + DESTINATION_V4,
+            Self::ArpSender => ARP_SENDER,
+            Self::ArpTarget => ARP_TARGET,
         }
     }
 }

@@ -23,6 +23,14 @@ pub(crate) struct FrameTable {
     pub(crate) maps: BTreeMap<String, AddressMap>,
 }
 
+impl FrameTable {
+    /// The map that has, for the address by which everybody knows the pod, the one that it has on its
+    /// pod network.
+    pub(crate) const OWN_HERE: &'static str = "own_here";
+    /// The same the other way around.
+    pub(crate) const OWN_CALLED: &'static str = "own_called";
+}
+
 /// For an address another one.
 pub(crate) type AddressMap = BTreeMap<Ipv4Addr, Ipv4Addr>;
 

@@ -314,6 +314,7 @@ fn a_closed_guest_has_a_rate_for_whatever_its_node_takes_from_it() {
         gate: 7_479,
         names: Some(net("10.207.255.254")),
         services: [(net("10.96.0.7"), net("10.97.0.7"))].into(),
+        called: Some(net("10.201.3.7")),
         own,
         reached: ["10.201.4.0/24", "10.202.0.0/25", "fd00:c8:4::/120"].map(net).into(),
         node,

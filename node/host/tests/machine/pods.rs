@@ -74,6 +74,7 @@ pub(crate) fn wanted() -> Closed {
         gate: 0,
         names: None,
         services: [].into(),
+        called: None,
         own: [POD.into(), POD_V6.into()].into(),
         reached: reached.map(|range| range.parse().expect("a network")).into(),
         node: node.collect(),
@@ -246,7 +247,7 @@ pub(crate) fn has_its_addresses(namespace: &Namespace) -> Result<bool> {
     Ok(!addresses.contains("tentative") && names.all(is_taken))
 }
 
-fn counted_in_all(namespace: &Namespace, table: &str) -> Result<u64> {
+pub(crate) fn counted_in_all(namespace: &Namespace, table: &str) -> Result<u64> {
     let listed = said(namespace, &format!("nft -j list table {table}"))?;
     let listed: Value = serde_json::from_str(&listed)?;
     let rules = listed["nftables"].as_array().context("no list")?;

@@ -357,6 +357,6 @@ impl Held {
         let gate = if self.asks { rules.port } else { 0 };
         let names = rules.names.filter(|_| rule.is_some());
         let services = rule.map(|rule| (*rule.services).clone()).unwrap_or_default();
-        Closed { own: self.own.clone(), reached, services, node, gate, names }
+        Closed { own: self.own.clone(), reached, services, node, gate, names, called: None }
     }
 }

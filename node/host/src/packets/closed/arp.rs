@@ -18,11 +18,15 @@ pub(super) const SENDER: Expression = Expression::Header { offset: 14, bytes: 4 
 pub(super) const OFTEN: Expression =
     Expression::Often { a_second: limits::OF_NEIGHBOURS_A_SECOND, burst: limits::OF_NEIGHBOURS };
 
+/// It is about addresses of Ethernet and of IPv4.
+pub(super) fn of_ipv4() -> [Expression; 2] {
+    [HEAD, Expression::Is(ETHERNET_AND_IPV4.to_vec())]
+}
+
 /// From the device of this address, as one whose [`SENDER`] is its own.
 pub(super) fn leaving(mac: &[u8], is_own: [Expression; 2]) -> [PacketRule; 2] {
-    let head = [HEAD, Expression::Is(ETHERNET_AND_IPV4.to_vec())];
     let sender = [SENDER_MAC, Expression::Is(mac.to_vec())];
-    let own = is_kind(ARP).into_iter().chain(head).chain(sender).chain(is_own);
+    let own = is_kind(ARP).into_iter().chain(of_ipv4()).chain(sender).chain(is_own);
     [
         drop_of("asks neighbours too often", is_kind(ARP).into_iter().chain([OFTEN])),
         rule("asks neighbours, as who it is", own, Verdict::Accept),
