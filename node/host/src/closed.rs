@@ -9,6 +9,7 @@ use crate::at_node::{close_end, remove_at_node};
 use crate::error::{HostError, KernelError};
 use crate::interface::interface;
 use crate::netlink::{Conversation, read_frames, remove_frames, replace_frames};
+use crate::own_address::give_back;
 use crate::packets::{FrameTable, Interface, Table, closed};
 use crate::reach::Closed;
 use crate::sandbox::Sandbox;
@@ -38,7 +39,7 @@ pub fn close_both(sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
 }
 
 /// Removes what is in force in a pod's namespace, and at the node's end of its pair: it was closed by
-/// mistake.
+/// mistake. Its device has the address of its pod network before that, if it had another one.
 ///
 /// # Errors
 /// When the sandbox is gone, or the kernel refuses.
@@ -48,6 +49,7 @@ pub fn open(sandbox: &Sandbox) -> Result<(), HostError> {
         source,
     };
     sandbox.inside(|| {
+        give_back(sandbox)?;
         let mut kernel = Conversation::about_packets().map_err(doing)?;
         remove_frames(&mut kernel, Table::NAME).map_err(doing)
     })?;

@@ -24,10 +24,12 @@ mod folders;
 mod forwarding;
 mod found;
 mod interface;
+mod known;
 mod limits;
 mod netlink;
 mod networks;
 mod overlay;
+mod own_address;
 mod packets;
 mod plan;
 mod reach;
@@ -50,6 +52,7 @@ pub use found::{
 };
 pub use networks::{Network, NetworkKind, Overlap, overlap};
 pub use overlay::{Mac, Overlay, Way};
+pub use own_address::{has_address, put_address};
 pub use packets::{
     Base, Bound, Chain, Expression, Hook, PacketRule, Rewritten, Table, Tally, Verdict, guard,
 };

@@ -15,6 +15,7 @@ use nix::sched::{CloneFlags, setns};
 
 use crate::error::{HostError, KernelError};
 use crate::folders::{each_namespace, entering, files, id, open, open_same};
+use crate::known::known_addresses;
 use crate::netlink::{
     Address, Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device,
     read_devices, read_frames, route_to,
@@ -236,15 +237,14 @@ impl Seen {
 }
 
 impl Sandbox {
-    /// The addresses of its device, but for those that are known on the link alone.
+    /// The addresses of its device as they are on the wire, but for those that are known on the link
+    /// alone.
     ///
     /// # Errors
     /// When it is gone, or the kernel does not say.
     pub fn addresses(&self) -> Result<BTreeSet<IpAddr>, HostError> {
         self.inside(|| {
-            let reading = |source| HostError::Read { what: "addresses of a pod", source };
-            let mut kernel = Conversation::about_routing().map_err(reading)?;
-            let all = read_addresses(&mut kernel).map_err(reading)?;
+            let all = known_addresses()?;
             let own = all.iter().filter(|one| one.device == self.device);
             Ok(own.map(|one| one.net.addr()).filter(|one| !is_of_link(*one)).collect())
         })
@@ -317,9 +317,7 @@ fn inside<T: Send>(
 /// All addresses but those of loopback and of the link, with their devices, in the namespace of
 /// this thread.
 fn addresses() -> Result<BTreeMap<IpAddr, u32>, HostError> {
-    let reading = |source| HostError::Read { what: "addresses of a pod", source };
-    let mut kernel = Conversation::about_routing().map_err(reading)?;
-    let all = read_addresses(&mut kernel).map_err(reading)?;
+    let all = known_addresses()?;
     let of_pods = all.iter().filter(|one| !one.net.addr().is_loopback());
     let of_pods = of_pods.filter(|one| !is_of_link(one.net.addr()));
     Ok(of_pods.map(|one| (one.net.addr(), one.device)).collect())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::conversation::{Conversation, list_flags};
-use super::maps::new_map;
+use super::maps::{new_map, read_map};
 use super::message::{Attributes, CREATE, Message, REQUEST};
 use super::nets;
 use super::numbers::{
@@ -15,7 +15,7 @@ use super::packets::{content, new_rule, read_all_rules};
 use super::sets::{Kept, Of, elements, new_set, read_sets};
 use crate::error::KernelError;
 use crate::family::Family;
-use crate::packets::{FrameBase, FrameChain, FrameTable, Side};
+use crate::packets::{AddressMap, FrameBase, FrameChain, FrameTable, Side};
 
 /// Of what the kernel calls the packets (`NFPROTO_NETDEV`).
 const FRAMES: u8 = 5;
@@ -91,6 +91,16 @@ pub(crate) fn read_frames(
         chains.insert("of another kind".to_owned(), FrameChain::default());
     }
     Ok(Some(FrameTable { name: name.to_owned(), chains, sets, nets, maps }))
+}
+
+/// A map in the table of this name; nothing where one of both is not there.
+pub(crate) fn read_frame_map(
+    kernel: &mut Conversation,
+    name: &str,
+    map: &str,
+) -> Result<AddressMap, KernelError> {
+    let read = read_map(kernel, InKernel { protocol: FRAMES, table: name }, map);
+    read.or_else(|error| if error.is(libc::ENOENT) { Ok(AddressMap::new()) } else { Err(error) })
 }
 
 /// What all tables of frames are called.

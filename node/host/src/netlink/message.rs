@@ -147,6 +147,11 @@ impl<'a> Attributes<'a> {
         self.0.iter().filter(move |(other, _)| *other == kind).map(|(_, value)| *value)
     }
 
+    /// All of them, each with its kind.
+    pub(super) fn each(&self) -> impl Iterator<Item = (u16, &'a [u8])> + '_ {
+        self.0.iter().copied()
+    }
+
     /// Whether there are others than of these kinds.
     pub(super) fn has_others(&self, kinds: &[u16]) -> bool {
         self.0.iter().any(|(kind, _)| !kinds.contains(kind))

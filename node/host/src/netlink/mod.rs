@@ -6,6 +6,7 @@
 
 mod connections;
 mod conversation;
+mod device_routes;
 mod devices;
 mod entries;
 mod frames;
@@ -24,6 +25,9 @@ mod words;
 
 pub(crate) use self::connections::forget_connections;
 pub(crate) use self::conversation::{Change, Conversation};
+pub(crate) use self::device_routes::{
+    DeviceRoute, append_route, remove_exact_route, routes_of_device,
+};
 pub(crate) use self::devices::{
     Device, add_vxlan, read_device, read_devices, read_forwarding, remove_device, set_device,
     set_mtu, set_up,
@@ -31,7 +35,9 @@ pub(crate) use self::devices::{
 pub(crate) use self::entries::{
     add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,
 };
-pub(crate) use self::frames::{names_of_frames, read_frames, remove_frames, replace_frames};
+pub(crate) use self::frames::{
+    names_of_frames, read_frame_map, read_frames, remove_frames, replace_frames,
+};
 pub(crate) use self::others::{read_dropping, read_generation};
 pub(crate) use self::packets::{
     change_nets, change_set, read_packets, remove_packets, replace_packets,

@@ -105,7 +105,7 @@ pub(crate) fn connection(
     Ok((stream, other))
 }
 
-fn echoes(from: &Namespace, source: IpAddr, to: IpAddr) -> Result<()> {
+pub(crate) fn echoes(from: &Namespace, source: IpAddr, to: IpAddr) -> Result<()> {
     let (domain, protocol, asks, answers) = if to.is_ipv4() {
         (Domain::IPV4, Protocol::ICMPV4, 8, 0)
     } else {
@@ -133,7 +133,7 @@ fn echoes(from: &Namespace, source: IpAddr, to: IpAddr) -> Result<()> {
     }
 }
 
-fn says(from: &mut TcpStream, to: &mut TcpStream) -> Result<()> {
+pub(crate) fn says(from: &mut TcpStream, to: &mut TcpStream) -> Result<()> {
     let bytes = vec![7; 100_000];
     let mut writer = from.try_clone()?;
     let sent = bytes.clone();

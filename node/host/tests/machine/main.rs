@@ -24,6 +24,7 @@ mod names;
 mod namespace;
 mod nodes;
 mod overlay;
+mod own_address;
 mod packets;
 mod pods;
 mod sandboxes;
@@ -39,6 +40,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
 
+#[allow(clippy::too_many_lines, reason = "a list of tests")]
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let skipped = !nix::unistd::geteuid().is_root() && std::env::var_os("CI").is_none();
@@ -108,11 +110,23 @@ fn main() -> ExitCode {
         trial("a_large_packet_of_ipv6_is_refused", six_packets::large_packets_are_refused),
         trial("no_ipv6_goes_where_nobody_has_it", six_packets::without_a_pool_nothing_goes),
     ];
+    trials.extend(of_own_addresses().map(|(name, test)| trial(name, test)));
     trials.extend(of_guests().map(|(name, test)| trial(name, test)));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 type Test = fn() -> Result<()>;
+
+fn of_own_addresses() -> [(&'static str, Test); 6] {
+    [
+        ("a_pod_knows_itself_by_one_address", own_address::a_pod_knows_itself_by_one_address),
+        ("errors_are_about_what_each_knows", own_address::errors_are_about_what_each_knows),
+        ("services_are_translated_as_well", own_address::services_are_translated_as_well),
+        ("nothing_leaves_with_an_own_address_before", own_address::nothing_leaves_with_it_before),
+        ("an_own_address_comes_and_goes", own_address::it_comes_and_goes),
+        ("a_pod_with_an_own_address_is_found", own_address::it_is_found_by_its_address_on_the_wire),
+    ]
+}
 
 fn of_guests() -> [(&'static str, Test); 42] {
     [

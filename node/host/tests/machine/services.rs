@@ -13,20 +13,20 @@ use crate::packets::{exchange, has_nothing, rises, socket};
 use crate::pods::{LATER, NODE, OTHER, POD, Pods, REACHED, SERVICE, wanted};
 
 /// What the pod calls two Services, and what these have here.
-const CALLED: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 4);
+pub(crate) const CALLED: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 4);
 const ALSO_CALLED: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 5);
-const HERE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 7);
+pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 7);
 const ALSO_HERE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 8);
 /// More than a device takes at once, and than one window.
 const MUCH: usize = 4 << 20;
 
-fn translated(services: &[(Ipv4Addr, Ipv4Addr)]) -> Closed {
+pub(crate) fn translated(services: &[(Ipv4Addr, Ipv4Addr)]) -> Closed {
     let reached = services.iter().map(|(_, here)| IpNet::from(IpAddr::from(*here))).collect();
     Closed { reached, services: services.iter().copied().collect(), ..wanted() }
 }
 
 /// Their addresses here lead to these, as kube-proxy would have it.
-fn behind(pods: &Pods, services: &[(Ipv4Addr, Ipv4Addr)]) -> Result<()> {
+pub(crate) fn behind(pods: &Pods, services: &[(Ipv4Addr, Ipv4Addr)]) -> Result<()> {
     services.iter().try_for_each(|(here, who)| {
         nft(&pods.node, &format!("add rule ip others services ip daddr {here} dnat to {who}"))
     })
