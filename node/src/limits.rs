@@ -92,18 +92,18 @@ pub(crate) const NODE_BITS: u32 = 16;
 pub(crate) const GATE_ASKS: usize = 64;
 /// Those that wait there of one pod, with the one that is heard: a gate has one at a time.
 pub(crate) const GATE_ASKS_OF_POD: usize = 2;
-/// From one question of a pod to its next one, at least, where the answer was to wait. A gate asks
-/// again after 20 ms.
+/// From one question of a pod to its next one, at least, where it was to wait: a gate takes 20 ms.
 pub(crate) const GATE_PACE: Duration = Duration::from_millis(10);
 /// Those of whom it is not known yet whether they are pods of this machine.
 pub(crate) const GATE_STRANGERS: usize = 32;
-/// For them all network namespaces of this machine are looked at so often at most, which takes a
-/// millisecond with two hundred pods.
+/// For them all network namespaces are looked at so often at most: 1 ms with two hundred pods.
 pub(crate) const GATE_LOOK: Duration = Duration::from_millis(50);
 /// So long after it could not be had, the port of gates is tried again.
 pub(crate) const GATE_BIND: Duration = Duration::from_secs(5);
 /// Who asks for a guest has so long, from the connection to the answer.
 pub(crate) const GATE_TIME: Duration = Duration::from_secs(5);
+/// After an answer it has so long to hang up, before the address of its pod is another one.
+pub(crate) const GATE_CLOSES: Duration = Duration::from_millis(100);
 /// Changes of the Services of a lease are gathered for so long before its guests' rules change again.
 pub(crate) const SERVICES_GATHER: Duration = Duration::from_secs(1);
 /// Guests that are kept closed on one node: as many as its rules have.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use nix::sched::{CloneFlags, setns};
 
 use crate::error::{HostError, KernelError};
 use crate::folders::{each_namespace, entering, files, id, open, open_same};
-use crate::known::known_addresses;
+use crate::known::{known_addresses, own_addresses};
 use crate::netlink::{
     Address, Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device,
     read_devices, read_frames, route_to,
@@ -248,6 +248,15 @@ impl Sandbox {
             let own = all.iter().filter(|one| one.device == self.device);
             Ok(own.map(|one| one.net.addr()).filter(|one| !is_of_link(*one)).collect())
         })
+    }
+
+    /// By what address its rules say that it knows itself, if they say one: that of the pod network is
+    /// on the wire in its place.
+    ///
+    /// # Errors
+    /// When it is gone, or the kernel does not say.
+    pub fn called(&self) -> Result<Option<Ipv4Addr>, HostError> {
+        Ok(self.inside(own_addresses)?.map(|(called, _)| called))
     }
 
     /// Whether rules of ours are in force there, whichever they are.

@@ -30,11 +30,25 @@ pub(super) struct Asked {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
+/// What the task that closes guests hears of gates.
+pub(super) enum FromGate {
+    Asked(Asked),
+    Heard(Heard),
+}
+
+/// A gate that was told to wait has hung up: its pod's address may change.
+pub(super) struct Heard {
+    pub(super) uid: GuestUid,
+    pub(super) from: IpAddr,
+    /// Is dropped once that is done.
+    pub(super) done: oneshot::Sender<()>,
+}
+
 /// What each connection is answered by.
 struct Gate<S> {
     pods: Pods<S>,
     rules: Rules,
-    ask: mpsc::Sender<Asked>,
+    ask: mpsc::Sender<FromGate>,
 }
 
 type Rules = watch::Receiver<Option<Arc<ClosingRules>>>;
@@ -43,7 +57,7 @@ type Rules = watch::Receiver<Option<Arc<ClosingRules>>>;
 pub(super) async fn answer<S: Sandboxes>(
     sandboxes: Arc<S>,
     mut rules: Rules,
-    ask: mpsc::Sender<Asked>,
+    ask: mpsc::Sender<FromGate>,
 ) {
     let gate = Gate { pods: Pods::new(sandboxes), rules: rules.clone(), ask };
     let gate = Arc::new(gate);
@@ -148,10 +162,27 @@ impl<S: Sandboxes> Gate<S> {
                 break uid;
             }
         };
-        let said = self.ask(uid, from).await;
+        let said = self.ask(uid.clone(), from).await;
         stream.write_all(said.line().as_bytes()).await?;
         stream.shutdown().await?;
+        if said == Answer::Wait && self.is_called(&uid, from) {
+            // With its pod's address a connection would go on without an end.
+            let hangs_up = async { while stream.read(&mut heard).await.is_ok_and(|it| it > 0) {} };
+            let _ = timeout(limits::GATE_CLOSES, hangs_up).await;
+            let (done, is_done) = oneshot::channel();
+            let heard = FromGate::Heard(Heard { uid, from, done });
+            if self.ask.send(heard).await.is_ok() {
+                let _ = is_done.await;
+            }
+        }
         Ok(said)
+    }
+
+    /// Whether everybody is to know this guest by another address than it asks from.
+    fn is_called(&self, uid: &GuestUid, from: IpAddr) -> bool {
+        let rules = self.rules.borrow();
+        let rule = rules.as_ref().and_then(|rules| rules.rule_of(uid, from));
+        rule.is_some_and(|rule| rule.called.is_some())
     }
 
     /// What is said to a pod of this machine that asks for this guest.
@@ -161,7 +192,7 @@ impl<S: Sandboxes> Gate<S> {
             return Answer::Wait;
         }
         let (answer, answered) = oneshot::channel();
-        match self.ask.send(Asked { uid, from, answer }).await {
+        match self.ask.send(FromGate::Asked(Asked { uid, from, answer })).await {
             Ok(()) => answered.await.unwrap_or(Answer::Wait),
             Err(_) => Answer::Wait,
         }

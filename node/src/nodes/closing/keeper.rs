@@ -3,12 +3,11 @@
 //! said for a while; and a guest that runs open all the same is closed at once, and told of.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use mercato_host::{Closed, HostError, Sandbox};
+use mercato_host::{HostError, Sandbox};
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_protocol::gate::{Answer, GuestUid};
 use tokio::sync::{mpsc, watch};
@@ -16,7 +15,8 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use super::forwarding::Forwarding;
-use super::gate::Asked;
+use super::gate::{Asked, FromGate, Heard};
+use super::held::{Held, why_not};
 use super::sandboxes::Sandboxes;
 use super::{ClosingRules, Closings, GuestRule};
 use crate::limits;
@@ -25,7 +25,7 @@ use crate::limits;
 pub(super) struct ClosingKeeper<S> {
     sandboxes: Arc<S>,
     rules: watch::Receiver<Option<Arc<ClosingRules>>>,
-    asked: mpsc::Receiver<Asked>,
+    asked: mpsc::Receiver<FromGate>,
     tell: watch::Sender<Closings>,
     forwarding: watch::Receiver<Forwarding>,
     /// Whom it has closed, by the address that was asked from.
@@ -36,6 +36,8 @@ pub(super) struct ClosingKeeper<S> {
     /// What a look has found last, and whose gates have asked in vain, and why.
     unkept: Option<String>,
     unclosed: BTreeMap<GuestUid, String>,
+    /// Guests of which it was said that their address cannot be their own, as many as have rules.
+    uncalled: BTreeSet<GuestUid>,
     /// When a guest was found last that had begun and was open, and which.
     found_open: Option<(Instant, String)>,
     /// Guests that it has seen end at these addresses, which others may have by now.
@@ -55,27 +57,11 @@ enum By {
     Daemon,
 }
 
-/// A guest that is closed.
-struct Held {
-    /// None: an earlier run has closed it, and nobody has spoken of it yet.
-    uid: Option<GuestUid>,
-    sandbox: Sandbox,
-    own: BTreeSet<IpAddr>,
-    /// Whom it could reach last, with whom it may have connections.
-    reached: Arc<BTreeSet<IpNet>>,
-    /// Where it could ask for names last: the same.
-    names: Option<IpAddr>,
-    /// Its gate may ask again: it is not known that it has heard.
-    asks: bool,
-    /// Since when its address was said to be that of another pod.
-    other_since: Option<Instant>,
-}
-
 impl<S: Sandboxes> ClosingKeeper<S> {
     pub(super) fn new(
         sandboxes: Arc<S>,
         rules: watch::Receiver<Option<Arc<ClosingRules>>>,
-        asked: mpsc::Receiver<Asked>,
+        asked: mpsc::Receiver<FromGate>,
         tell: watch::Sender<Closings>,
         forwarding: watch::Receiver<Forwarding>,
     ) -> Self {
@@ -91,6 +77,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             failing,
             unkept: None,
             unclosed: BTreeMap::new(),
+            uncalled: BTreeSet::new(),
             found_open: None,
             ended: BTreeMap::new(),
             is_ruled: false,
@@ -109,7 +96,10 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                         Ok(()) => break,
                         Err(_) => return,
                     },
-                    Some(asked) = self.asked.recv() => self.on_asked(asked),
+                    Some(said) = self.asked.recv() => match said {
+                        FromGate::Asked(asked) => self.on_asked(asked),
+                        FromGate::Heard(heard) => self.on_heard(heard),
+                    },
                     Ok(()) = self.forwarding.changed() => self.say(),
                     () = tokio::time::sleep_until(until) => break,
                 }
@@ -137,12 +127,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             }
             Ok(false) => Answer::Wait,
             Err(error) => {
-                warn_once!(self.failing, error; "a guest is not closed, and does not begin");
-                // Of what was to be in force a part may be.
-                self.has_leftovers = true;
-                // There are no more of them than there are rules.
-                self.unclosed.insert(uid, error.to_string());
-                self.say();
+                self.fails(uid, error);
                 Answer::Wait
             }
         };
@@ -150,7 +135,75 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let _ = answer.send(said);
     }
 
-    /// Whether the pod that has this address is here, and closed from now on.
+    /// A guest whose gate asks is not closed as it should be.
+    fn fails(&mut self, uid: GuestUid, error: HostError) {
+        warn_once!(self.failing, error; "a guest is not closed, and does not begin");
+        // Of what was to be in force a part may be.
+        self.has_leftovers = true;
+        // There are no more of them than there are rules.
+        self.unclosed.insert(uid, error.to_string());
+        self.say();
+    }
+
+    /// Gives a guest the address that everybody knows it by, as long as its gate holds it back.
+    fn on_heard(&mut self, heard: Heard) {
+        let Heard { uid, from, done } = heard;
+        let rules = self.rules.borrow().clone().unwrap_or_default();
+        if let Some(rule) = rules.rule_of(&uid, from)
+            && let Err(error) = self.put_called(&uid, from, rule, &rules)
+        {
+            self.fails(uid, error);
+        }
+        drop(done);
+    }
+
+    fn put_called(
+        &mut self,
+        uid: &GuestUid,
+        pod: IpAddr,
+        rule: &GuestRule,
+        rules: &ClosingRules,
+    ) -> Result<(), HostError> {
+        let its = |held: &&Held| held.uid.as_ref() == Some(uid) && rule.pod != Some(pod);
+        let Some(own) = self.held.get(&pod).filter(its).map(|held| held.own.clone()) else {
+            return Ok(());
+        };
+        let node = block_in_place(|| self.sandboxes.addresses())?;
+        let due = self.due(uid, pod, &own, rule, &node, rules);
+        let Some(held) =
+            self.held.get_mut(&pod).filter(|held| due.is_some_and(|it| held.called != Some(it)))
+        else {
+            return Ok(());
+        };
+        held.called = due;
+        let wanted = held.wanted(Some(rule), node, rules);
+        block_in_place(|| self.sandboxes.close(&held.sandbox, &wanted))
+    }
+
+    /// By what address a guest is to know itself, where that is another one than it has here.
+    fn due(
+        &mut self,
+        uid: &GuestUid,
+        pod: IpAddr,
+        own: &BTreeSet<IpAddr>,
+        rule: &GuestRule,
+        node: &BTreeSet<IpAddr>,
+        rules: &ClosingRules,
+    ) -> Option<Ipv4Addr> {
+        let called = rule.called.filter(|called| !own.contains(&IpAddr::from(*called)))?;
+        let others = self.held.iter().filter(|(other, _)| **other != pod).map(|(_, held)| held);
+        let Some(why) = why_not(called.into(), own, node, rules.names, others) else {
+            return Some(called);
+        };
+        if self.uncalled.insert(uid.clone()) {
+            // Once for each guest.
+            tracing::warn!(%uid, %pod, %called, "a guest does not know itself by its address: {why}");
+        }
+        None
+    }
+
+    /// Whether the pod that has this address is here, and closed from now on, with the address that everybody
+    /// knows it by.
     fn close_anew(
         &mut self,
         uid: &GuestUid,
@@ -177,11 +230,17 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         if is_open && by == By::Gate {
             return Ok(false);
         }
+        let called = match before {
+            Some(held) => held.called,
+            None => block_in_place(|| sandboxes.called(&sandbox))?,
+        };
         let node = block_in_place(|| sandboxes.addresses())?;
+        // Whoever has begun keeps the address that it knows.
+        let due = asks.then(|| self.due(uid, pod, &own, rule, &node, rules)).flatten();
+        let sandboxes = &self.sandboxes;
         let reached = Arc::clone(&rule.reached);
-        let names = rules.names;
-        let other_since = None;
-        let held = Held { uid: Some(uid.clone()), sandbox, own, reached, names, asks, other_since };
+        let (of, names, other_since) = (Some(uid.clone()), rules.names, None);
+        let held = Held { uid: of, sandbox, own, called, reached, names, asks, other_since };
         let wanted = held.wanted(Some(rule), node, rules);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if is_open {
@@ -194,7 +253,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         }
         if self.held.len() < limits::CLOSED || self.held.contains_key(&pod) {
             self.held.insert(pod, held);
-            return Ok(true);
+            // It asks by a connection that the change of its address would break.
+            return Ok(due.is_none() || due == called);
         }
         Ok(false)
     }
@@ -213,6 +273,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             error.to_string()
         });
         self.unclosed.retain(|uid, _| rules.guests.contains_key(uid));
+        self.uncalled.retain(|uid| rules.guests.contains_key(uid));
         self.ended.retain(|uid, at| rules.guests.get(uid).is_some_and(|it| it.pod == Some(*at)));
         self.found_open.take_if(|(at, _)| at.elapsed() >= limits::FOUND_OPEN);
         self.say();
@@ -225,7 +286,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                     let reached = Arc::default();
                     let names = rules.names;
                     let (uid, asks, other_since) = (None, true, None);
-                    let unknown = Held { uid, sandbox, own, reached, names, asks, other_since };
+                    let called = self.sandboxes.called(&sandbox)?;
+                    let unknown =
+                        Held { uid, sandbox, own, called, reached, names, asks, other_since };
                     self.held.entry(pod).or_insert(unknown);
                 }
             }
@@ -270,7 +333,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                     self.has_leftovers = true;
                     self.ended.extend(held.uid.take().map(|uid| (uid, *pod)));
                     // It has not said that they are over, and conntrack knows them for days.
-                    let forgotten = self.sandboxes.forget_connections(&held.own, &held.called());
+                    let forgotten =
+                        self.sandboxes.forget_connections(&held.own, &held.reached_last());
                     failed = forgotten.err().or(failed.take());
                     false
                 }
@@ -332,31 +396,4 @@ impl<S: Sandboxes> ClosingKeeper<S> {
 /// Whoever is gone needs nothing any more.
 fn if_gone(error: HostError) -> Result<(), HostError> {
     if matches!(error, HostError::SandboxGone { .. }) { Ok(()) } else { Err(error) }
-}
-
-impl Held {
-    /// Whether its address was said to be another's for long enough that it is: what is said of a pod that is
-    /// gone, while the guest's own address is not known yet, is taken back by then.
-    fn has_been_other(&mut self) -> bool {
-        let since = *self.other_since.get_or_insert_with(Instant::now);
-        since.elapsed() >= limits::CLOSE_LOOK.saturating_sub(Duration::from_millis(1))
-    }
-
-    /// All whom it could call last.
-    fn called(&self) -> BTreeSet<IpNet> {
-        self.reached.iter().copied().chain(self.names.map(IpNet::from)).collect()
-    }
-
-    fn wanted(
-        &self,
-        rule: Option<&GuestRule>,
-        node: BTreeSet<IpAddr>,
-        rules: &ClosingRules,
-    ) -> Closed {
-        let reached = rule.map(|rule| (*rule.reached).clone()).unwrap_or_default();
-        let gate = if self.asks { rules.port } else { 0 };
-        let names = rules.names.filter(|_| rule.is_some());
-        let services = rule.map(|rule| (*rule.services).clone()).unwrap_or_default();
-        Closed { own: self.own.clone(), reached, services, node, gate, names, called: None }
-    }
 }

@@ -8,6 +8,7 @@
 
 mod forwarding;
 mod gate;
+mod held;
 mod keeper;
 mod pods;
 mod rules;

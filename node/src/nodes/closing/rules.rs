@@ -28,6 +28,8 @@ pub(crate) struct GuestRule {
     pub(crate) reached: Arc<BTreeSet<IpNet>>,
     /// By what addresses it calls Services, and what these have here.
     pub(crate) services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
+    /// By what address everybody knows it; none: by that of the pod network here alone.
+    pub(crate) called: Option<Ipv4Addr>,
 }
 
 impl ClosingRules {

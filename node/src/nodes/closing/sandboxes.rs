@@ -1,7 +1,7 @@
 //! The machine, as far as guests are closed on it.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -22,12 +22,15 @@ pub(super) trait Sandboxes: Send + Sync + 'static {
     fn pods(&self) -> Result<BTreeSet<IpAddr>, HostError>;
     /// The sandbox of whoever has this address here, and all addresses that it has.
     fn find(&self, pod: IpAddr) -> Result<Option<(Sandbox, BTreeSet<IpAddr>)>, HostError>;
-    /// Brings it about that this is in force in the sandbox.
+    /// Brings it about that this is in force in the sandbox, and that its device has the address by which
+    /// the pod knows itself then, if that is another one than before.
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError>;
     /// Opens a sandbox that was closed by mistake, as far as it is one.
     fn release(&self, sandbox: &Sandbox) -> Result<(), HostError>;
     /// Whether somebody has closed the sandbox already.
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError>;
+    /// By what address somebody has made the pod know itself already, if so.
+    fn called(&self, sandbox: &Sandbox) -> Result<Option<Ipv4Addr>, HostError>;
     /// All that are closed, each by one of its addresses, with all of them.
     fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError>;
     /// Has conntrack forget what a pod that is gone had to do with these.
@@ -80,7 +83,9 @@ impl Sandboxes for Host {
 
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         // Whoever has no end on the node would pass by with a socket of AF_XDP, and is not closed.
-        mercato_host::close_both(sandbox, wanted)
+        mercato_host::close_both(sandbox, wanted)?;
+        // Nothing leaves with it any more as it is.
+        wanted.both().map_or(Ok(()), |(called, _)| mercato_host::put_address(sandbox, called))
     }
 
     fn release(&self, sandbox: &Sandbox) -> Result<(), HostError> {
@@ -89,6 +94,10 @@ impl Sandboxes for Host {
 
     fn has_rules(&self, sandbox: &Sandbox) -> Result<bool, HostError> {
         sandbox.has_rules()
+    }
+
+    fn called(&self, sandbox: &Sandbox) -> Result<Option<Ipv4Addr>, HostError> {
+        sandbox.called()
     }
 
     fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError> {

@@ -1,6 +1,7 @@
 //! Guests of a machine that is none, whose gates ask by TCP of this one.
 
 mod asked;
+mod called;
 mod opened;
 
 use std::io::{Read as _, Write as _};
@@ -28,6 +29,9 @@ struct Now {
     generation: u32,
     /// Somebody has closed it before.
     has_rules: bool,
+    /// By what address it knew itself before this run, and what was to be in force of that since.
+    called: Option<Ipv4Addr>,
+    callings: Vec<Option<Ipv4Addr>>,
     /// How often it was closed, or kept so, and how often released.
     closings: u32,
     releases: u32,
@@ -36,8 +40,9 @@ struct Now {
     /// How often all pods were looked for, and whether they cannot be seen.
     looks: u32,
     unseen: bool,
-    /// Why its sandbox cannot be closed.
+    /// Why its sandbox cannot be closed, or not with another address.
     unclosed: bool,
+    uncalled: bool,
     /// How often what is left over has gone.
     forgotten: u32,
     /// Whose connections are forgotten, and with whom.
@@ -89,9 +94,10 @@ impl Sandboxes for Fake {
 
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         let mut now = self.now();
-        if now.unclosed {
+        if now.unclosed || (now.uncalled && wanted.called.is_some()) {
             return Err(HostError::NotClosed);
         }
+        now.callings.push(wanted.called);
         match now.is_there {
             true => (now.closed, now.closings) = (Some(wanted.clone()), now.closings + 1),
             false => return Err(HostError::SandboxGone { path: sandbox.path.clone() }),
@@ -107,6 +113,11 @@ impl Sandboxes for Fake {
 
     fn has_rules(&self, _: &Sandbox) -> Result<bool, HostError> {
         Ok(self.now().has_rules)
+    }
+
+    fn called(&self, _: &Sandbox) -> Result<Option<Ipv4Addr>, HostError> {
+        let now = self.now();
+        Ok(now.closed.as_ref().map_or(now.called, |closed| closed.called))
     }
 
     fn closed(&self) -> Result<Vec<(IpAddr, Sandbox, BTreeSet<IpAddr>)>, HostError> {

@@ -88,7 +88,8 @@ pub(super) fn own_rules(
             (Arc::new(reached(&it.contract, lease, second, said)), Arc::new(called))
         });
         let (reached, services) = of_lease.clone();
-        rules.insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached, services });
+        rules
+            .insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached, services, called: None });
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();

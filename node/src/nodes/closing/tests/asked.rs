@@ -11,7 +11,7 @@ use super::*;
 /// Gates that ask, and the test in the place of the task that closes guests.
 struct Gates {
     port: u16,
-    asked: mpsc::Receiver<gate::Asked>,
+    asked: mpsc::Receiver<gate::FromGate>,
     _rules: watch::Sender<Option<Arc<ClosingRules>>>,
     _tasks: JoinSet<()>,
 }
@@ -19,7 +19,12 @@ struct Gates {
 impl Gates {
     fn of(fake: &Arc<Fake>) -> Self {
         let port = port();
-        let (rules, ruled) = watch::channel(Some(Arc::new(rules(port, None, "10.201.3.0/25"))));
+        Self::with(fake, rules(port, None, "10.201.3.0/25"))
+    }
+
+    fn with(fake: &Arc<Fake>, rules: ClosingRules) -> Self {
+        let port = rules.port;
+        let (rules, ruled) = watch::channel(Some(Arc::new(rules)));
         let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
         let mut tasks = JoinSet::new();
         tasks.spawn(gate::answer(fake.clone(), ruled, ask));
@@ -27,6 +32,13 @@ impl Gates {
     }
 
     async fn asked(&mut self) -> gate::Asked {
+        match self.said().await {
+            gate::FromGate::Asked(asked) => asked,
+            gate::FromGate::Heard(_) => panic!("nobody has asked"),
+        }
+    }
+
+    async fn said(&mut self) -> gate::FromGate {
         tokio::time::timeout(limits::CLOSE_LOOK * 4, self.asked.recv()).await.unwrap().unwrap()
     }
 }
@@ -103,4 +115,38 @@ async fn strangers_cost_no_more_looks_however_many_they_are() {
     fake.now().unseen = true;
     passes().await;
     assert!(pods.has(stranger(1)).await);
+}
+
+/// Whoever is to have another address is spoken of once its gate has hung up, or does not; and is not heard
+/// again before that is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_has_heard_to_wait_is_spoken_of() {
+    let fake = Arc::new(Fake::default());
+    fake.now().is_there = true;
+    let mut gates = Gates::with(&fake, called::rules(port(), None, called::OWN));
+    for hangs_up in [true, false] {
+        let until = Instant::now() + limits::CLOSE_LOOK * 4;
+        let mut gate = loop {
+            let gate = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, gates.port)).await;
+            assert!(Instant::now() < until, "nobody is at the port");
+            if let Ok(gate) = gate {
+                break gate;
+            }
+        };
+        let mut said = String::new();
+        gate.write_all(b"one-guest\n").await.unwrap();
+        gates.asked().await.answer.send(Answer::Wait).unwrap();
+        gate.read_to_string(&mut said).await.unwrap();
+        assert_eq!(said, "wait\n");
+        let kept = Some(gate).filter(|_| !hangs_up);
+        let gate::FromGate::Heard(heard) = gates.said().await else { panic!("it asks again") };
+        assert_eq!((&heard.uid, heard.from), (&uid(), POD));
+        let next = tokio::spawn(ask(gates.port, "one-guest\n"));
+        tokio::task::yield_now().await;
+        assert!(gates.asked.try_recv().is_err(), "it is heard before that is done");
+        drop((heard, kept));
+        gates.asked().await.answer.send(Answer::Open).unwrap();
+        assert_eq!(next.await.unwrap(), "open\n");
+        assert!(gates.asked.try_recv().is_err(), "a gate that is open is no more spoken of");
+    }
 }
