@@ -364,7 +364,7 @@ pub(crate) const PARTNERS: usize = 4_096;
 /// How long a gate has to reach its node, which is the machine that it runs on.
 pub(crate) const GATE_CONNECT: Duration = Duration::from_secs(1);
 /// How long it waits for an answer; a node answers each question at once, or hangs up.
-pub(crate) const GATE_ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const GATE_ANSWER: Duration = Duration::from_secs(2);
 /// So many times it asks again so soon, since most nodes are ready within that,
 pub(crate) const GATE_EAGER: u32 = 10;
 /// (the time between two questions,)

@@ -53,6 +53,8 @@ pub struct OwnName {
     pub hostname: String,
     /// Its `subdomain` in that namespace.
     pub subdomain: String,
+    /// The address by which everybody knows it, where its device has that one; none: its own.
+    pub called: Option<IpAddr>,
 }
 
 /// Where home's API server is reached, and which guests are told so.
@@ -294,7 +296,7 @@ wire_map!(LeaseNames {
     7 => own,
     8 => ranges,
 });
-wire_map!(OwnName { 1 => guest, 2 => home, 3 => hostname, 4 => subdomain });
+wire_map!(OwnName { 1 => guest, 2 => home, 3 => hostname, 4 => subdomain, 5 => called });
 wire_map!(ApiNames { 1 => address, 2 => guests, 3 => others });
 wire_map!(NamespaceNames { 1 => home, 2 => services, 3 => is_part });
 wire_map!(ServiceNames { 1 => name, 2 => addresses, 3 => ports, 4 => slices, 5 => external });

@@ -9,6 +9,7 @@ use mercato_broker::{Refusal, Reply, Side};
 use mercato_discovery::Address;
 use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::body::Way;
+use mercato_offload::forge::Content;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
@@ -16,7 +17,7 @@ use mercato_protocol::bounded::Rank;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::gate::GuestUid;
-use mercato_protocol::id::{ContractId, Digest, FederationId, PublicKey};
+use mercato_protocol::id::{ContractId, FederationId, PublicKey};
 use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
 
@@ -267,9 +268,9 @@ pub enum HomeWork {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuestWork {
     /// Make the guest object of this body, which came this way, or update it.
-    Apply(Item, Digest, message::Route),
+    Apply(Item, Content),
     /// Update this pod, never make it.
-    Update(PodId, Digest, message::Route),
+    Update(PodId, Content),
     /// Delete, with the grace in seconds or its own.
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.

@@ -21,8 +21,8 @@ pub struct Zone {
     /// Of addresses, names before the domain.
     pointers: BTreeMap<IpAddr, Vec<String>>,
     api: Option<Api>,
-    /// What guests call themselves, before the domain.
-    own: BTreeMap<IpAddr, String>,
+    /// What guests call themselves, before the domain, and at which address they are known.
+    own: BTreeMap<IpAddr, (String, IpAddr)>,
     ranges: Ranges,
 }
 
@@ -130,7 +130,8 @@ impl Zone {
         let domains = said.domains.clone();
         let api = said.api.as_ref().map(Api::new);
         let name = |it: &OwnName| format!("{}.{}.{}.svc", it.hostname, it.subdomain, it.home);
-        let own = said.own.iter().map(|it| (it.guest, name(it))).collect();
+        let known = |it: &OwnName| (name(it), it.called.unwrap_or(it.guest));
+        let own = said.own.iter().map(|it| (it.guest, known(it))).collect();
         let (is_part, forwards) = (said.is_part, said.forwards);
         Self { domains, is_part, forwards, namespaces, pointers, api, own, ranges }
     }
@@ -141,8 +142,9 @@ impl Zone {
             return found;
         }
         // Its file of hosts would say so at home: also without a Service, and before it is ready.
-        if self.own.get(&guest).is_some_and(|own| own.split('.').eq(labels.iter().copied())) {
-            return Found::Addresses(vec![guest]);
+        let own = self.own.get(&guest);
+        if let Some((_, at)) = own.filter(|(own, _)| own.split('.').eq(labels.iter().copied())) {
+            return Found::Addresses(vec![*at]);
         }
         match labels {
             [] | ["svc" | "pod"] => Found::Empty,

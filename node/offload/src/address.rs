@@ -23,6 +23,13 @@ pub enum Tunnel {
     Agreed(IpNet),
 }
 
+impl Tunnel {
+    /// Whether pods have addresses of a range.
+    pub fn is_agreed(self) -> bool {
+        matches!(self, Self::Agreed(_))
+    }
+}
+
 /// A range of addresses of somebody's pods, as it is said inside the tunnel and as this cluster's
 /// pods see it: of the same length, each address in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -112,6 +112,9 @@ pub struct NodeGuest {
     pub uid: GuestUid,
     /// Its own address, once its gate is known to be open: then it is closed without being asked.
     pub pod: Option<IpAddr>,
+    /// The address by which everybody knows it, of a range of its lease: the one that its device is to have
+    /// in the place of that of the pod network; none: it keeps that.
+    pub called: Option<IpAddr>,
 }
 
 /// The smallest overlay, in bytes: what each IPv4 host takes (RFC 791).
@@ -304,4 +307,4 @@ wire_map!(NodeLease {
     7 => askers,
 });
 wire_map!(ServiceAddress { 1 => here, 2 => home });
-wire_map!(NodeGuest { 1 => uid, 2 => pod });
+wire_map!(NodeGuest { 1 => uid, 2 => pod, 3 => called });

@@ -3,7 +3,7 @@
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_broker as broker;
 use mercato_cluster_model::ApiError;
-use mercato_cluster_model::sides::{Client, GuestSide, HomeSide, Lie, NodeState, Source};
+use mercato_cluster_model::sides::{Client, GuestSide, HomeSide, Lie, NodeState};
 use mercato_offload::guest;
 use mercato_offload::placement::export::Scope;
 
@@ -157,12 +157,8 @@ impl Lease {
 
 fn at_provider(side: &mut GuestSide, client: &mut Client<'_>, work: GuestWork) -> guest::Input {
     match work {
-        GuestWork::Apply(item, digest, route) => {
-            side.apply(client, item, Source { digest, route: &route })
-        }
-        GuestWork::Update(pod, digest, route) => {
-            side.update(client, pod, Source { digest, route: &route })
-        }
+        GuestWork::Apply(item, content) => side.apply(client, item, &content),
+        GuestWork::Update(pod, content) => side.update(client, pod, &content),
         GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
         GuestWork::Release(pod) => side.release(client, pod),
         GuestWork::Confirm(item, uid) => side.confirm(client, &item, uid),

@@ -134,7 +134,7 @@ impl Flood {
 
     fn send(self, pod: &Inside, node: Ipv4Addr, to: IpAddr) -> Result<()> {
         let until = Instant::now() + LASTS;
-        let datagrams = UdpSocket::bind((pod.own, 0))?;
+        let datagrams = UdpSocket::bind((pod.on_device, 0))?;
         datagrams.set_nonblocking(true)?;
         let frames = Frames::open()?;
         for port in 1..=CONNECTIONS {
@@ -151,7 +151,7 @@ impl Flood {
                     begin(None, at)?;
                 }
                 Self::Names => {
-                    let (own, at) = (SocketAddr::from((pod.own, 1_023 + port)), NAMES.into());
+                    let (own, at) = (SocketAddr::from((pod.on_device, 1_023 + port)), NAMES.into());
                     // A port that a program of the pod's has is left out.
                     let _ = UdpSocket::bind(own).and_then(|socket| socket.send_to(b"?", at));
                     begin(Some(own), at)?;

@@ -27,6 +27,8 @@ pub(crate) struct Inside {
     pub(crate) node: u8,
     /// The pod's address in its own cluster.
     pub(crate) own: Ipv4Addr,
+    /// The one that its device has.
+    pub(crate) on_device: Ipv4Addr,
 }
 
 /// A socket for frames at the pod's device, and the device's address.
@@ -44,7 +46,12 @@ impl Inside {
         let number = number.with_context(|| format!("{pod} is on {node:?}"))?;
         let address = user.address_of(pod).await?;
         let IpAddr::V4(own) = address else { return Err(anyhow!("{pod} has {address}")) };
-        Ok(Self { network: cluster.network_of(number, address).await?, node: number, own })
+        // The device of a guest has the one by which everybody knows it.
+        let known = "jsonpath={.metadata.annotations.mercato\\.dev/home-address}";
+        let known = user.kubectl(&["get", "pod", pod, "-o", known]).await?;
+        let on_device = known.parse().unwrap_or(own);
+        let network = cluster.network_of(number, on_device.into()).await?;
+        Ok(Self { network, node: number, own, on_device })
     }
 
     /// Does something there, and waits for that.

@@ -6,6 +6,7 @@ mod copies;
 mod floods;
 mod found;
 mod inside;
+mod itself;
 mod late;
 mod names;
 mod other_server;
@@ -39,6 +40,8 @@ const PODS: usize = 10;
 /// What is not proven any more is not on sale any more.
 const GONE: Duration = Duration::from_secs(15);
 const TOLD: Duration = Duration::from_secs(30);
+/// How long what changes takes to be so everywhere, at most: far more than it does.
+const SOON: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "closed";
 /// What it is called in turin.
 const GUESTS: &str = "closed-rome";
@@ -112,7 +115,8 @@ async fn closed(stage: &Stage) -> Result<()> {
     targets.is_not_called(turin, LOCAL, "scout").await?;
     timer.step("no neighbour calls a guest");
     tries::fail(rome, turin, known.seen_as, targets.pod(1)?).await.context("what a guest tries")?;
-    timer.step("no other protocol, source or neighbour leaves a guest, in a second sandbox either");
+    itself::is_known(rome, turin, service.caller()?).await.context("what it knows of itself")?;
+    timer.step("nothing else leaves a guest, which knows its address, in a second sandbox either");
     floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
     timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
     other_server::is_not_asked(&service, &provider, &agents).await.context("another server")?;

@@ -140,7 +140,7 @@ async fn asks(pod: &Inside) -> Result<()> {
     pod.does(|inside| {
         let at = SocketAddr::from((NAMES, PORT));
         // Whether it is dropped at once may be said, or not.
-        let _ = UdpSocket::bind((inside.own, 0))?.send_to(b"?", at);
+        let _ = UdpSocket::bind((inside.on_device, 0))?.send_to(b"?", at);
         let _ = TcpStream::connect_timeout(&at, PATIENCE);
         Ok(())
     })

@@ -102,6 +102,11 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
+    /// A guest that calls it.
+    pub(crate) fn caller(&self) -> Result<&str> {
+        self.callers().next().context("no guest calls the Service")
+    }
+
     /// The guests that call it: one on each node, in their order.
     pub(crate) fn callers(&self) -> impl Iterator<Item = &str> {
         self.callers.iter().map(String::as_str)

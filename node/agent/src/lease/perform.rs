@@ -37,12 +37,8 @@ impl Lease {
             guest::Effect::Persist(record) => self.keep(Record::Guest(contract, record)),
             guest::Effect::Erase(key) => self.drop(RecordKey::Guest(contract, key)),
             guest::Effect::Send(frame) => self.send(Frame::ToHome(frame)),
-            guest::Effect::Apply(item, digest, route) => {
-                work(GuestWork::Apply(item, digest, route))
-            }
-            guest::Effect::Update(pod, digest, route) => {
-                work(GuestWork::Update(pod, digest, route))
-            }
+            guest::Effect::Apply(item, content) => work(GuestWork::Apply(item, content)),
+            guest::Effect::Update(pod, content) => work(GuestWork::Update(pod, content)),
             guest::Effect::Delete(item, grace_s) => work(GuestWork::Delete(item, grace_s)),
             guest::Effect::Release(pod) => work(GuestWork::Release(pod)),
             guest::Effect::Confirm(item, uid) => work(GuestWork::Confirm(item, uid)),

@@ -10,6 +10,7 @@ use mercato_agent::{
 };
 use mercato_broker::Side;
 use mercato_offload::address::{GuestAddress, MappedRange};
+use mercato_offload::forge::Content;
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home::{self, HomePod, StandIn, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
@@ -52,6 +53,8 @@ pub(crate) struct Cluster {
     mapped: BTreeMap<Uid, GuestAddress>,
     /// Provider: to which it ever did, by which address.
     pub(crate) ever_mapped: BTreeSet<(Uid, IpAddr)>,
+    /// Provider: by which addresses guests were made.
+    called: BTreeSet<IpAddr>,
     pub(crate) own: OwnRanges,
     /// Provider: the consumer has told where its guests are known, as it does once its other leases
     /// meet them.
@@ -221,7 +224,8 @@ impl Cluster {
         for MappedRange { inner, local } in &lease.ranges {
             assert!(range("10.200.0.0/13").contains(local));
             let is_begun = self.has_crashed && range("10.204.0.0/16").contains(inner);
-            let is_mapped = self.ever_mapped.iter().any(|(_, address)| inner.contains(address));
+            let mut known = self.ever_mapped.iter().map(|(_, at)| at).chain(&self.called);
+            let is_mapped = known.any(|address| inner.contains(address));
             let guests = is_mapped || is_begun && !told.contains(inner);
             assert_ne!(guests, told.contains(inner), "{inner}");
             if guests {
@@ -287,10 +291,14 @@ impl Cluster {
 
     pub(crate) fn at_provider(&mut self, contract: ContractId, work: GuestWork) -> Vec<Input> {
         let inputs = match work {
-            GuestWork::Apply(item, ..) if let Some(refusal) = self.refuses(item.namespace()) => {
+            GuestWork::Apply(item, content)
+                if let Some(refusal) = self.refuses(item.namespace()) =>
+            {
+                self.called.extend(content.called);
                 vec![guest::Input::NotWritten(item, guest::Failure::Refused(refusal))]
             }
-            GuestWork::Apply(item, digest, _) => {
+            GuestWork::Apply(item, Content { digest, called, .. }) => {
+                self.called.extend(called);
                 let pod = match &item {
                     Item::Pod(pod) if !self.guests.contains_key(&item) => {
                         assert!(self.ran.insert(pod.uid.clone()), "{pod:?} runs twice");
@@ -310,6 +318,7 @@ impl Cluster {
                             ungated: None,
                             held: false,
                             address,
+                            called: None,
                         })
                     }
                     Item::Pod(_) => self.guests[&item].pod.clone(),
@@ -319,7 +328,7 @@ impl Cluster {
                 self.guests.insert(item.clone(), observed.clone());
                 vec![guest::Input::Written(item), guest::Input::Observed(observed)]
             }
-            GuestWork::Update(pod, digest, _) => {
+            GuestWork::Update(pod, Content { digest, .. }) => {
                 let item = Item::Pod(pod);
                 self.guests.get_mut(&item).unwrap().digest = digest;
                 vec![guest::Input::Written(item)]

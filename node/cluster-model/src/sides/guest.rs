@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::{Found, Way};
-use mercato_offload::forge::{self, FINALIZER, Gate, GuestContext, KnownGuests, Refusal};
+use mercato_offload::forge::{self, Content, FINALIZER, Gate, GuestContext, KnownGuests, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
-use mercato_offload::message::Route;
 use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
 use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
 use mercato_protocol::contract::Contract;
 use mercato_protocol::gate::GuestUid;
-use mercato_protocol::id::Digest;
 use serde_json::Value;
 
 use super::watch::{News, Watch};
@@ -31,15 +29,6 @@ pub struct GuestSide {
     known: KnownGuests,
     /// The decisions are made from this false fact.
     pub lie: Option<Lie>,
-}
-
-/// What a guest object is made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// Of the body that came.
-    pub digest: Digest,
-    /// By which clusters it came.
-    pub route: &'a Route,
 }
 
 impl GuestSide {
@@ -177,14 +166,14 @@ impl GuestSide {
     }
 
     /// Makes a guest object, or brings it to what is wanted.
-    pub fn apply(&mut self, client: &mut Client<'_>, item: Item, source: Source<'_>) -> Input {
-        answered(client.outcome, item, |item| self.write(client, item, source, IfAbsent::Create))
+    pub fn apply(&mut self, client: &mut Client<'_>, item: Item, content: &Content) -> Input {
+        answered(client.outcome, item, |item| self.write(client, item, content, IfAbsent::Create))
     }
 
     /// Brings a guest pod to what is wanted, if it is there.
-    pub fn update(&mut self, client: &mut Client<'_>, pod: PodId, source: Source<'_>) -> Input {
+    pub fn update(&mut self, client: &mut Client<'_>, pod: PodId, content: &Content) -> Input {
         let item = Item::Pod(pod);
-        answered(client.outcome, item, |item| self.write(client, item, source, IfAbsent::Leave))
+        answered(client.outcome, item, |item| self.write(client, item, content, IfAbsent::Leave))
     }
 
     /// Deletes a guest object, with a grace in seconds; its own, if none.
@@ -215,19 +204,19 @@ impl GuestSide {
         &mut self,
         client: &mut Client<'_>,
         item: &Item,
-        Source { digest, route }: Source<'_>,
+        content: &Content,
         if_absent: IfAbsent,
     ) -> Result<(), Failure> {
         if let Some(reason) = self.taken.get(item.namespace()) {
             let (path, reason) = ("metadata.namespace".to_owned(), reason.clone());
             return Err(Failure::Refused(Refusal { path, reason }));
         }
-        let body = match client.bodies.get(&digest) {
+        let body = match client.bodies.get(&content.digest) {
             Found::Here(body) => body,
             Found::Refused(refusal) => return Err(Failure::Refused(refusal)),
             Found::Missing => return Err(Failure::MissingBody),
         };
-        let forged = forge::forge(item, &body, digest, route, &self.context);
+        let forged = forge::forge(item, &body, content, &self.context);
         let mut forged = forged.map_err(Failure::Refused)?;
         let present = self.place(item).and_then(|place| client.cluster.get(&place)).cloned();
         self.admit(item, &forged, present.as_ref(), if_absent)?;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{Cluster, Key};
 
-pub use guest::{GuestSide, Source};
+pub use guest::GuestSide;
 pub use home::{HomeSide, NodeState};
 
 /// Where the bytes of objects and statuses are kept, by digest.

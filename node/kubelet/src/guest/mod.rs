@@ -18,13 +18,11 @@ pub(crate) use write::release_patch;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
-use mercato_offload::forge::GuestContext;
+use mercato_offload::forge::{Content, GuestContext};
 use mercato_offload::guest::Input;
 use mercato_offload::key::{Item, PodId};
-use mercato_offload::message::Route;
 use mercato_offload::placement::IfAbsent;
 use mercato_protocol::gate::GuestUid;
-use mercato_protocol::id::Digest;
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -33,7 +31,6 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use shared::Shared;
-use write::Body;
 
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::{Life, Lives};
@@ -111,15 +108,14 @@ impl GuestSide {
     }
 
     /// Makes the guest object of this body, which came by this route, or updates it.
-    pub fn apply(&self, item: Item, digest: Digest, route: Route) {
-        let body = Body { digest, route };
-        self.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Create));
+    pub fn apply(&self, item: Item, content: Content) {
+        self.spawn(write::apply(self.shared.clone(), item, content, IfAbsent::Create));
     }
 
     /// Updates a guest pod; one that is not there is not made.
-    pub fn update(&self, pod: PodId, digest: Digest, route: Route) {
-        let (item, body) = (Item::Pod(pod), Body { digest, route });
-        self.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Leave));
+    pub fn update(&self, pod: PodId, content: Content) {
+        let item = Item::Pod(pod);
+        self.spawn(write::apply(self.shared.clone(), item, content, IfAbsent::Leave));
     }
 
     /// Deletes, with the grace in seconds, or the object's own.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use mercato_offload::address::MappedRange;
 use mercato_offload::forge::labels::{CLUSTER_DOMAIN, EXTERNAL_NAME, HOME_API};
-use mercato_offload::forge::{SERVICE_NAME, home_address, home_ranges};
+use mercato_offload::forge::{SERVICE_NAME, home_address, home_ranges, known_as};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::{
@@ -56,6 +56,8 @@ pub(super) struct NamedPod {
     api: Option<IpAddr>,
     /// Its own address, until it is over.
     address: Option<IpAddr>,
+    /// The one by which everybody knows it, if it was made with that.
+    called: Option<IpAddr>,
     /// What it calls itself, if it has a name below a subdomain.
     own: Option<OwnLabels>,
 }
@@ -104,6 +106,7 @@ impl NamedPod {
             api: annotations[HOME_API].as_str().and_then(|address| address.parse().ok()),
             // By which guests ask.
             address: address.filter(IpAddr::is_ipv4),
+            called: known_as(object),
             own: OwnLabels::read(name, &object["spec"]),
         }
     }
@@ -113,7 +116,8 @@ impl NamedPod {
     /// In that namespace of home; none: it has no name, or no address yet.
     fn own_name(&self, home: &str) -> Option<OwnName> {
         let OwnLabels { hostname, subdomain } = self.own.clone()?;
-        Some(OwnName { guest: self.address?, home: home.to_owned(), hostname, subdomain })
+        let (guest, called, home) = (self.address?, self.called, home.to_owned());
+        Some(OwnName { guest, home, hostname, subdomain, called })
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mercato_offload::body::Way;
 use mercato_offload::forge::labels::DIGEST;
-use mercato_offload::forge::{self, GuestContext};
+use mercato_offload::forge::{self, Content, GuestContext};
 use mercato_offload::guest::{Failure, Input};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{Outcome, Route};
@@ -89,7 +89,7 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
 impl Bed {
     async fn apply(&mut self, item: &Item, body: &Value) -> Input {
         let digest = self.bodies.keep(Way::ToGuest, item, body).unwrap();
-        self.side.apply(item.clone(), digest, route());
+        self.side.apply(item.clone(), Content { digest, route: route(), called: None });
         self.inputs.recv().await.unwrap()
     }
 
@@ -107,6 +107,10 @@ fn route() -> Route {
     Route { origin, path: vec![origin], hops: 0 }
 }
 
+fn content(body: &Value) -> Content {
+    Content { digest: forge::digest(body), route: route(), called: None }
+}
+
 fn pod() -> (Item, Value) {
     let id = PodId { uid: Uid("u1".into()), namespace: "shop".into(), name: "web".into() };
     let body = json!({ "apiVersion": "v1", "kind": "Pod",
@@ -117,7 +121,7 @@ fn pod() -> (Item, Value) {
 
 fn guest(contract: &str, uid: &str) -> Value {
     let (item, body) = pod();
-    let forged = forge::forge(&item, &body, forge::digest(&body), &route(), &context()).unwrap();
+    let forged = forge::forge(&item, &body, &content(&body), &context()).unwrap();
     json!({ "metadata": { "name": "web", "namespace": "shop-rome", "uid": "g1",
         "resourceVersion": "7", "labels": { CONTRACT: contract, HOME_UID: uid },
         "annotations": forged["metadata"]["annotations"] } })
@@ -373,7 +377,7 @@ async fn an_update_makes_nothing() {
     let Item::Pod(id) = item.clone() else { panic!() };
     assert_eq!(bed.apply(&item, &body).await, Input::Written(item.clone()));
     let digest = bed.bodies.keep(Way::ToGuest, &item, &body).unwrap();
-    bed.side.update(id, digest, route());
+    bed.side.update(id, Content { digest, route: route(), called: None });
     assert_eq!(bed.inputs.recv().await, Some(Input::NotWritten(item, Failure::Absent)));
     assert_eq!(bed.written().len(), 1);
 }
@@ -382,7 +386,8 @@ async fn an_update_makes_nothing() {
 async fn a_body_that_is_not_here_is_asked_for() {
     let mut bed = bed(None, (201, json!({})));
     let item = Item::Object(key(ObjectKind::Secret, "shop", "sec"));
-    bed.side.apply(item.clone(), Digest::of(b"nothing"), route());
+    let digest = Digest::of(b"nothing");
+    bed.side.apply(item.clone(), Content { digest, route: route(), called: None });
     let answer = bed.inputs.recv().await.unwrap();
     assert_eq!(answer, Input::NotWritten(item, Failure::MissingBody));
 }

@@ -8,12 +8,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Found;
 use mercato_offload::forge::told::{DOMAIN_REFUSED, Note, changed_of_pod};
-use mercato_offload::forge::{self, FINALIZER, KnownGuest, Refusal};
+use mercato_offload::forge::{self, Content, FINALIZER, KnownGuest, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
-use mercato_offload::message::Route;
 use mercato_offload::placement::{self, IfAbsent, Ownership, Write};
-use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
 use super::pod;
@@ -25,24 +23,17 @@ use crate::limits;
 use crate::pace::Backoff;
 use crate::warn_once;
 
-/// What an object is made of.
-pub(super) struct Body {
-    pub(super) digest: Digest,
-    /// Which clusters the body came through; it is written on the guest.
-    pub(super) route: Route,
-}
-
 pub(super) fn apply(
     shared: Arc<Shared>,
     item: Item,
-    body: Body,
+    content: Content,
     if_absent: IfAbsent,
 ) -> BoxFuture<'static, ()> {
     async move {
         // What takes much memory is written while nothing else is.
-        let turns = if shared.bodies.is_small(&body.digest) { 1 } else { limits::WRITES };
+        let turns = if shared.bodies.is_small(&content.digest) { 1 } else { limits::WRITES };
         let turn = shared.turns.acquire_many(turns).await;
-        let written = write(&shared, &item, &body, if_absent).await;
+        let written = write(&shared, &item, &content, if_absent).await;
         drop(turn);
         let input = match written {
             Ok(made) => {
@@ -90,15 +81,15 @@ enum Made {
 async fn write(
     shared: &Shared,
     item: &Item,
-    Body { digest, route }: &Body,
+    content: &Content,
     if_absent: IfAbsent,
 ) -> Result<Made, GuestFailure> {
-    let body = match shared.bodies.object(digest) {
+    let body = match shared.bodies.object(&content.digest) {
         Found::Here(body) => body,
         Found::Refused(refusal) => return Err(GuestFailure::Refused(refusal)),
         Found::Missing => return Err(GuestFailure::MissingBody),
     };
-    let forged = forge::forge(item, &body, *digest, route, &shared.context());
+    let forged = forge::forge(item, &body, content, &shared.context());
     let forged = forged.map_err(GuestFailure::Refused)?;
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use futures::stream::BoxStream;
 use mercato_offload::forge::gate::{Passage, passage};
+use mercato_offload::forge::known_as;
 use serde_json::Value;
 
 use super::TAKES;
@@ -36,6 +37,8 @@ pub struct GuestPlace {
     pub uid: String,
     /// Whether its gate is open.
     pub is_open: bool,
+    /// The address by which everybody knows it, as it was made: the one that its device is to have.
+    pub called: Option<IpAddr>,
 }
 
 impl GuestPlace {
@@ -45,7 +48,8 @@ impl GuestPlace {
             Passage::Held => false,
             Passage::Open => true,
         };
-        Some(Self { uid: pod["metadata"]["uid"].as_str()?.to_owned(), is_open })
+        let uid = pod["metadata"]["uid"].as_str()?.to_owned();
+        Some(Self { uid, is_open, called: known_as(pod) })
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
                 json!([{ "name": "mercato-gate", "state": status }]);
             PodPlace::read(&pod).unwrap().guest
         };
-        let place = |is_open| GuestPlace { uid: "u1".into(), is_open };
+        let place = |is_open| GuestPlace { uid: "u1".into(), is_open, called: None };
         assert_eq!(guest(json!({ "running": {} })), Some(place(false)));
         assert_eq!(guest(json!({ "terminated": { "exitCode": 0 } })), Some(place(true)));
         assert_eq!(PodPlace::read(&pod()).unwrap().guest, None);

@@ -211,6 +211,7 @@ fn a_guest_finds_its_own_name_at_its_own_address() {
         home: "shop".into(),
         hostname: "db-0".into(),
         subdomain: subdomain.into(),
+        called: None,
     };
     for subdomain in ["members", "nobody", "none"] {
         let said = LeaseNames { own: vec![own(subdomain)], ..rome() };
@@ -224,6 +225,12 @@ fn a_guest_finds_its_own_name_at_its_own_address() {
         assert_eq!(asked(TOLD, A), TOLD, "{subdomain}");
         assert_eq!(asked(TOLD, SRV), "no data", "{subdomain}");
         assert_ne!(asked(UNTOLD, A), TOLD, "{subdomain}");
+        let known_as = OwnName { called: Some(at("10.203.0.7")), ..own(subdomain) };
+        let said = LeaseNames { own: vec![known_as], ..rome() };
+        knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
+        let name = Name::from_ascii(format!("db-0.{subdomain}.shop.svc.rome.example.")).unwrap();
+        let by = Asker { guest: at(TOLD), lease: LEASE };
+        assert_eq!(shown(answer(&knowledge, by, &name, A, 0)), "10.203.0.7", "{subdomain}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! follow changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 use mercato_protocol::quantity::Quantity;
@@ -17,15 +18,20 @@ use super::refs::{each, visit_containers, within};
 pub(super) const FIELD: &str = "field.mercato.dev/";
 
 /// Turns the references of `spec`; returns the annotations that they need. `home` is the
-/// pod as it came.
-pub(super) fn turn(spec: &mut Value, home: &Value, ctx: &GuestContext) -> BTreeMap<String, String> {
+/// pod as it came, which everybody knows by the address `called`.
+pub(super) fn turn(
+    spec: &mut Value,
+    home: &Value,
+    called: Option<IpAddr>,
+    ctx: &GuestContext,
+) -> BTreeMap<String, String> {
     let limited = limited(spec);
     let mut answers: BTreeMap<String, Option<(String, String)>> = BTreeMap::new();
     visit_sources(spec, &mut |container, source| {
         let Some(reference) = reference(source, container, &limited) else { return };
         // Each is answered once, however many ask: an answer may be long.
         let answer = answers.entry(reference.name()).or_insert_with_key(|name| {
-            let value = reference.answer(home, ctx)?;
+            let value = reference.answer(home, called, ctx)?;
             let digest = Digest::of(name.as_bytes()).to_string();
             Some((format!("{FIELD}{digest:.16}"), value))
         });
@@ -109,9 +115,9 @@ impl Reference {
     }
 
     /// Home's answer; none where the guest's own is the same.
-    fn answer(&self, home: &Value, ctx: &GuestContext) -> Option<String> {
+    fn answer(&self, home: &Value, called: Option<IpAddr>, ctx: &GuestContext) -> Option<String> {
         match self {
-            Self::Field(path) => home_field(home, path),
+            Self::Field(path) => home_field(home, called, path),
             Self::Limit { resource, divisor } => {
                 let amount = Quantity::read(ctx.allocatable.get(resource)?)?;
                 Some(amount.divide(Quantity::read(divisor)?)?.to_string())
@@ -120,7 +126,7 @@ impl Reference {
     }
 }
 
-fn home_field(home: &Value, path: &str) -> Option<String> {
+fn home_field(home: &Value, called: Option<IpAddr>, path: &str) -> Option<String> {
     let text = |value: &Value| Some(value.as_str().unwrap_or_default().to_owned());
     let metadata = &home["metadata"];
     match path {
@@ -130,6 +136,7 @@ fn home_field(home: &Value, path: &str) -> Option<String> {
         "metadata.annotations" => Some(lines(&metadata["annotations"])),
         // Home has written it where it is asked for. The provider's own is none of a guest's.
         "status.hostIP" | "status.hostIPs" => Some(String::new()),
+        "status.podIP" | "status.podIPs" => called.map(|address| address.to_string()),
         "spec.nodeName" => text(&home["spec"]["nodeName"]),
         "spec.serviceAccountName" => text(&home["spec"]["serviceAccountName"]),
         _ => {

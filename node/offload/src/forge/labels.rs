@@ -87,7 +87,8 @@ pub const CLUSTER_DOMAIN: &str = "mercato.dev/cluster-domain";
 /// its namespace there has access to that.
 pub const HOME_API: &str = "mercato.dev/home-api";
 
-/// Annotation of a Service: the address that it has at home (`clusterIP`), of IPv4.
+/// Annotation of a Service: the address that it has at home (`clusterIP`), of IPv4. Of a pod that is held back until
+/// its device has it: the address by which everybody knows it, in the `status.podIP` that it has at home.
 pub const HOME_ADDRESS: &str = "mercato.dev/home-address";
 
 /// Annotation of an EndpointSlice: ranges of pods of home, as they are said inside the tunnel and as home

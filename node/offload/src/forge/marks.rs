@@ -3,6 +3,7 @@
 //! is in a guest namespace of the lease, and nothing that they say counts against a uid that is known.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
@@ -49,7 +50,9 @@ impl Marks {
         let made = guest.and_then(|guest| guest.gate.as_ref());
         let has_gate = made.is_none_or(|gate| object["metadata"]["annotations"][GATE] == **gate);
         let is_said = said.is_some_and(|(said, _)| said == item);
-        let whole = is_said && route_is_whole(object) && has_further && has_gate;
+        let has_address =
+            guest.is_none_or(|guest| guest.called.is_none_or(|it| known_as(object) == Some(it)));
+        let whole = is_said && route_is_whole(object) && has_further && has_gate && has_address;
         let digest = digest(object).unwrap_or_else(|| Digest::of(b""));
         Some(Self { item, digest, whole })
     }
@@ -73,6 +76,11 @@ pub fn came(pod: &Value) -> Option<Route> {
 pub fn home_uid(contract: ContractId, labels: &Value) -> Option<Uid> {
     let uid = labels[HOME_UID].as_str()?;
     (labels[CONTRACT] == contract.to_string()).then(|| Uid(uid.to_owned()))
+}
+
+/// By which address everybody knows a guest pod, as it says itself.
+pub fn known_as(pod: &Value) -> Option<IpAddr> {
+    pod["metadata"]["annotations"][HOME_ADDRESS].as_str()?.parse().ok()
 }
 
 /// Of an object as the API server has it.
@@ -135,6 +143,8 @@ pub struct KnownGuest {
     pub grace_s: Option<u64>,
     /// With what its gate was made, as its mark said first; none: it has no gate, or was not seen yet.
     pub gate: Option<String>,
+    /// By which address its device is known, as its mark said first; none: by that of its pod network.
+    pub called: Option<IpAddr>,
     /// Which of the marks that not each guest has were seen on it.
     further: BTreeSet<&'static str>,
 }
@@ -149,7 +159,8 @@ impl KnownGuest {
         let annotations = &present["metadata"]["annotations"];
         let further = FURTHER.into_iter().filter(|mark| annotations[*mark].is_string());
         let gate = annotations[GATE].as_str().map(str::to_owned);
-        Some(Self { uid: uid(present)?, grace_s, gate, further: further.collect() })
+        let (uid, called) = (uid(present)?, known_as(present));
+        Some(Self { uid, grace_s, gate, called, further: further.collect() })
     }
 }
 
@@ -161,6 +172,7 @@ impl KnownGuests {
             if let Some(known) = known {
                 guest.further.extend(&known.further);
                 guest.gate = known.gate.clone().or(guest.gate);
+                guest.called = known.called.or(guest.called);
             }
             self.insert(pod, guest);
         }
@@ -171,7 +183,13 @@ impl KnownGuests {
         if self.guest(pod).is_none_or(|known| known.uid != uid) {
             self.insert(
                 pod,
-                KnownGuest { uid, grace_s: None, gate: None, further: BTreeSet::new() },
+                KnownGuest {
+                    uid,
+                    grace_s: None,
+                    gate: None,
+                    called: None,
+                    further: BTreeSet::new(),
+                },
             );
         }
     }

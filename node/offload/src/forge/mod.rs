@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ContractId, Digest};
 use mercato_protocol::terms::PodSecurity;
 use serde_json::Value;
 
 use crate::address::MappedRange;
 use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
+use crate::message::Route;
 use crate::placement::Binding;
 pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
@@ -23,7 +24,7 @@ pub use grace::longest_grace_s;
 pub use guest_status::guest_status;
 pub use keys::is_homes;
 pub use labels::FINALIZER;
-pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid};
+pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid, known_as};
 pub use names::{home_address, home_ranges};
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{classify, observe};
@@ -48,6 +49,7 @@ mod fields_page;
 pub mod gate;
 mod grace;
 mod guest_status;
+mod hosts;
 mod keys;
 pub mod labels;
 mod marks;
@@ -71,6 +73,18 @@ mod status;
 mod tests;
 mod tokens;
 pub mod told;
+
+/// What an object is made of over there, besides what the provider says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// SHA-256 of the object's body, as home has said it and as it was compared.
+    pub digest: Digest,
+    /// Which clusters the body came through; it is written on the guest.
+    pub route: Route,
+    /// By which address everybody knows a pod, which its own device is to have; none: it is the
+    /// provider's own affair.
+    pub called: Option<IpAddr>,
+}
 
 /// What home adds to a pod before it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

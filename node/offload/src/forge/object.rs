@@ -6,13 +6,12 @@ use serde_json::{Map, Value, json};
 use super::rule::{Fields, refusal};
 use super::schema::{CONFIG_MAP, SECRET};
 use super::service::{forge_service, forge_slice};
-use super::{GuestContext, Refusal, forge_pod, metadata};
+use super::{Content, GuestContext, Refusal, forge_pod, metadata};
 use crate::key::{Item, ObjectKind};
 use crate::limits;
 use crate::message::Route;
 
-/// The guest object of whatever came: `body` as home exported it, `digest` as home said
-/// (the caller has checked it against the body).
+/// The guest object of whatever came: `body` as home exported it, whose digest the caller has checked.
 ///
 /// # Errors
 ///
@@ -20,17 +19,18 @@ use crate::message::Route;
 pub fn forge(
     item: &Item,
     body: &Value,
-    digest: Digest,
-    route: &Route,
+    content: &Content,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
     if !is_shallow(body, limits::JSON_DEPTH) {
         return Err(refusal("", "is nested too deep"));
     }
     let key = match item {
-        Item::Pod(id) => return forge_pod(id, body, digest, route, ctx),
+        Item::Pod(id) => return forge_pod(id, body, content, ctx),
         Item::Object(key) => key,
     };
+    let Content { digest, route, .. } = content;
+    let digest = *digest;
     match key.kind {
         ObjectKind::ConfigMap => forge_config_map(item, body, digest, route, ctx),
         ObjectKind::Secret | ObjectKind::ServiceAccountToken => {

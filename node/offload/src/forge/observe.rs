@@ -4,7 +4,7 @@ use mercato_protocol::gate::GuestUid;
 use serde_json::Value;
 
 use super::labels::*;
-use super::marks::{KnownGuests, Marks, uid};
+use super::marks::{KnownGuests, Marks, known_as, uid};
 use super::rule::refusal;
 use super::{GuestContext, Passage, digest, gate, guest_status, passage};
 use crate::guest::{Failure, Observed, ObservedPod};
@@ -18,6 +18,8 @@ pub fn observe(ctx: &GuestContext, known: &KnownGuests, guest: &Value) -> Option
     let pod = match &item {
         Item::Pod(pod) => {
             let mut seen = observe_pod(guest, uid(guest)?, whole);
+            let known_by = known.guest(pod).and_then(|known| known.called);
+            seen.called = known_by.or_else(|| known_as(guest));
             if ctx.gate.is_some() {
                 // What it was made with does not change with its mark.
                 let made = known.guest(pod).and_then(|known| known.gate.as_deref());
@@ -56,6 +58,7 @@ fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
         unschedulable: unschedulable(status),
         ungated: None,
         held: passage(guest) == Passage::Held,
+        called: None,
         address: status["podIP"].as_str().and_then(|text| text.parse().ok()),
     }
 }

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_protocol::id::Digest;
 use serde_json::{Map, Value, json};
 
-use super::labels::{CLUSTER_DOMAIN, GATE, HOME_API, LEFT_OUT};
+use super::labels::{CLUSTER_DOMAIN, GATE, HOME_ADDRESS, HOME_API, LEFT_OUT};
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::rule::{LEVEL, refusal};
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
-    Gate, GuestContext, Refusal, device_env, fields, gate, grace, guest_name, metadata, names,
-    registry, scheduling,
+    Content, Gate, GuestContext, Refusal, device_env, fields, gate, grace, guest_name, hosts,
+    metadata, names, registry, scheduling,
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -26,10 +25,12 @@ use crate::placement::devices;
 pub fn forge_pod(
     id: &PodId,
     home: &Value,
-    digest: Digest,
-    route: &Route,
+    content: &Content,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
+    let Content { digest, route, .. } = content;
+    // Whoever is not held back has begun before its device has another address.
+    let called = content.called.filter(|called| ctx.gate.is_some() && called.is_ipv4());
     let (mut home, left_out) = allowed(home, ctx);
     let (domain, api) = (names::take_domain(&mut home), names::take_api(&mut home));
     let home = &home;
@@ -57,8 +58,13 @@ pub fn forge_pod(
     for sort in ["initContainers", "containers"] {
         each(spec, sort, &mut |container| fill_resources(container, &whole, ctx));
     }
-    let fields = fields::turn(spec, home, ctx);
+    let fields = fields::turn(spec, home, called, ctx);
     let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
+    if let Some(called) = called {
+        let hosts = domain.as_deref().and_then(|it| hosts::mount(spec, home, it, called));
+        further.extend(hosts.map(|(name, file)| (name, json!(file))));
+        further.insert(HOME_ADDRESS.to_owned(), json!(called));
+    }
     further.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
     further.extend(domain.iter().map(|domain| (CLUSTER_DOMAIN.to_owned(), json!(domain))));
     further.extend(api.map(|address| (HOME_API.to_owned(), json!(address))));
@@ -80,7 +86,7 @@ pub fn forge_pod(
     // Whoever it was passed on to might not isolate it.
     let hops = if ctx.gate.is_some() { 0 } else { route.hops };
     let route = &Route { hops, ..route.clone() };
-    let marks = metadata::metadata(&item, &home["metadata"], digest, route, further, ctx)?;
+    let marks = metadata::metadata(&item, &home["metadata"], *digest, route, further, ctx)?;
     let passes_on = ctx.transit && route.hops > 0;
     let placed = [
         ("affinity", scheduling::affinity(home, passes_on, ctx)),

@@ -114,7 +114,7 @@ fields! {
     }
     FIELD_REF = "ObjectFieldSelector" {
         "apiVersion": Carry,
-        "fieldPath": Turned("what differs over there is read from an annotation that has home's value; `status.hostIP` and `hostIPs` are the virtual node's address. `status.podIP` and `podIPs` stay the provider's"),
+        "fieldPath": Turned("what differs over there is read from an annotation that has home's value; `status.hostIP` and `hostIPs` are the virtual node's address. `status.podIP` and `podIPs` are home's under a contract that requires isolation, and the provider's otherwise"),
     }
     RESOURCE_FIELD_REF = "ResourceFieldSelector" {
         "containerName": Carry, "divisor": Carry,

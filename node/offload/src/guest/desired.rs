@@ -1,9 +1,12 @@
 //! What home wants of one item, pod or not, and the one write that is under way for it. What the
 //! API server has is not known here.
 
+use std::net::IpAddr;
+
 use mercato_protocol::id::Digest;
 
 use super::Effect;
+use crate::forge::Content;
 use crate::key::Item;
 use crate::message::{Outcome, Refusal, Route, ToHome};
 
@@ -63,11 +66,16 @@ impl Desired {
         self.doing.is_some()
     }
 
-    /// The step is taken; none of the item's is under way.
-    pub(super) fn begin(&mut self, step: Step, item: &Item) -> Option<Effect> {
+    /// The step is taken; none of the item's is under way. A pod is to be known by the address `called`.
+    pub(super) fn begin(
+        &mut self,
+        step: Step,
+        item: &Item,
+        called: Option<IpAddr>,
+    ) -> Option<Effect> {
         debug_assert!(self.doing.is_none(), "one write of {item:?} is under way at a time");
         self.doing = Some(step.clone());
-        step.effect(item)
+        step.effect(item, called)
     }
 
     /// The write that was under way has its answer.
@@ -114,11 +122,13 @@ impl Desired {
 }
 
 impl Step {
-    fn effect(self, item: &Item) -> Option<Effect> {
+    fn effect(self, item: &Item, called: Option<IpAddr>) -> Option<Effect> {
         match (self, item) {
-            (Self::Apply(digest, route), _) => Some(Effect::Apply(item.clone(), digest, route)),
+            (Self::Apply(digest, route), _) => {
+                Some(Effect::Apply(item.clone(), Content { digest, route, called }))
+            }
             (Self::Update(digest, route), Item::Pod(id)) => {
-                Some(Effect::Update(id.clone(), digest, route))
+                Some(Effect::Update(id.clone(), Content { digest, route, called }))
             }
             (Self::Delete(grace_s), _) => Some(Effect::Delete(item.clone(), grace_s)),
             (Self::Release, Item::Pod(id)) => Some(Effect::Release(id.clone())),

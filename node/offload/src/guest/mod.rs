@@ -20,8 +20,9 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::address::GuestAddress;
+use crate::forge::Content;
 use crate::key::{Item, PodId, Uid};
-use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
+use crate::message::{Frame, Outcome, PodEvent, Refusal, ToGuest, ToHome};
 pub use session::GuestSession;
 
 /// What a session is told once.
@@ -70,6 +71,8 @@ pub struct ObservedPod {
     pub held: bool,
     /// Where its pod network brings packets to it.
     pub address: Option<IpAddr>,
+    /// The address that it was made with, by which everybody knows it; none: that one.
+    pub called: Option<IpAddr>,
 }
 
 /// What happens to a session.
@@ -155,9 +158,9 @@ pub enum Effect {
     /// Forge the body of this digest, which came this way, and create the object, or
     /// update the one that is there, only if it carries this lease's labels and, for a
     /// pod, this uid.
-    Apply(Item, Digest, Route),
+    Apply(Item, Content),
     /// Forge the body of this digest, likewise, and update this pod; never create it.
-    Update(PodId, Digest, Route),
+    Update(PodId, Content),
     /// Delete, with the grace in seconds (its own, if none).
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.

@@ -70,7 +70,7 @@ impl Objects {
         let Some(step) = object.step(closing) else { return self.drop_if_absent(key, closing) };
         debug_assert!(matches!(step, Step::Apply(..) | Step::Delete(_)), "{step:?} of {key}");
         object.begin(&step);
-        out.extend(object.desired().begin(step, &Item::Object(key.clone())));
+        out.extend(object.desired().begin(step, &Item::Object(key.clone()), None));
     }
 
     /// An object that nobody wants and that is not there is no more.

@@ -119,8 +119,6 @@ impl GuestSession {
         if received.established {
             self.guests.on_new_link();
         }
-        for statement in received.statements {
-            self.guests.on_statement(now, statement, out);
-        }
+        self.guests.on_statements(now, received.statements, out);
     }
 }

@@ -108,16 +108,22 @@ impl Outbox {
             return;
         }
         while self.channel.has_room() && !self.unsaid.is_empty() {
-            let mut batch = Vec::new();
+            let (mut batch, mut last) = (Vec::new(), None);
             while batch.len() < limits::FRAME_STATEMENTS
                 && let Some(item) = self.unsaid.first().cloned()
             {
+                // A pod and its address are said together.
+                let begins = matches!(item, Item::Pod(_)) && last.as_ref() != Some(&item);
+                if begins && batch.len() + 1 == limits::FRAME_STATEMENTS {
+                    break;
+                }
                 let statement = exports.statement(&item, out);
                 self.unsaid.append(&mut out.take_changed());
                 match statement {
                     Some(statement) => batch.push(statement),
                     None => drop(self.unsaid.remove(&item)),
                 }
+                last = Some(item);
             }
             if !batch.is_empty() {
                 out.push(Effect::Send(self.channel.send(now.mono_ms, batch)));

@@ -79,8 +79,9 @@ impl Pods {
         self.all.len() >= limits::PODS
     }
 
-    pub(super) fn is_tunnel_agreed(&self) -> bool {
-        matches!(self.tunnel, Tunnel::Agreed(_))
+    /// How it is with the tunnel to the provider.
+    pub(super) fn tunnel(&self) -> Tunnel {
+        self.tunnel
     }
 
     /// Nothing is under way at home, and nothing waits.
@@ -119,7 +120,7 @@ impl Pods {
             return;
         }
         self.tunnel = tunnel;
-        if !self.is_tunnel_agreed() {
+        if !self.tunnel.is_agreed() {
             self.ways.hear(Word::Packets);
         }
         let ids: Vec<PodId> = self.all.values().map(|pod| pod.id().clone()).collect();

@@ -80,6 +80,7 @@ mod tests {
     use super::super::terms::tests::context;
     use super::*;
     use crate::forge;
+    use crate::forge::Content;
     use crate::forge::labels::{CONTRACT, HOME_UID};
     use crate::key::{ObjectKind, PodId, Uid, key};
     use crate::message::Route;
@@ -97,7 +98,8 @@ mod tests {
             "spec": { "containers": [{ "name": "app", "image": "a" }] } });
         let origin = ClusterId([1; 32]);
         let route = Route { origin, path: vec![origin], hops: 0 };
-        let mut guest = forge::forge(item, &home, Digest::of(b""), &route, &context()).unwrap();
+        let content = Content { digest: Digest::of(b""), route, called: None };
+        let mut guest = forge::forge(item, &home, &content, &context()).unwrap();
         guest["metadata"]["uid"] = json!("g1");
         guest
     }

@@ -159,6 +159,7 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
             held: false,
             ungated: None,
             address: guest.parse().ok(),
+            called: None,
         };
         let (item, digest) = (Item::Pod(id.clone()), Digest::of(b"web"));
         guest::Input::Observed(Observed { item, digest, pod: Some(pod) })
@@ -210,4 +211,25 @@ fn a_pod_that_stays_has_no_address_whatever_its_provider_claims_to_hold() {
     assert!(!lied.effects.contains(&home::Effect::Uncarry(pod("u1", "web"))));
     lied.takes(home::Input::Pod(agent(None)));
     assert!(has_address(&lied, &stays), "it may leave now: {:?}", lied.effects);
+}
+
+/// A guest begins with its address, or never has it.
+#[test]
+fn a_pod_is_sent_once_it_is_known_whether_it_has_an_address_and_together_with_that() {
+    for tunnel in [Tunnel::Off, Tunnel::Agreed("10.200.0.0/24".parse().unwrap())] {
+        let mut lied = Lied::to();
+        lied.takes(home::Input::Tunnel(Tunnel::Awaited));
+        lied.says(vec![ToHome::HaveEnd]);
+        assert_eq!(lied.told, [], "it waits");
+        lied.takes(home::Input::Tunnel(tunnel));
+        assert!(matches!(lied.told[0], ToGuest::Put { .. }), "{:?}", lied.told);
+        let address = [10, 200, 0, 1].into();
+        let said = ToGuest::Address { pod: pod("u1", "web"), address };
+        assert_eq!(lied.told.get(1), tunnel.is_agreed().then_some(&said));
+        // Who is there already is changed all the same.
+        lied.takes(home::Input::Tunnel(Tunnel::Awaited));
+        let changed = home::HomePod { digest: Digest::of(b"another"), ..at_home() };
+        lied.takes(home::Input::Pod(changed));
+        assert!(matches!(lied.told.last(), Some(ToGuest::Put { .. })), "{:?}", lied.told);
+    }
 }

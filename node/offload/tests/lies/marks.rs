@@ -28,6 +28,7 @@ fn seen(of: &str, marked: bool, digest: &[u8]) -> Input {
         ungated: None,
         held: false,
         address: None,
+        called: None,
     };
     let (item, digest) = (Item::Pod(web()), Digest::of(digest));
     Input::Observed(Observed { item, digest, pod: Some(pod) })

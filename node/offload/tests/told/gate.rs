@@ -5,7 +5,7 @@ use mercato_offload::key::Item;
 use mercato_offload::message::{Outcome, Refusal, Report, Stage, ToGuest, ToHome};
 use mercato_protocol::id::Digest;
 
-use super::told::{Asked, pod, put};
+use super::told::{Asked, NOW, pod, put};
 
 fn seen() -> ObservedPod {
     ObservedPod {
@@ -19,6 +19,7 @@ fn seen() -> ObservedPod {
         ungated: None,
         held: true,
         address: None,
+        called: None,
     }
 }
 
@@ -73,4 +74,28 @@ fn what_waits_for_the_gate_is_written_once_it_is_through() {
     let open = ObservedPod { held: false, ..seen() };
     let tried = asked.does(observed(b"a part of it", open));
     assert!(matches!(&tried[..], [Effect::Update(..)]), "at once: {tried:?}");
+}
+
+#[test]
+fn a_pod_is_made_with_the_address_that_is_said_beside_it() {
+    let (mut asked, web) = (Asked::of_provider(), pod("u1", "web"));
+    let address = "10.203.0.7".parse().unwrap();
+    let both = vec![put(Item::Pod(web.clone())), ToGuest::Address { pod: web.clone(), address }];
+    let frame = asked.home.send(NOW.mono_ms, both);
+    let made = asked.does(Input::Frame(frame));
+    let called = made.iter().find_map(|effect| {
+        let Effect::Apply(_, content) = effect else { return None };
+        content.called
+    });
+    assert_eq!(called, Some(address), "{made:?}");
+
+    // It keeps the one that it was made with, also without.
+    for kept in [None, "10.203.0.8".parse().ok()] {
+        let (mut asked, item) = self::asked();
+        asked.does(Input::Written(item));
+        asked.is_told(ToGuest::Address { pod: web.clone(), address });
+        let changed = asked.does(observed(b"another", ObservedPod { called: kept, ..seen() }));
+        let Some(Effect::Update(_, content)) = changed.last() else { panic!("{changed:?}") };
+        assert_eq!(content.called, kept);
+    }
 }

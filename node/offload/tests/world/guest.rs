@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_offload::address::GuestAddress;
+use mercato_offload::forge::Content;
 use mercato_offload::guest::{
     Config, Effect, Failure, GuestSession, Input, Observed, ObservedPod, Record, RecordKey,
 };
@@ -71,7 +72,7 @@ impl Provider {
     pub(crate) fn start(&mut self, _: Now) {
         self.session = GuestSession::restore(CONFIG, self.records.values().cloned());
         self.events.clear();
-        if let Some(Effect::Apply(item, digest, _)) = self.work.pop_front() {
+        if let Some(Effect::Apply(item, Content { digest, .. })) = self.work.pop_front() {
             let _ = self.apply(&item, digest); // nobody is left to hear of it
         }
         self.events.clear();
@@ -140,7 +141,7 @@ impl Provider {
         }
         let Some(effect) = self.work.pop_front() else { return };
         let (item, done) = match effect {
-            Effect::Apply(item, digest, _) => {
+            Effect::Apply(item, Content { digest, .. }) => {
                 if !self.bodies.contains(&digest) {
                     self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
                     return;
@@ -148,7 +149,7 @@ impl Provider {
                 let done = self.apply(&item, digest);
                 (item, done)
             }
-            Effect::Update(id, digest, _) => {
+            Effect::Update(id, Content { digest, .. }) => {
                 let item = Item::Pod(id.clone());
                 if !self.bodies.contains(&digest) {
                     self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
@@ -393,6 +394,7 @@ fn seen(pod: &Pod) -> Observed {
         ungated: None,
         held: false,
         address: Some(guest_address(pod)),
+        called: None,
     };
     Observed { item: Item::Pod(pod.id.clone()), digest: pod.digest, pod: Some(seen) }
 }

@@ -246,8 +246,8 @@ impl AtProvider {
                 self.task.guest(refused).await;
             }
             Some(State::There) | None => match work {
-                GuestWork::Apply(item, digest, route) => side.apply(item, digest, route),
-                GuestWork::Update(pod, digest, route) => side.update(pod, digest, route),
+                GuestWork::Apply(item, content) => side.apply(item, content),
+                GuestWork::Update(pod, content) => side.update(pod, content),
                 GuestWork::Delete(item, grace_s) => side.delete(item, grace_s),
                 GuestWork::Release(pod) => side.release(pod),
                 GuestWork::Confirm(item, uid) => side.confirm(item, uid),

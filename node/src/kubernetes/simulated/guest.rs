@@ -1,7 +1,7 @@
 //! A lease at the provider, in the model: guest namespaces and what is in them.
 
 use mercato_agent::{GuestWork, LeaseNews, Phase, Work};
-use mercato_cluster_model::sides::{GuestSide, Source};
+use mercato_cluster_model::sides::GuestSide;
 
 use super::model::Simulated;
 use crate::kubernetes::LeaseTask;
@@ -66,12 +66,8 @@ impl Guest {
     async fn work(&mut self, work: GuestWork) {
         let side = &mut self.side;
         let input = self.cluster.request(&self.task.bodies, |client| match work {
-            GuestWork::Apply(item, digest, route) => {
-                side.apply(client, item, Source { digest, route: &route })
-            }
-            GuestWork::Update(pod, digest, route) => {
-                side.update(client, pod, Source { digest, route: &route })
-            }
+            GuestWork::Apply(item, content) => side.apply(client, item, &content),
+            GuestWork::Update(pod, content) => side.update(client, pod, &content),
             GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
             GuestWork::Release(pod) => side.release(client, pod),
             GuestWork::Confirm(item, uid) => side.confirm(client, &item, uid),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use mercato_protocol::gate::GuestUid;
-use mercato_protocol::node::ServiceAddress;
+use mercato_protocol::node::{NodeGuest, ServiceAddress};
 
 /// What guests of this node may reach that are to be closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,21 @@ pub(crate) struct GuestRule {
     pub(crate) services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
     /// By what address everybody knows it; none: by that of the pod network here alone.
     pub(crate) called: Option<Ipv4Addr>,
+}
+
+impl GuestRule {
+    /// That of this guest, which reaches these.
+    pub(crate) fn of(
+        guest: &NodeGuest,
+        reached: Arc<BTreeSet<IpNet>>,
+        services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
+    ) -> Self {
+        let called = match guest.called {
+            Some(IpAddr::V4(called)) => Some(called),
+            Some(IpAddr::V6(_)) | None => None,
+        };
+        Self { pod: guest.pod, reached, services, called }
+    }
 }
 
 impl ClosingRules {

@@ -178,8 +178,7 @@ impl Force {
             let (reached, services) = (Arc::new(ranges), Arc::new(called(&lease.services)));
             guests.extend(lease.closed.iter().map(|guest| {
                 let (reached, services) = (reached.clone(), services.clone());
-                let rule = GuestRule { pod: guest.pod, reached, services, called: None };
-                (guest.uid.clone(), rule)
+                (guest.uid.clone(), GuestRule::of(guest, reached, services))
             }));
         }
         // A larger one is no message.

@@ -32,6 +32,17 @@ pub(super) struct ClosedGuest<'a> {
     pub(super) guest: NodeGuest,
 }
 
+impl ClosedGuest<'_> {
+    /// The guest, as its node is to close it. The address by which everybody knows it is of a range of its
+    /// home. None: it waits for its gate until that is known, since it begins with the address.
+    pub(super) fn of(self, lease: &SaidLease) -> Option<NodeGuest> {
+        let is_homes = |at: &IpAddr| lease.ranges.iter().any(|range| range.inner.contains(at));
+        let called = self.guest.called.filter(is_homes);
+        let is_early = called != self.guest.called && self.guest.pod.is_none();
+        (!is_early).then_some(NodeGuest { called, ..self.guest })
+    }
+}
+
 /// Those of the whole cluster, by the guest namespaces of all leases. What nobody could have given a pod
 /// is passed over.
 pub(super) fn closed_guests<'a>(
@@ -44,7 +55,7 @@ pub(super) fn closed_guests<'a>(
         Some(ClosedGuest {
             contract: *namespaces.get(place.namespace.as_str())?,
             node: &place.node,
-            guest: NodeGuest { uid: guest.uid.parse().ok()?, pod },
+            guest: NodeGuest { uid: guest.uid.parse().ok()?, pod, called: guest.called },
         })
     })
 }
@@ -88,8 +99,9 @@ pub(super) fn own_rules(
             (Arc::new(reached(&it.contract, lease, second, said)), Arc::new(called))
         });
         let (reached, services) = of_lease.clone();
-        rules
-            .insert(it.guest.uid, GuestRule { pod: it.guest.pod, reached, services, called: None });
+        if let Some(guest) = it.of(lease) {
+            rules.insert(guest.uid.clone(), GuestRule::of(&guest, reached, services));
+        }
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
@@ -283,7 +295,7 @@ mod tests {
             node: "turin-1".to_owned(),
             address: Some(IpAddr::from(address)),
             second: None,
-            guest: Some(GuestPlace { uid: uid.to_owned(), is_open: true }),
+            guest: Some(GuestPlace { uid: uid.to_owned(), is_open: true, called: None }),
         };
         let mut pods =
             vec![place("shop-rome", "g1", [10, 42, 0, 7]), place("shop", "g2", [10, 42, 0, 8])];
@@ -300,6 +312,28 @@ mod tests {
         let askers: Vec<_> =
             super::super::names::askers(&pods, &said).map(|(_, at, id)| (at, id)).collect();
         assert_eq!(askers, [(IpAddr::from([10, 42, 0, 7]), LEASE)]);
+    }
+
+    #[test]
+    fn a_guest_begins_once_its_address_is_known_to_be_its_homes() {
+        let guest = |called: &str, pod: Option<[u8; 4]>| {
+            let (uid, pod) = ("g1".parse().unwrap(), pod.map(IpAddr::from));
+            let guest = NodeGuest { uid, pod, called: called.parse().ok() };
+            ClosedGuest { contract: LEASE, node: "turin-1", guest }.of(&lease())
+        };
+        let begun = Some([10, 42, 0, 7]);
+        for (called, pod, expected) in [
+            // As its home says it, whatever it is here.
+            ("10.202.3.7", None, Some("10.202.3.7")),
+            ("10.202.3.7", begun, Some("10.202.3.7")),
+            ("", None, Some("")),
+            ("10.201.3.7", None, None),
+            ("10.96.0.1", None, None),
+            ("10.96.0.1", begun, Some("")),
+        ] {
+            let expected = expected.map(|called| called.parse().ok());
+            assert_eq!(guest(called, pod).map(|guest| guest.called), expected, "{called} {pod:?}");
+        }
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn lease_wishes(
     for (id, lease) in said.leases.iter().filter(|(_, lease)| is_told(lease)) {
         let now: Vec<IpNet> = lease.ranges.iter().map(|range| range.local).collect();
         let of = closed_guests(all, &namespaces).filter(|it| lease.is_closed && it.contract == *id);
-        let closed = of.map(|it| it.guest).collect();
+        let closed = of.filter_map(|it| it.of(lease)).collect();
         let ranges = lease_ranges.entry(*id).or_default();
         if **ranges != now {
             *ranges = Arc::new(now);
@@ -220,7 +220,7 @@ mod tests {
             node: "n2".to_owned(),
             address: Some([10, 42, 0, last].into()),
             second: None,
-            guest: Some(GuestPlace { uid: uid.to_owned(), is_open: true }),
+            guest: Some(GuestPlace { uid: uid.to_owned(), is_open: true, called: None }),
         }
     }
 

@@ -149,7 +149,8 @@ mod tests {
     fn services_without_room_are_left_out_and_their_lease_is_told() {
         let one = |n: u32| ServiceAddress { here: Ipv4Addr::from(n).into(), home: None };
         let services = |count: usize| Arc::new((0..count as u32).map(one).collect());
-        let closed = BTreeSet::from([NodeGuest { uid: "a".parse().unwrap(), pod: None }]);
+        let closed =
+            BTreeSet::from([NodeGuest { uid: "a".parse().unwrap(), pod: None, called: None }]);
         let of = |count, pod| WishLease { services: services(count), ..lease(7, 1, pod) };
         let with = |count, pod| WishLease { closed: closed.clone(), ..of(count, pod) };
         let mut left_out = LeftOut::default();

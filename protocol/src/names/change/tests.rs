@@ -58,8 +58,13 @@ fn names() -> impl Strategy<Value = LeaseNames> {
         all.into_iter().map(of).collect::<Vec<_>>()
     });
     let own = btree_map(address(), (label(), label(), label()), 0..3).prop_map(|all| {
-        let of =
-            |(guest, (home, hostname, subdomain))| OwnName { guest, home, hostname, subdomain };
+        let of = |(guest, (home, hostname, subdomain))| OwnName {
+            guest,
+            home,
+            hostname,
+            subdomain,
+            called: None,
+        };
         all.into_iter().map(of).collect::<Vec<_>>()
     });
     let api = proptest::option::of(vec(address(), 0..3).prop_map(|guests| ApiNames {

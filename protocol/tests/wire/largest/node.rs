@@ -72,7 +72,11 @@ pub(super) fn to_node() -> [ToNode; 5] {
     let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
     leases[0].pods = (0..limits::NODE_PODS).map(address).collect();
     leases[0].askers = (0..limits::NODE_ASKERS).map(address).collect();
-    let guest = |n| NodeGuest { uid: format!("{n:064}").parse().unwrap(), pod: Some(address(n)) };
+    let guest = |n| NodeGuest {
+        uid: format!("{n:064}").parse().unwrap(),
+        pod: Some(address(n)),
+        called: Some(address(n)),
+    };
     leases[0].closed = (0..limits::NODE_GUESTS).map(guest).collect();
     // Each needs a guest: a few leases share them.
     let sharing = limits::NODE_SERVICES / limits::LEASE_SERVICES;
@@ -141,6 +145,7 @@ fn names() -> LeaseNames {
                 home: format!("{n:063}"),
                 hostname: format!("{n:063}"),
                 subdomain: format!("{n:063}"),
+                called: Some(address(n)),
             })
             .collect(),
         ranges: (0..limits::NAMES_RANGES)

@@ -42,7 +42,8 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
 
 pub(crate) fn guest() -> NodeGuest {
     let uid = "0f9d4c1e-7a53-4e0b-9c55-6f1a2b3c4d5e".parse().unwrap();
-    NodeGuest { uid, pod: "10.42.1.7".parse().ok() }
+    let [pod, called] = ["10.42.1.7", "10.203.7.10"].map(|at| at.parse().ok());
+    NodeGuest { uid, pod, called }
 }
 
 pub(crate) fn node_way() -> NodeWay {
@@ -113,6 +114,7 @@ pub(crate) fn lease_names() -> LeaseNames {
             home: "shop".into(),
             hostname: "db-0".into(),
             subdomain: "members".into(),
+            called: Some(address("10.203.7.10")),
         }],
         ranges: vec![NamedRange {
             home: "10.42.3.0/24".parse().unwrap(),

@@ -12,7 +12,7 @@ use mercato_protocol::id::{ClusterId, ContractId};
 use super::Leases;
 use super::meeting::meeting;
 use crate::context::Turn;
-use crate::effect::{Effect, OwnRanges};
+use crate::effect::{Effect, GuestWork, OwnRanges, Work};
 use crate::input::{TunnelInput, TunnelNews};
 use crate::lease::Lease;
 use crate::lease::ranges::Given;
@@ -97,14 +97,20 @@ impl Leases {
         }
     }
 
-    /// Provider: guests call each other, too, by the addresses that their home has for them. In
-    /// which range these are follows from one of them, and from how many there may be: home's choice
-    /// goes by the same rule. `before` is what was asked before the lease was heard.
+    /// Provider: guests call each other, too, by the addresses that their home has for them, and are made with
+    /// these. In which range these are follows from one of them, and from how many there may be: home's
+    /// choice goes by the same rule. `before` is what was asked before the lease was heard.
     pub(super) fn know_guests(&mut self, id: ContractId, before: usize, turn: &mut Turn<'_>) {
-        let mapped = turn.out.get(before..).unwrap_or_default().iter();
-        let addresses = mapped.filter_map(|request| {
-            let Request::Outside(Effect::Map(_, of)) = request else { return None };
-            Some(of.address)
+        let asked = turn.out.get(before..).unwrap_or_default().iter();
+        let addresses = asked.filter_map(|request| {
+            let Request::Outside(effect) = request else { return None };
+            if let Effect::Map(_, of) = effect {
+                return Some(of.address);
+            }
+            let Effect::Work(_, Work::Guest(GuestWork::Apply(_, content))) = effect else {
+                return None;
+            };
+            content.called
         });
         let addresses: Vec<IpAddr> = addresses.collect();
         let Some(lease) = self.get(&id) else { return };

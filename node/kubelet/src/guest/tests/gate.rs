@@ -19,7 +19,7 @@ fn debugged() -> (Item, Value) {
 /// The guest as it stands there, with its gate in this state.
 fn standing(gate: &Value) -> Value {
     let (item, body) = pod();
-    let forged = forge::forge(&item, &body, forge::digest(&body), &route(), &gated());
+    let forged = forge::forge(&item, &body, &content(&body), &gated());
     let mut stored = forged.unwrap();
     stored["metadata"]["uid"] = "g1".into();
     stored["metadata"]["resourceVersion"] = "7".into();

@@ -11,7 +11,7 @@ fn service(spec: &Value) -> (Item, Value) {
 /// The guest's Service as it stands, with this address.
 fn standing(address: &str) -> Value {
     let (item, body) = service(&json!({ "ports": [{ "port": 80 }] }));
-    let forged = forge::forge(&item, &body, forge::digest(&body), &route(), &context());
+    let forged = forge::forge(&item, &body, &content(&body), &context());
     let mut stored = forged.unwrap();
     stored["metadata"]["uid"] = "s1".into();
     stored["metadata"]["resourceVersion"] = "7".into();

@@ -96,7 +96,7 @@ fn variables_of_services_count_less_than_those_of_a_config_map() {
         let host = if api.is_some() { "kubernetes.default.svc" } else { "10.0.0.1" };
         assert_eq!(object["data"]["KUBERNETES_SERVICE_HOST"], host);
         let item = Item::Object(key(ObjectKind::ConfigMap, "shop", name));
-        let guest = forge(&item, &object, digest(&object), &route(), &guest_context()).unwrap();
+        let guest = forge(&item, &object, &content(&object), &guest_context()).unwrap();
         assert_eq!(guest["data"], object["data"]);
     }
 }

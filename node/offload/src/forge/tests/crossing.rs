@@ -19,8 +19,7 @@ fn who_asks_for_devices_that_were_bought_tolerates_their_taint_and_no_other() {
     let mut home = export_pod(&home_pod(), &home_context(Tokens::All));
     home["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1".into();
     let forge = |home: &Value, ctx: &GuestContext| {
-        forge(&Item::Pod(id()), home, digest(home), &route(), ctx).unwrap()["spec"]["tolerations"]
-            .take()
+        forge(&Item::Pod(id()), home, &content(home), ctx).unwrap()["spec"]["tolerations"].take()
     };
     let mut ctx = guest_context();
     assert_eq!(forge(&home, &ctx), Value::Null, "none were bought");
@@ -51,7 +50,7 @@ fn guests_are_bound_to_the_nodes_of_what_was_bought() {
         operator: NodeOperator::In,
         values: vec!["NVIDIA-L4".to_owned()],
     });
-    let guest = forge(&Item::Pod(id()), &home, digest(&home), &route(), &ctx).unwrap();
+    let guest = forge(&Item::Pod(id()), &home, &content(&home), &ctx).unwrap();
     let required = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let terms = guest.pointer(required).unwrap()["nodeSelectorTerms"].as_array().unwrap();
     let [term] = &terms[..] else { panic!("one term, or any of them were enough: {terms:?}") };
@@ -68,7 +67,7 @@ fn the_runtime_class_of_devices_is_the_providers() {
         home["spec"]["runtimeClassName"] = json!(said);
         let mut ctx = guest_context();
         ctx.binding.runtime_class = provider.map(str::to_owned);
-        let guest = forge(&Item::Pod(id()), &home, digest(&home), &route(), &ctx);
+        let guest = forge(&Item::Pod(id()), &home, &content(&home), &ctx);
         guest.map(|guest| guest["spec"]["runtimeClassName"].clone())
     };
     let is = |class: &str| Ok(json!(class));
@@ -217,7 +216,13 @@ fn a_guest_is_kept_off_virtual_nodes_unless_it_may_pass_on() {
     let sent = export_pod(&home_pod(), &HomeContext::default());
     let kept_off = |transit: bool, hops: u32| {
         let (ctx, route) = (GuestContext { transit, ..guest_context() }, Route { hops, ..route() });
-        let guest = forge(&Item::Pod(id()), &sent, digest(&sent), &route, &ctx).unwrap();
+        let guest = forge(
+            &Item::Pod(id()),
+            &sent,
+            &Content { route: route.clone(), ..content(&sent) },
+            &ctx,
+        )
+        .unwrap();
         guest["spec"]["affinity"]["nodeAffinity"].to_string().contains("virtual-kubelet")
     };
     assert!(kept_off(false, 0) && kept_off(true, 0), "it may go no further");
@@ -272,7 +277,7 @@ fn users_of_their_own_are_kept_and_given() {
         sent["spec"]["hostPID"] = json!(host_pid);
         let level = if host_pid { PodSecurity::Privileged } else { PodSecurity::Baseline };
         let ctx = GuestContext { user_namespaces: given, pod_security: level, ..guest_context() };
-        let guest = forge(&Item::Pod(id()), &sent, digest(&sent), &route(), &ctx).unwrap();
+        let guest = forge(&Item::Pod(id()), &sent, &content(&sent), &ctx).unwrap();
         guest["spec"]["hostUsers"].clone()
     };
     assert_eq!(users(json!(false), false, false), false);

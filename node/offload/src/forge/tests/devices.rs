@@ -9,7 +9,7 @@ fn pod(change: impl Fn(&mut Value)) -> Result<Value, Refusal> {
     change(&mut home);
     let mut ctx = guest_context();
     ctx.binding.hides_devices = true;
-    forge(&Item::Pod(id()), &home, digest(&home), &route(), &ctx)
+    forge(&Item::Pod(id()), &home, &content(&home), &ctx)
 }
 
 /// What a container is told to see; none: nothing is said of it.
@@ -96,7 +96,7 @@ fn keys_that_would_be_such_variables_do_not_cross() {
         (ObjectKind::Secret, json!({ "stringData": { VISIBLE: "all" }, "type": "Opaque" })),
     ] {
         let item = Item::Object(key(kind, "shop", "a"));
-        let refused = forge(&item, &fields, digest(&fields), &route(), &ctx).unwrap_err();
+        let refused = forge(&item, &fields, &content(&fields), &ctx).unwrap_err();
         assert!(refused.path.ends_with("ata"), "{refused:?}");
         assert!(refused.reason.contains("would name devices"), "{refused:?}");
     }

@@ -16,7 +16,7 @@ fn gated() -> GuestContext {
 fn forged_with(ctx: &GuestContext, change: impl FnOnce(&mut Value)) -> Result<Value, Refusal> {
     let mut home = export_pod(&home_pod(), &HomeContext::default());
     change(&mut home["spec"]);
-    forge(&Item::Pod(id()), &home, digest(&home), &route(), ctx)
+    forge(&Item::Pod(id()), &home, &content(&home), ctx)
 }
 
 /// As its kubelet has it while the gate runs, with another init container and a container.
@@ -208,7 +208,8 @@ fn one_that_is_to_be_isolated_goes_no_further() {
     let route = Route { hops: 3, ..route() };
     let made = |gate: Option<Gate>| {
         let ctx = GuestContext { gate, transit: true, ..guest_context() };
-        forge(&Item::Pod(id()), &sent, digest(&sent), &route, &ctx).unwrap()
+        forge(&Item::Pod(id()), &sent, &Content { route: route.clone(), ..content(&sent) }, &ctx)
+            .unwrap()
     };
     let kept_off =
         |guest: &Value| guest["spec"]["affinity"].to_string().contains("virtual-kubelet");
@@ -346,5 +347,53 @@ fn homes_secret_of_that_name_is_another_over_there() {
         let key = key(ObjectKind::Secret, "shop", SECRET);
         let there = ctx.guest_key(&key).unwrap();
         assert_eq!((there.kind, there.name.as_str()), (ObjectKind::Secret, "mercato-home-gate"));
+    }
+}
+
+#[test]
+fn a_guest_that_is_held_back_begins_with_the_address_that_everybody_knows() {
+    let mut home = home_pod();
+    let field =
+        |path: &str| json!({ "name": path, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+    home["spec"]["containers"][0]["env"] = json!([field("status.podIP"), field("status.podIPs")]);
+    let domain = Some("rome.example".to_owned());
+    let home = export_pod(&home, &HomeContext { domain, ..HomeContext::default() });
+    let made = |ctx: &GuestContext, called: Option<&str>| {
+        let called = called.map(|address| address.parse().unwrap());
+        let content = Content { called, ..content(&home) };
+        forge(&Item::Pod(id()), &home, &content, ctx).unwrap()
+    };
+    let guest = made(&gated(), Some("10.203.0.7"));
+    let annotations = &guest["metadata"]["annotations"];
+    assert_eq!(annotations[labels::HOME_ADDRESS], "10.203.0.7");
+    let own = guest["spec"]["containers"][0]["env"].as_array().unwrap().iter();
+    let own: Vec<_> =
+        own.filter(|env| env["name"].as_str().unwrap().starts_with("status.")).collect();
+    assert_eq!(own.len(), 2);
+    for env in own {
+        let path = env["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap();
+        let name = path.strip_prefix("metadata.annotations['").unwrap().strip_suffix("']").unwrap();
+        assert_eq!(annotations[name], "10.203.0.7", "{env}");
+    }
+    let mounts = guest["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert!(mounts.iter().any(|mount| mount["mountPath"] == "/etc/hosts"), "{mounts:?}");
+    let gate = &guest["spec"]["initContainers"][0];
+    assert_eq!((&gate["name"], &gate["volumeMounts"]), (&json!(CONTAINER), &Value::Null));
+    let mut seen = guest.clone();
+    seen["metadata"]["uid"] = json!("g1");
+    let seen = observe(&gated(), &KnownGuests::default(), &seen).unwrap().pod.unwrap();
+    assert_eq!(seen.called, "10.203.0.7".parse().ok());
+
+    // Who is not held back runs before its device has it; nor are there devices of two families.
+    for guest in [
+        made(&guest_context(), Some("10.203.0.7")),
+        made(&gated(), None),
+        made(&gated(), Some("fd00::7")),
+    ] {
+        assert_eq!(guest["metadata"]["annotations"][labels::HOME_ADDRESS], Value::Null);
+        let env = guest["spec"]["containers"][0]["env"].as_array().unwrap();
+        let path = "status.podIP";
+        let own = env.iter().find(|env| env["name"] == path).unwrap();
+        assert_eq!(own["valueFrom"]["fieldRef"]["fieldPath"], path);
     }
 }

@@ -15,7 +15,8 @@ fn guest() -> Value {
     let ctx = GuestContext { name_server: "10.207.255.254".parse().ok(), ..guest_context() };
     let sent = export_pod(&pod, &home);
     let digest = digest(&sent);
-    let mut guest = forge(&Item::Pod(id()), &sent, digest, &route(), &ctx).unwrap();
+    let mut guest =
+        forge(&Item::Pod(id()), &sent, &Content { digest, ..content(&sent) }, &ctx).unwrap();
     guest["metadata"]["uid"] = json!("g1");
     guest
 }

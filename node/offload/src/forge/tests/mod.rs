@@ -124,8 +124,12 @@ fn route() -> Route {
     Route { origin: ClusterId([1; 32]), path: vec![ClusterId([1; 32])], hops: 0 }
 }
 
+fn content(home: &Value) -> Content {
+    Content { digest: digest(home), route: route(), called: None }
+}
+
 fn forged(home: &Value) -> Result<Value, Refusal> {
-    forge(&Item::Pod(id()), home, digest(home), &route(), &guest_context())
+    forge(&Item::Pod(id()), home, &content(home), &guest_context())
 }
 
 #[test]
@@ -253,7 +257,7 @@ fn the_level_privileged_opens_the_node_but_not_its_network() {
     let forged = |change: fn(&mut Value)| {
         let mut pod = export_pod(&home_pod(), &home_context(Tokens::default()));
         change(&mut pod["spec"]);
-        forge(&Item::Pod(id()), &pod, digest(&pod), &route(), &ctx)
+        forge(&Item::Pod(id()), &pod, &content(&pod), &ctx)
     };
     let pod = forged(|spec| {
         spec["hostPID"] = json!(true);
@@ -276,14 +280,9 @@ fn a_namespace_outside_the_lease_is_refused() {
     let mut ctx = guest_context();
     ctx.namespaces.clear();
     let item = Item::Pod(id());
-    let refused = forge(
-        &item,
-        &export_pod(&home_pod(), &HomeContext::default()),
-        digest(&json!(1)),
-        &route(),
-        &ctx,
-    )
-    .unwrap_err();
+    let refused =
+        forge(&item, &export_pod(&home_pod(), &HomeContext::default()), &content(&json!(1)), &ctx)
+            .unwrap_err();
     assert_eq!(refused.path, "metadata.namespace");
 }
 
@@ -296,7 +295,7 @@ fn a_secret_is_forged_unless_it_is_the_clusters_own() {
         })
     };
     let item = Item::Object(key(ObjectKind::Secret, "shop", "s"));
-    let forge = |of: &str| forge(&item, &secret(of), digest(&json!(1)), &route(), &guest_context());
+    let forge = |of: &str| forge(&item, &secret(of), &content(&json!(1)), &guest_context());
     let guest = forge("kubernetes.io/tls").unwrap();
     assert_eq!((&guest["immutable"], &guest["data"]["k"]), (&Value::Null, &json!("dg==")));
     assert_eq!(forge("kubernetes.io/service-account-token").unwrap_err().path, "type");

@@ -27,7 +27,7 @@ fn guest(domain: Option<&str>, own: Value, ctx: &GuestContext) -> Value {
     let domain = domain.map(str::to_owned);
     let context = HomeContext { domain, ..home_context(Tokens::All) };
     let sent = export_pod(&home, &context);
-    forge(&Item::Pod(id()), &sent, digest(&sent), &route(), ctx).unwrap()
+    forge(&Item::Pod(id()), &sent, &content(&sent), ctx).unwrap()
 }
 
 fn options(config: &Value) -> Vec<String> {
@@ -164,7 +164,7 @@ fn a_service_says_its_address_at_home() {
     };
     let made = |sent: &Value| {
         let item = Item::Object(key(ObjectKind::Service, "shop", "db"));
-        forge(&item, sent, digest(sent), &route(), &guest_context()).unwrap()
+        forge(&item, sent, &content(sent), &guest_context()).unwrap()
     };
     let sent = export_service(&service(json!(["fd00:10:79::7", "10.79.3.4"]))).unwrap();
     let guest = made(&sent);
@@ -193,7 +193,7 @@ fn a_service_that_is_a_name_is_one_without_an_address_over_there() {
     };
     let made = |sent: &Value| {
         let item = Item::Object(key(ObjectKind::Service, "shop", "db"));
-        forge(&item, sent, digest(sent), &route(), &guest_context()).unwrap()
+        forge(&item, sent, &content(sent), &guest_context()).unwrap()
     };
     for name in ["db.example.org", "db.example.org."] {
         let made = made(&export_service(&service(name)).unwrap());

@@ -19,7 +19,7 @@ fn requests_are_the_pods_own_and_no_container_has_more_than_was_bought() {
             home["spec"]["resources"] = whole;
         }
         let sent = export_pod(&home, &home_context(Tokens::All));
-        let guest = forge(&Item::Pod(id()), &sent, digest(&sent), &route(), &bought).unwrap();
+        let guest = forge(&Item::Pod(id()), &sent, &content(&sent), &bought).unwrap();
         guest["spec"]["containers"][0]["resources"].clone()
     };
     let none = json!({ "cpu": "0", "memory": "0" });

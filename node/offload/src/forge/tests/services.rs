@@ -64,7 +64,7 @@ fn slice(addresses: &[&str]) -> Value {
 
 fn made(kind: ObjectKind, sent: &Value, ctx: &GuestContext) -> Result<Value, Refusal> {
     let item = Item::Object(key(kind, "shop", sent["metadata"]["name"].as_str().unwrap()));
-    forge(&item, sent, digest(sent), &route(), ctx)
+    forge(&item, sent, &content(sent), ctx)
 }
 
 #[test]
@@ -211,6 +211,6 @@ fn a_service_takes_nothing_of_the_providers_network() {
     for (kind, sent) in [(ObjectKind::Service, json!(null)), (ObjectKind::EndpointSlice, json!([]))]
     {
         let item = Item::Object(key(kind, "shop", "web"));
-        assert!(forge(&item, &sent, digest(&sent), &route(), &over_there()).is_err());
+        assert!(forge(&item, &sent, &content(&sent), &over_there()).is_err());
     }
 }

@@ -10,7 +10,7 @@ fn of_guest(ctx: &GuestContext, change: impl FnOnce(&mut Value)) -> Vec<String> 
     let context = HomeContext { domain: Some("cluster.local".into()), ..HomeContext::default() };
     let sent = export_pod(&home, &context);
 
-    let guest = forge_pod(&id(), &sent, digest(&sent), &route(), ctx).unwrap();
+    let guest = forge_pod(&id(), &sent, &content(&sent), ctx).unwrap();
     texts(changed_of_pod(&sent, &guest, ctx))
 }
 
@@ -198,8 +198,7 @@ fn a_refusal_says_what_its_owner_does() {
         change(&mut home["spec"]);
         let sent = export_pod(&home, &HomeContext::default());
 
-        let Err(refusal) = forge_pod(&id(), &sent, digest(&sent), &route(), &guest_context())
-        else {
+        let Err(refusal) = forge_pod(&id(), &sent, &content(&sent), &guest_context()) else {
             panic!("it is allowed");
         };
         texts(vec![Note::refused("OffloadRefused", refusal)])

@@ -1,10 +1,13 @@
 //! What home says that it wants.
 
-use mercato_protocol::id::Digest;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use mercato_protocol::time::Now;
 
 use super::super::{Config, Effect};
 use super::Guests;
+use crate::forge::Content;
 use crate::key::{Item, ObjectKey, PodId};
 use crate::limits;
 use crate::message::{Refusal, Route, ToGuest};
@@ -17,66 +20,71 @@ impl Guests {
         self.objects.on_new_link();
     }
 
-    /// Takes one statement of home's.
-    pub(in crate::guest) fn on_statement(
+    /// Takes statements of home's, which came together: a pod is made with the address that is said beside.
+    pub(in crate::guest) fn on_statements(
         &mut self,
         now: Now,
-        statement: ToGuest,
+        statements: Vec<ToGuest>,
         out: &mut Output<Effect>,
     ) {
-        match statement {
-            ToGuest::Put { item, digest, route, .. } => self.on_put(now, item, digest, &route, out),
-            ToGuest::Delete { pod, grace_s } => self.on_delete(now, &pod, grace_s, out),
-            ToGuest::Drop(key) => self.on_drop(now, key, out),
-            ToGuest::Want(id) => {
-                if let Some(pod) = self.pods.named(&id) {
-                    pod.on_want();
-                    out.changed(Item::Pod(id));
+        let address = |statement: &ToGuest| {
+            let ToGuest::Address { pod, address } = statement else { return None };
+            Some((Item::Pod(pod.clone()), *address))
+        };
+        let addresses: BTreeMap<Item, IpAddr> = statements.iter().filter_map(address).collect();
+        for statement in statements {
+            match statement {
+                ToGuest::Put { item, digest, route, .. } => {
+                    let called = addresses.get(&item).copied();
+                    self.on_put(now, &item, Content { digest, route, called }, out);
                 }
-            }
-            ToGuest::Taken(id) => {
-                if let Some(pod) = self.pods.named(&id) {
-                    pod.on_taken();
-                    self.step(now, &Item::Pod(id), out);
+                ToGuest::Delete { pod, grace_s } => self.on_delete(now, &pod, grace_s, out),
+                ToGuest::Drop(key) => self.on_drop(now, key, out),
+                ToGuest::Want(id) => {
+                    if let Some(pod) = self.pods.named(&id) {
+                        pod.on_want();
+                        out.changed(Item::Pod(id));
+                    }
                 }
-            }
-            ToGuest::Address { pod: id, address } => {
-                if let Some(pod) = self.pods.named(&id) {
-                    out.extend(pod.on_address(address));
-                    out.changed(Item::Pod(id));
+                ToGuest::Taken(id) => {
+                    if let Some(pod) = self.pods.named(&id) {
+                        pod.on_taken();
+                        self.step(now, &Item::Pod(id), out);
+                    }
                 }
-            }
-            ToGuest::Forget(id) => {
-                if let Some(pod) = self.pods.named(&id) {
-                    pod.on_forget();
-                    self.forget_if_over(&id.uid, out);
+                ToGuest::Address { pod: id, address } => {
+                    if let Some(pod) = self.pods.named(&id) {
+                        out.extend(pod.on_address(address));
+                        out.changed(Item::Pod(id));
+                    }
+                }
+                ToGuest::Forget(id) => {
+                    if let Some(pod) = self.pods.named(&id) {
+                        pod.on_forget();
+                        self.forget_if_over(&id.uid, out);
+                    }
                 }
             }
         }
     }
 
-    fn on_put(
-        &mut self,
-        now: Now,
-        item: Item,
-        digest: Digest,
-        route: &Route,
-        out: &mut Output<Effect>,
-    ) {
-        let refusal = self.refuse(route);
-        match &item {
+    fn on_put(&mut self, now: Now, item: &Item, content: Content, out: &mut Output<Effect>) {
+        let Content { digest, route, called } = content;
+        let refusal = self.refuse(&route);
+        match item {
             Item::Object(key) => {
                 let Some(object) = self.objects.admit(key) else { return };
-                object.on_put(digest, route, refusal);
+                object.on_put(digest, &route, refusal);
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.admit(id) else { return };
-                pod.on_put(digest, route, refusal);
+                pod.on_put(digest, &route, refusal);
+                out.extend(called.and_then(|address| pod.on_address(address)));
             }
         }
-        self.retries.clear(&item);
+        self.retries.clear(item);
         out.changed(item.clone());
-        self.step(now, &item, out);
+        self.step(now, item, out);
     }
 
     fn on_delete(&mut self, now: Now, id: &PodId, grace_s: u32, out: &mut Output<Effect>) {

@@ -34,6 +34,11 @@ impl Called {
         self.told = None;
     }
 
+    /// Home's last word of it.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
     /// Home's word, as far as it is of the family of the guest's own address.
     pub(super) fn address_of_family(&self, guest: IpAddr) -> Option<IpAddr> {
         self.address.filter(|it| it.is_ipv4() == guest.is_ipv4())

@@ -269,7 +269,12 @@ impl GuestPod {
             Step::Apply(..) => self.absent = false,
             Step::Update(..) | Step::Release => {}
         }
-        out.extend(self.desired.begin(step, &Item::Pod(id.clone())));
+        // One that is made keeps the address that it was made with.
+        let called = match &self.seen {
+            Some((_, seen)) => seen.called,
+            None => self.called.address(),
+        };
+        out.extend(self.desired.begin(step, &Item::Pod(id.clone()), called));
     }
 
     /// Puts on record that it exists, under this uid or that which was seen.

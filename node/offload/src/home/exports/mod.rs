@@ -262,10 +262,10 @@ impl Exports {
 
     fn pod_statement(&mut self, uid: &Uid, out: &mut Output<Effect>) -> Option<ToGuest> {
         self.pods.call(uid, out);
-        let agreed = self.pods.is_tunnel_agreed();
+        let tunnel = self.pods.tunnel();
         let pod = self.pods.get_mut(uid)?;
-        let mut statement = pod.statement(&self.config);
-        if statement.is_none() && agreed {
+        let mut statement = pod.statement(&self.config, tunnel);
+        if statement.is_none() && tunnel.is_agreed() {
             statement = pod.address_statement();
         }
         let statement = statement?;
@@ -283,7 +283,7 @@ impl Exports {
         }
         let pods = &self.pods;
         let certain = Certain {
-            is_tunnel_agreed: pods.is_tunnel_agreed(),
+            is_tunnel_agreed: pods.tunnel().is_agreed(),
             is_any_pod_unknown: || pods.iter().any(Pod::is_unknown),
         };
         let next = self.objects.next(key, certain)?;

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use mercato_protocol::id::Digest;
 
 use super::{Config, HomePod, StandIn, Write};
+use crate::address::Tunnel;
 use crate::key::{Item, ObjectKey, PodId};
 use crate::limits;
 use crate::message::{Refusal, Report, Stage, ToGuest};
@@ -240,8 +241,9 @@ impl Pod {
         }
     }
 
-    /// The next thing to tell the provider; it counts as told from then on.
-    pub(super) fn statement(&mut self, config: &Config) -> Option<ToGuest> {
+    /// The next thing to tell the provider; it counts as told from then on. What is new there waits as long
+    /// as it is not known whether it has an address, which it begins with.
+    pub(super) fn statement(&mut self, config: &Config, tunnel: Tunnel) -> Option<ToGuest> {
         let id = || self.id.clone();
         if stand_in(self).is_some() {
             return None;
@@ -269,7 +271,8 @@ impl Pod {
             self.told.want = true;
             return Some(said);
         }
-        let seen = self.seen.as_ref().filter(|seen| self.is_wanted(seen) && !ended)?;
+        let waits = tunnel == Tunnel::Awaited && !self.known_there;
+        let seen = self.seen.as_ref().filter(|seen| self.is_wanted(seen) && !ended && !waits)?;
         let (item, digest) = (Item::Pod(id()), seen.digest);
         let (route, place) = (config.route(seen.route.as_deref()), seen.place.clone());
         let said = ToGuest::Put { item, digest, route, place };

@@ -124,7 +124,7 @@ fn guests_alone_call_their_homes() {
 #[test]
 fn services_are_for_guests_that_are_closed_and_lead_nowhere() {
     let mut force = Force::new(0);
-    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
+    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None, called: None };
     let with = |uid, range, service: [u8; 4]| NodeLease {
         guests: true,
         closed: [guest(uid)].into(),

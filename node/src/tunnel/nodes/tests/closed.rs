@@ -9,7 +9,7 @@ fn a_closed_guest_is_told_to_its_node_alone() {
     let mut nodes = three();
     let two = join(&mut nodes, "n2", 1, None);
     let three = join(&mut nodes, "n3", 2, None);
-    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None };
+    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None, called: None };
     let closed = [guest("a"), guest("b")].into();
     let services = Arc::new([ServiceAddress { here: address("10.96.0.7"), home: None }].into());
     let lease = WishLease { guests: true, closed, services, ..lease(&[]) };
@@ -89,7 +89,7 @@ fn a_node_that_tells_no_names_is_named() {
 fn a_lease_that_no_message_may_have_is_named_and_the_others_are_told() {
     let mut nodes = three();
     let two = join(&mut nodes, "n2", 1, None);
-    let guest = NodeGuest { uid: "a".parse().unwrap(), pod: None };
+    let guest = NodeGuest { uid: "a".parse().unwrap(), pod: None, called: None };
     let [good, bad, pool] = ["10.96.0.7", "127.0.0.1", "10.201.9.0/25"];
     let service = |home: &str| {
         let service = ServiceAddress { here: address(good), home: home.parse().ok() };
