@@ -33,6 +33,9 @@ pub const MERCATO_NEXT: &str = "mercato.test/mercato:2";
 /// kubectl beside busybox, in an archive of its own.
 pub const KUBECTL: &str = "mercato.test/kubectl:1";
 
+/// etcd beside busybox, in an archive of its own.
+pub const ETCD: &str = "mercato.test/etcd:1";
+
 const BUSYBOX: &str = "/bin/busybox";
 /// Of images that say nothing else.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -67,28 +70,19 @@ pub fn archive(toolchain: &Toolchain) -> PathBuf {
 pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
     let busybox = fs::read(BUSYBOX)
         .with_context(|| format!("{BUSYBOX} (of Debian's package busybox-static)"))?;
-    let mut recipe = Sha256::new();
-    recipe.update(include_bytes!("image.rs"));
-    recipe.update(&busybox);
-    recipe.update(courier::SOURCE);
-    let recipe = hex::encode(recipe.finalize());
-    let stamp = toolchain.dir().join("images.recipe");
-    if fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) && archive(toolchain).exists() {
-        return Ok(());
-    }
-    progress("making the container images");
-    let courier = courier::compile(&toolchain.programs())?;
-    let layers = [
-        base(&busybox)?,
-        layer(&[("pause", &fs::read(toolchain.dir().join("pause"))?)], &[], &[])?,
-        agnhost(toolchain)?,
-        layer(&[("courier", &fs::read(courier)?)], &[], &[])?,
-    ];
-    let partial = toolchain.dir().join("images.partial");
-    write_archive(File::create(&partial)?, &layers, &images())?;
-    fs::rename(&partial, archive(toolchain))?;
-    fs::write(&stamp, recipe)?;
-    Ok(())
+    let beside = |end: &str| toolchain.dir().join(format!("images.{end}"));
+    let made = once(beside, &[&busybox, courier::SOURCE.as_bytes()], |partial| {
+        progress("making the container images");
+        let courier = courier::compile(&toolchain.programs())?;
+        let layers = [
+            base(&busybox)?,
+            layer(&[("pause", &fs::read(toolchain.dir().join("pause"))?)], &[], &[])?,
+            agnhost(toolchain)?,
+            layer(&[("courier", &fs::read(courier)?)], &[], &[])?,
+        ];
+        write_archive(File::create(partial)?, &layers, &images())
+    });
+    made.map(drop)
 }
 
 /// Makes the archive of [`MERCATO`] and [`MERCATO_NEXT`] out of this program, beside it, unless one of the same
@@ -98,36 +92,25 @@ pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
 /// When `strip` or a step fails (packages binutils and libc-bin), or the disk is full.
 pub fn of_program(program: &Path) -> Result<PathBuf> {
     let beside = |end: &str| program.with_extension(format!("image.{end}"));
-    let (whole, partial, stamp) = (beside("tar"), beside("partial"), beside("recipe"));
-    let lock = File::create(beside("lock"))?;
-    lock.lock().context("lock the image of the program")?;
-    let mut recipe = Sha256::new();
-    recipe.update(include_bytes!("image.rs"));
-    recipe.update(dockerfile::TEXT);
-    recipe.update(fs::read(program).with_context(|| format!("read {}", program.display()))?);
-    let recipe = hex::encode(recipe.finalize());
-    if whole.exists() && fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) {
-        return Ok(whole);
-    }
-    let stripped = beside("stripped");
-    let [from, to] = [program, &stripped].map(|path| path.to_string_lossy().into_owned());
-    run("strip", &["-o", &to, &from])?;
-    let (dockerfile, clone) = (Dockerfile::read(dockerfile::TEXT)?, tempfile::tempdir()?);
-    let packed = dockerfile.pack(&stripped, clone.path())?;
-    fs::remove_file(&stripped)?;
-    let mut first = tar::Builder::new(Vec::new());
-    first.append_dir_all("", packed)?;
-    let image = |name: &str, layers| Image {
-        names: vec![name.into()],
-        layers,
-        config: dockerfile.config.clone(),
-    };
-    let layers = [first.into_inner()?, layer(&[("build", b"2\n")], &[], &[])?];
-    let images = [image(MERCATO, &[0]), image(MERCATO_NEXT, &[0, 1])];
-    write_archive(File::create(&partial)?, &layers, &images)?;
-    fs::rename(&partial, &whole)?;
-    fs::write(&stamp, recipe)?;
-    Ok(whole)
+    let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
+    once(beside, &[dockerfile::TEXT.as_bytes(), &bytes], |partial| {
+        let stripped = beside("stripped");
+        let [from, to] = [program, &stripped].map(|path| path.to_string_lossy().into_owned());
+        run("strip", &["-o", &to, &from])?;
+        let (dockerfile, clone) = (Dockerfile::read(dockerfile::TEXT)?, tempfile::tempdir()?);
+        let packed = dockerfile.pack(&stripped, clone.path())?;
+        fs::remove_file(&stripped)?;
+        let mut first = tar::Builder::new(Vec::new());
+        first.append_dir_all("", packed)?;
+        let image = |name: &str, layers| Image {
+            names: vec![name.into()],
+            layers,
+            config: dockerfile.config.clone(),
+        };
+        let layers = [first.into_inner()?, layer(&[("build", b"2\n")], &[], &[])?];
+        let images = [image(MERCATO, &[0]), image(MERCATO_NEXT, &[0, 1])];
+        write_archive(File::create(partial)?, &layers, &images)
+    })
 }
 
 /// Makes the archive of [`KUBECTL`] out of this program, which is linked with nothing, beside it, unless
@@ -136,29 +119,50 @@ pub fn of_program(program: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When busybox (package busybox-static) is missing or the disk is full.
 pub fn of_kubectl(program: &Path) -> Result<PathBuf> {
+    of_part(program, "kubectl", KUBECTL, &["sleep", "36000"])
+}
+
+/// Makes the archive of [`ETCD`], likewise.
+///
+/// # Errors
+/// As [`of_kubectl`].
+pub fn of_etcd(program: &Path) -> Result<PathBuf> {
+    of_part(program, "etcd", ETCD, &["etcd"])
+}
+
+/// An image of one of a cluster's programs, which runs this command.
+fn of_part(program: &Path, part: &str, name: &str, command: &[&str]) -> Result<PathBuf> {
     // All programs of a cluster are one, which goes by the name that it is called by.
     let program = fs::canonicalize(program)?;
-    let beside = |end: &str| program.with_file_name(format!("kubectl.image.{end}"));
-    let (whole, partial, stamp) = (beside("tar"), beside("partial"), beside("recipe"));
-    let lock = File::create(beside("lock"))?;
-    lock.lock().context("lock the image of kubectl")?;
     let bytes = fs::read(&program).with_context(|| format!("read {}", program.display()))?;
     let busybox = fs::read(BUSYBOX)?;
+    let beside = |end: &str| program.with_file_name(format!("{part}.image.{end}"));
+    once(beside, &[&busybox, &bytes], |partial| {
+        let path = format!("usr/bin/{part}");
+        let layers = [base(&busybox)?, layer(&[(&path, &bytes)], &[], &[])?];
+        let image =
+            Image { names: vec![name.into()], layers: &[0, 1], config: json!({ "Cmd": command }) };
+        write_archive(File::create(partial)?, &layers, &[image])
+    })
+}
+
+/// Makes an archive of these, unless one is there; where it is. All its files lie `beside` something.
+fn once(
+    beside: impl Fn(&str) -> PathBuf,
+    of: &[&[u8]],
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let (whole, partial, stamp) = (beside("tar"), beside("partial"), beside("recipe"));
+    let lock = File::create(beside("lock"))?;
+    lock.lock().with_context(|| format!("lock {}", whole.display()))?;
     let mut recipe = Sha256::new();
     recipe.update(include_bytes!("image.rs"));
-    recipe.update(&busybox);
-    recipe.update(&bytes);
+    of.iter().for_each(|part| recipe.update(part));
     let recipe = hex::encode(recipe.finalize());
     if whole.exists() && fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) {
         return Ok(whole);
     }
-    let layers = [base(&busybox)?, layer(&[("usr/bin/kubectl", &bytes)], &[], &[])?];
-    let image = Image {
-        names: vec![KUBECTL.into()],
-        layers: &[0, 1],
-        config: json!({"Cmd": ["sleep", "36000"]}),
-    };
-    write_archive(File::create(&partial)?, &layers, &[image])?;
+    make(&partial)?;
     fs::rename(&partial, &whole)?;
     fs::write(&stamp, recipe)?;
     Ok(whole)
