@@ -27,8 +27,9 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 34] = [
+pub const COSTS: [Cost; 35] = [
     Cost { program: "api", seconds: 65, alone: None },
+    Cost { program: "application", seconds: 85, alone: None },
     Cost { program: "between", seconds: 70, alone: None },
     Cost { program: "broker/deal", seconds: 28, alone: None },
     Cost { program: "chart", seconds: CHEAP, alone: None },

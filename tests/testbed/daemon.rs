@@ -263,8 +263,7 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When it comes to nothing within a minute.
     pub async fn buy(&self, provider: &Self, order: &[&str]) -> Result<String> {
-        let wait = ["--wait", "--timeout", "60s", "-o", "json"];
-        let ordered = [order, &wait].concat();
+        let ordered = [order, &["--wait", "--timeout", "60s", "-o", "json"]].concat();
         let ordered = self.mercato(&ordered);
         let accepted = wait::until("the request waits for an answer", PATIENCE, || async {
             let requests = provider.json(&["requests"]).await?;
@@ -292,15 +291,22 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// As [`Daemon::leases_from`].
     pub async fn leases_by(&self, provider: &Self, pods: usize, isolation: &str) -> Result<()> {
+        self.buys(provider, &order(pods), isolation).await
+    }
+
+    /// The same, by the words of an order: `order`, `--cpu` and so on.
+    ///
+    /// # Errors
+    /// As [`Daemon::leases_from`].
+    pub async fn buys(&self, provider: &Self, order: &[String], isolation: &str) -> Result<()> {
         let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--pods", "8000"];
         let terms = ["--price", "free", "--approve", "auto", "--network-isolation", isolation];
         provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;
         let name = provider.cluster.name();
         self.sees_offer_of(name).await?;
         self.mercato(&["peer", "trust", name, "--yes"]).await?.ok()?;
-        let order = order(pods);
-        let order = order.iter().map(String::as_str);
-        let order = order.chain(["--from", name, "--wait", "--timeout", "60s"]);
+        let (order, from) = (order.iter().map(String::as_str), ["--from", name]);
+        let order = order.chain(from).chain(["--wait", "--timeout", "60s"]);
         self.mercato(&order.collect::<Vec<_>>()).await?.ok().map(drop)
     }
 
