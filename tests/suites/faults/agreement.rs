@@ -68,8 +68,14 @@ fn how(pod: &Value) -> String {
 
 /// What guests read is there as long as home has it, and no longer.
 async fn objects(pair: &Pair<'_>) -> Result<()> {
-    let home: BTreeSet<String> =
+    let mut home: BTreeSet<String> =
         items(&pair.shop(), "configmaps,secrets").await?.iter().map(named).collect();
+    // Variables of Services, for pods that have others from objects.
+    let has_others = |container: &Value| !container["envFrom"].is_null();
+    let all = |pod: &Value| pod["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    if items(&pair.shop(), "pods").await?.iter().flat_map(all).any(|one| has_others(&one)) {
+        home.insert("ConfigMap mercato-env-links".to_owned());
+    }
     for guest in items(&pair.guests(), "configmaps,secrets").await? {
         let metadata = &guest["metadata"];
         if metadata["labels"]["mercato.dev/contract"].is_string() {

@@ -11,7 +11,7 @@ use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
     Content, Gate, GuestContext, Refusal, device_env, fields, gate, grace, guest_name, hosts,
-    metadata, names, registry, scheduling,
+    metadata, names, registry, scheduling, service_env,
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -34,7 +34,8 @@ pub fn forge_pod(
     let (mut home, left_out) = allowed(home, ctx);
     let (domain, api) = (names::take_domain(&mut home), names::take_api(&mut home));
     let home = &home;
-    let mut pod = POD.filter(home, ctx.pod_security).map_err(helped)?;
+    let pod = POD.filter(home, ctx.pod_security);
+    let mut pod = pod.map_err(|refusal| helped(service_env::as_at_home(home, refusal)))?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
     check_names(spec)?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::api_env;
+use crate::message::Refusal;
 
 /// What the API server's own Service is called, in the namespace `default`.
 const API: &str = "kubernetes";
@@ -90,6 +91,24 @@ impl ServiceEnv {
             "metadata": { "namespace": namespace, "name": which.object_name() },
             "data": self.given(which),
         })
+    }
+}
+
+/// A refusal of a pod as home has sent it, by the path that the field has at home: where a container has our
+/// config map, it stands before its own sources.
+pub(super) fn as_at_home(pod: &Value, refusal: Refusal) -> Refusal {
+    let path = || {
+        let (container, rest) = refusal.path.split_once(".envFrom[")?;
+        let (source, rest) = rest.split_once(']')?;
+        let (list, place) = container.strip_prefix("spec.")?.strip_suffix(']')?.split_once('[')?;
+        let of = &pod["spec"][list][place.parse::<usize>().ok()?]["envFrom"][0];
+        Variables::of_object(of["configMapRef"]["name"].as_str()?)?;
+        let source = source.parse::<usize>().ok()?.checked_sub(1)?;
+        Some(format!("{container}.envFrom[{source}]{rest}"))
+    };
+    match path() {
+        Some(path) => Refusal { path, ..refusal },
+        None => refusal,
     }
 }
 

@@ -108,3 +108,16 @@ fn a_service_whose_name_begins_with_a_digit_keeps_no_pod_from_running() {
     let container = &sent["spec"]["containers"][0];
     assert_eq!(container["envFrom"][0]["configMapRef"]["name"], "mercato-env-links");
 }
+
+#[test]
+fn a_source_that_is_refused_has_the_place_that_it_has_at_home() {
+    let mut home = home_pod();
+    home["spec"]["containers"][0]["envFrom"] = json!([
+        { "configMapRef": { "name": "settings" } },
+        { "prefix": "NVIDIA_", "configMapRef": { "name": "settings" } },
+    ]);
+    let path = "spec.containers[0].envFrom[1].prefix";
+    for context in [context(None), HomeContext::default()] {
+        assert_eq!(forged(&export_pod(&home, &context)).unwrap_err().path, path);
+    }
+}
