@@ -27,11 +27,11 @@ fe00::2\tip6-allrouters
 const LABEL: usize = 63;
 
 /// Has each container mount the file that mounts nothing there; gives the annotation that is the file. `home` is the
-/// pod as it came, of a home that is called so.
+/// pod as it came, of a home that is called so; none: nobody may be told what it is called.
 pub(super) fn mount(
     spec: &mut Value,
     home: &Value,
-    domain: &str,
+    domain: Option<&str>,
     called: IpAddr,
 ) -> Option<(String, String)> {
     let volumes = spec["volumes"].as_array().into_iter().flatten();
@@ -61,7 +61,7 @@ fn push(to: &mut Value, field: &str, value: Value) {
     }
 }
 
-fn file(home: &Value, domain: &str, called: IpAddr) -> String {
+fn file(home: &Value, domain: Option<&str>, called: IpAddr) -> String {
     let (spec, metadata) = (&home["spec"], &home["metadata"]);
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let name = text(&spec["hostname"]).or_else(|| text(&metadata["name"])).unwrap_or_default();
@@ -72,8 +72,10 @@ fn file(home: &Value, domain: &str, called: IpAddr) -> String {
     let mut file = HEAD.to_owned();
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
     // Nothing can fail that writes to a text.
-    let _ = match subdomain {
-        Some(of) => writeln!(file, "{called}\t{name}.{of}.{namespace}.svc.{domain}\t{name}"),
+    let _ = match subdomain.zip(domain) {
+        Some((of, domain)) => {
+            writeln!(file, "{called}\t{name}.{of}.{namespace}.svc.{domain}\t{name}")
+        }
         None => writeln!(file, "{called}\t{name}"),
     };
     let aliases = spec["hostAliases"].as_array().map_or(&[][..], Vec::as_slice);
@@ -95,7 +97,7 @@ mod tests {
     const AT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 203, 0, 7));
 
     fn last(home: &Value) -> String {
-        let file = file(home, "rome.example", AT);
+        let file = file(home, Some("rome.example"), AT);
         file.strip_prefix(HEAD).unwrap().to_owned()
     }
 
@@ -105,6 +107,7 @@ mod tests {
         let pod = |spec: Value| json!({ "metadata": metadata, "spec": spec });
         assert_eq!(last(&pod(json!({}))), "10.203.0.7\tdb-0\n");
         let of = json!({ "hostname": "db-0", "subdomain": "db" });
+        assert!(file(&pod(of.clone()), None, AT).ends_with("10.203.0.7\tdb-0\n"));
         assert_eq!(last(&pod(of)), "10.203.0.7\tdb-0.db.shop.svc.rome.example\tdb-0\n");
         let alone = json!({ "hostnameOverride": "db.example", "subdomain": "db" });
         assert_eq!(last(&pod(alone)), "10.203.0.7\tdb.example\n");
@@ -122,7 +125,7 @@ mod tests {
         let mut spec = json!({ "containers": [{ "name": "a" }, { "name": "b", "volumeMounts": own }],
             "initContainers": [{ "name": "c" }] });
         let home = json!({ "metadata": { "name": "web" }, "spec": spec });
-        let (annotation, _) = mount(&mut spec, &home, "rome.example", AT).unwrap();
+        let (annotation, _) = mount(&mut spec, &home, Some("rome.example"), AT).unwrap();
         let item = &spec["volumes"][0]["downwardAPI"]["items"][0];
         let path = format!("metadata.annotations['{annotation}']");
         assert_eq!(item["fieldRef"]["fieldPath"], path);
@@ -130,6 +133,6 @@ mod tests {
         assert_eq!(spec["containers"][0]["volumeMounts"], ours);
         assert_eq!(spec["initContainers"][0]["volumeMounts"], ours);
         assert_eq!(spec["containers"][1]["volumeMounts"], own);
-        assert_eq!(mount(&mut spec, &home, "rome.example", AT), None, "it is there already");
+        assert_eq!(mount(&mut spec, &home, None, AT), None, "it is there already");
     }
 }

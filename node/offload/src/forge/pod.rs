@@ -62,7 +62,7 @@ pub fn forge_pod(
     let fields = fields::turn(spec, home, called, ctx);
     let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
     if let Some(called) = called {
-        let hosts = domain.as_deref().and_then(|it| hosts::mount(spec, home, it, called));
+        let hosts = hosts::mount(spec, home, domain.as_deref(), called);
         further.extend(hosts.map(|(name, file)| (name, json!(file))));
         further.insert(HOME_ADDRESS.to_owned(), json!(called));
     }
