@@ -196,7 +196,7 @@ pub(crate) fn it_comes_and_goes() -> Result<()> {
     let before = state(&pods)?;
     let sandbox = close_and_put(&pods, &called(OWN))?;
     let there = state(&pods)?;
-    let changes = || said(&pods.pod, "nft -a list table netdev mercato");
+    let changes = || said(&pods.pod, "nft -s -a list table netdev mercato");
     let rules = changes()?;
     let again = close_and_put(&pods, &called(OWN))?;
     ensure!(again == sandbox, "it is found as {again:?}");
