@@ -182,7 +182,9 @@ impl Lease {
         // namespaces.
         let quiet = self.quiet_ms.map(Deadline::Mono);
         let session = session.filter(|deadline| quiet.is_none_or(|quiet| *deadline <= quiet));
-        let looks = [self.ends_ms, self.look_ms].into_iter().flatten().map(Deadline::Mono);
+        // Of one that is gone nobody is told how it is.
+        let away_ms = self.away.deadline_ms().filter(|_| self.spec.desired != Desired::Gone);
+        let looks = [self.ends_ms, self.look_ms, away_ms].into_iter().flatten().map(Deadline::Mono);
         session.into_iter().chain(looks).min()
     }
 
@@ -285,7 +287,7 @@ impl Lease {
             Session::Home(session) => (session.is_lost(), session.silent_ms(turn.now)),
             Session::Guest(_) | Session::Resting => (false, 0),
         };
-        let reachable = owner.is_some() && !is_lost;
+        let reachable = owner.is_some() && !is_lost && !self.away.is_over(turn.now);
         let away_since_ms = self.away.note(turn.now, reachable, silent_ms);
         let name = owner.map(|owner| owner.name.clone());
         let phase = match self.spec.desired {

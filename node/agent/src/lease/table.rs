@@ -148,6 +148,9 @@ impl Leases {
     /// The link to a cluster has come up, or gone.
     pub(crate) fn link(&mut self, peer: ClusterId, up: bool, turn: &mut Turn<'_>) {
         for lease in self.with_mut(&peer) {
+            if up {
+                lease.away.hear(turn.now, None);
+            }
             lease.reconcile(turn);
             lease.link(turn.now, up, &mut turn.out);
         }
@@ -157,6 +160,7 @@ impl Leases {
     pub(crate) fn hear(&mut self, peer: PublicKey, for_ms: Option<u64>, turn: &mut Turn<'_>) {
         self.touched = true;
         for lease in self.all.values_mut().filter(|lease| lease.key == peer) {
+            lease.away.hear(turn.now, for_ms);
             let input = for_ms.map_or(home::Input::Heard, |for_ms| home::Input::Silent { for_ms });
             lease.handle_home(turn.now, input, &mut turn.out);
             lease.reconcile(turn);
