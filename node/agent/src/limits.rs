@@ -50,7 +50,7 @@ pub const GUEST_RANGES: usize = 4;
 pub const RANGE_PODS: u64 = 128;
 /// Whoever has been silent for so long, over a connection that has not ended, is not reached: as long as
 /// pods have patience by default.
-pub const AWAY_MS: u64 = 10_000;
+pub const AWAY_MS: u64 = 1_000 * mercato_offload::limits::SILENCE_S as u64;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
