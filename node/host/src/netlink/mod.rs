@@ -20,6 +20,7 @@ mod pairs;
 mod routing;
 mod sets;
 mod tally;
+mod verdicts;
 mod way;
 mod words;
 

@@ -2,7 +2,7 @@
 //! first register; what uses another one is none of ours.
 
 use super::message::{Attributes, Message};
-use super::{maps, tally};
+use super::{maps, tally, verdicts};
 use crate::error::KernelError;
 use crate::family::Family;
 use crate::packets::{Expression, Verdict};
@@ -14,12 +14,6 @@ const VERDICTS: u32 = 0;
 const REGISTER: u32 = 1;
 // Of data.
 const VALUE: u16 = 1;
-const VERDICT: u16 = 2;
-const VERDICT_CODE: u16 = 1;
-const VERDICT_CHAIN: u16 = 2;
-const DROP: u32 = 0;
-const ACCEPT: u32 = 1;
-const GOTO: u32 = (-4_i32).cast_unsigned();
 // Of `meta`, and what it loads (`NFT_META_...`).
 const META_TO: u16 = 1;
 const META_KEY: u16 = 2;
@@ -149,9 +143,12 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             message.put_be32(NAT_FAMILY, protocol(*family));
             message.put_be32(NAT_LEAST, REGISTER);
         }),
+        Expression::Verdict(Verdict::Refuse(family)) => {
+            word(message, "reject", |message| verdicts::write_refusal(message, *family));
+        }
         Expression::Verdict(verdict) => word(message, "immediate", |message| {
             message.put_be32(IMMEDIATE_TO, VERDICTS);
-            message.nest(IMMEDIATE_DATA, |message| write_verdict(message, verdict));
+            message.nest(IMMEDIATE_DATA, |message| verdicts::write(message, verdict));
         }),
         // The kernel refuses it: a plan has none.
         Expression::Other(name) => word(message, name, |_| {}),
@@ -200,17 +197,6 @@ fn look_up(message: &mut Message, set: &str, with: Option<(u16, u32)>) {
     });
 }
 
-fn write_verdict(message: &mut Message, verdict: &Verdict) {
-    message.nest(VERDICT, |message| match verdict {
-        Verdict::Accept => message.put_be32(VERDICT_CODE, ACCEPT),
-        Verdict::Drop => message.put_be32(VERDICT_CODE, DROP),
-        Verdict::Goto(chain) => {
-            message.put_be32(VERDICT_CODE, GOTO);
-            message.put_text(VERDICT_CHAIN, chain);
-        }
-    });
-}
-
 fn word(message: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     message.put_text(NAME, name);
     message.nest(DATA, fill);
@@ -239,6 +225,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
         "counter" => Some(Expression::Count),
         "nat" => read_nat(&attributes),
         "fib" => read_fib(&attributes),
+        "reject" => verdicts::read_refusal(&attributes).map(Expression::Verdict),
         _ => None,
     };
     Ok(known.unwrap_or(Expression::Other(name)))
@@ -289,14 +276,7 @@ fn read_immediate(attributes: &Attributes<'_>) -> Result<Option<Expression>, Ker
     if attributes.be32(IMMEDIATE_TO) == Some(REGISTER) {
         return Ok(data.of(VALUE).map(|value| Expression::Value(value.to_vec())));
     }
-    let verdict = data.within(VERDICT)?;
-    Ok(match verdict.be32(VERDICT_CODE) {
-        Some(ACCEPT) => Some(Verdict::Accept),
-        Some(DROP) => Some(Verdict::Drop),
-        Some(GOTO) => verdict.text(VERDICT_CHAIN).map(Verdict::Goto),
-        Some(_) | None => None,
-    }
-    .map(Expression::Verdict))
+    Ok(verdicts::read(&data)?.map(Expression::Verdict))
 }
 
 fn read_bitwise(attributes: &Attributes<'_>) -> Result<Option<Expression>, KernelError> {

@@ -125,6 +125,8 @@ pub enum Verdict {
     Accept,
     /// It is gone, without a word.
     Drop,
+    /// It is gone, and its sender is told that nobody has the port, whatever it was: of this family.
+    Refuse(Family),
     /// It goes on in that chain, and does not come back.
     Goto(String),
 }

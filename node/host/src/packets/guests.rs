@@ -13,7 +13,7 @@ use super::expression::{
     Expression, Verdict, destination, is_established, is_protocol, is_reply, leads_nowhere_back,
     not_by, source,
 };
-use super::rule::{drop_of, rule};
+use super::rule::{drop_of, refusal_of, rule};
 use super::scope::Scope;
 use super::table::{PacketRule, Table};
 use crate::family::Family;
@@ -99,14 +99,18 @@ pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
 
 /// Before any other rule about what is forwarded. Who is not mapped yet, or no more, would be known by
 /// the node's address for as long as a connection lasts.
+///
+/// What a guest's own rules let through to elsewhere is for a Service of which nobody is behind that port:
+/// it is told so, as kube-proxy would.
 pub(super) fn from(family: Family, way: Option<&str>) -> Vec<PacketRule> {
     let Some(way) = way else { return vec![drop_of("guests call nobody", of_guest(family))] };
     let unmapped = [source(family), Expression::NotIn(Table::PODS.to_owned())];
     vec![
         drop_of("a guest that is not mapped", of_guest(family).into_iter().chain(unmapped)),
-        drop_of(
+        refusal_of(
             "guests call other clusters alone",
             of_guest(family).into_iter().chain(not_by(way)),
+            family,
         ),
     ]
 }

@@ -2,6 +2,7 @@
 
 use super::expression::{Expression, Verdict};
 use super::table::PacketRule;
+use crate::family::Family;
 
 /// What is dropped is counted.
 pub(super) fn drop_of(
@@ -10,6 +11,16 @@ pub(super) fn drop_of(
 ) -> PacketRule {
     let counted = conditions.into_iter().chain([Expression::Count]);
     rule(comment, counted, Verdict::Drop)
+}
+
+/// What is refused is counted, and its sender is told.
+pub(super) fn refusal_of(
+    comment: &str,
+    conditions: impl IntoIterator<Item = Expression>,
+    family: Family,
+) -> PacketRule {
+    let counted = conditions.into_iter().chain([Expression::Count]);
+    rule(comment, counted, Verdict::Refuse(family))
 }
 
 pub(super) fn rule(

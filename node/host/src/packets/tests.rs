@@ -139,13 +139,17 @@ impl Ways<'_> {
             }
             match (verdict, bound) {
                 (Some(Verdict::Drop), Some(kind)) => packet.passed.push((kind, conditions)),
-                (Some(Verdict::Drop), None) if packet.meets(&conditions) => return,
-                (Some(Verdict::Drop), None) | (None, _) => {}
+                (Some(Verdict::Drop | Verdict::Refuse(_)), None) if packet.meets(&conditions) => {
+                    return;
+                }
+                (Some(Verdict::Drop | Verdict::Refuse(_)), None) | (None, _) => {}
                 (Some(verdict), _) => {
                     let with = packet.with(&conditions);
                     match verdict {
                         Verdict::Goto(chain) => self.go(&chain, with),
-                        Verdict::Accept | Verdict::Drop => self.let_in(&rule.comment, &with),
+                        Verdict::Accept | Verdict::Drop | Verdict::Refuse(_) => {
+                            self.let_in(&rule.comment, &with);
+                        }
                     }
                     if packet.meets(&conditions) {
                         return;

@@ -1,8 +1,10 @@
 //! What guests do by the rules of their node: each try is made first by somebody who is no guest.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use mercato_host::{Marks, NamesWay, Place, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, counted_of, empty_of_both, nft, said, set_up, steps};
@@ -83,12 +85,12 @@ impl Ground {
         nft(&far, WATCH)?;
         let ground = Self { pods, far };
         ground.with_guests(&[])?;
-        let until = std::time::Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE;
         while said(&ground.far, "ip route")?.contains("linkdown")
             || !has_its_addresses(&ground.far)?
             || !has_its_addresses(&ground.pods.node)?
         {
-            ensure!(std::time::Instant::now() < until, "a device does not come up");
+            ensure!(Instant::now() < until, "a device does not come up");
         }
         Ok(ground)
     }
@@ -153,6 +155,9 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
             } else {
                 let comment = if *chain == "input" { TO_NODE } else { ELSEWHERE };
                 ground.is_dropped(&from, &to, [chain, comment])?;
+                if *chain == "forward" {
+                    is_told(&from, to.local_addr()?)?;
+                }
             }
         }
         for (far, own, of_node) in [
@@ -171,6 +176,22 @@ pub(crate) fn guests_call_other_clusters_alone() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What goes elsewhere has gone to a Service of which nobody is behind the port.
+fn is_told(guest: &UdpSocket, from: SocketAddr) -> Result<()> {
+    guest.connect(from)?;
+    // The kernel says few errors a second.
+    guest.set_read_timeout(Some(PATIENCE / 20))?;
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        // The error of one is read by the next that is sent.
+        let said = guest.send(b"?").and_then(|_| guest.recv(&mut [0; 1]));
+        if said.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            return Ok(());
+        }
+    }
+    bail!("a guest is not told that {from} is not called")
 }
 
 /// Whatever a Service has behind it, its node sees whom the packet goes to in the end: of an address
