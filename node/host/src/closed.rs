@@ -48,8 +48,8 @@ pub fn open(sandbox: &Sandbox) -> Result<(), HostError> {
         doing: format!("open the network namespace {}", sandbox.path.display()),
         source,
     };
+    give_back(sandbox)?;
     sandbox.inside(|| {
-        give_back(sandbox)?;
         let mut kernel = Conversation::about_packets().map_err(doing)?;
         remove_frames(&mut kernel, Table::NAME).map_err(doing)
     })?;

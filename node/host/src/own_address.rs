@@ -10,18 +10,28 @@ use ipnet::IpNet;
 use crate::error::{HostError, KernelError};
 use crate::known::own_addresses;
 use crate::netlink::{
-    Address, Conversation, DeviceRoute, add_address, append_route, read_addresses, remove_address,
-    remove_exact_route, routes_of_device,
+    Address, Conversation, DeviceRoute, add_address, append_route, masquerade_as, read_addresses,
+    remove_address, remove_exact_route, routes_of_device,
 };
 use crate::sandbox::Sandbox;
 
 /// Gives this address to a pod's device, and takes all others of IPv4 from it; the routes by the device
 /// stay, with this address as their source. What is so already is not touched.
 ///
+/// As the pod ends, plugins of pod networks look for the rule that masquerades it by the address of its
+/// device, and fail if there is none: so this node's rule for it goes along.
+///
 /// # Errors
 /// When the sandbox is gone, the kernel refuses, or somebody else changes the same: then a part of it may
 /// be done, and a second try does the rest.
 pub fn put_address(sandbox: &Sandbox, address: Ipv4Addr) -> Result<(), HostError> {
+    let before = sandbox.inside(|| {
+        let mut kernel = Conversation::about_routing().map_err(reading)?;
+        of_device(&mut kernel, sandbox)
+    })?;
+    if !has_alone(&before, address) {
+        masquerade(&before, address);
+    }
     sandbox.inside(|| put(sandbox, address))
 }
 
@@ -36,13 +46,29 @@ pub fn has_address(sandbox: &Sandbox, address: Ipv4Addr) -> Result<bool, HostErr
     })
 }
 
-/// Gives a pod's device, in the namespace of this thread, the address that its pod network gave it, where
-/// the rules there say that it knows itself by another one.
+/// Gives a pod's device the address that its pod network gave it, where the rules there say that it knows
+/// itself by another one.
 pub(crate) fn give_back(sandbox: &Sandbox) -> Result<(), HostError> {
-    let Some((called, here)) = own_addresses()? else { return Ok(()) };
-    let mut kernel = Conversation::about_routing().map_err(reading)?;
-    let has_called = of_device(&mut kernel, sandbox)?.contains(&whole(called));
-    if has_called { put(sandbox, here) } else { Ok(()) }
+    let Some((called, here)) = sandbox.inside(own_addresses)? else { return Ok(()) };
+    masquerade(&[whole(called)].into(), here);
+    sandbox.inside(|| {
+        let mut kernel = Conversation::about_routing().map_err(reading)?;
+        let has_called = of_device(&mut kernel, sandbox)?.contains(&whole(called));
+        if has_called { put(sandbox, here) } else { Ok(()) }
+    })
+}
+
+/// Has this node's rules masquerade that address in the place of these. Where that fails, nobody misses
+/// anything: then a plugin leaves a rule behind, as it would without us for any pod whose address
+/// has changed.
+fn masquerade(of: &BTreeSet<IpNet>, is: Ipv4Addr) {
+    let of = of.iter().filter_map(|net| match net.addr() {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    });
+    let of = of.collect();
+    let _ =
+        Conversation::about_packets().and_then(|mut kernel| masquerade_as(&mut kernel, &of, is));
 }
 
 /// In the namespace of this thread.

@@ -11,6 +11,7 @@ mod devices;
 mod entries;
 mod frames;
 mod maps;
+mod masquerade;
 mod message;
 mod nets;
 mod numbers;
@@ -39,6 +40,7 @@ pub(crate) use self::entries::{
 pub(crate) use self::frames::{
     names_of_frames, read_frame_map, read_frames, remove_frames, replace_frames,
 };
+pub(crate) use self::masquerade::masquerade_as;
 pub(crate) use self::others::{read_dropping, read_generation};
 pub(crate) use self::packets::{
     change_nets, change_set, read_packets, remove_packets, replace_packets,

@@ -41,6 +41,7 @@ pub(super) const HOOK_PRIORITY: u16 = 2;
 pub(super) const ACCEPT: u32 = 1;
 // Of rules.
 pub(super) const RULE_CHAIN: u16 = 2;
+pub(super) const RULE_HANDLE: u16 = 3;
 pub(super) const RULE_EXPRESSIONS: u16 = 4;
 pub(super) const RULE_DATA: u16 = 7;
 /// Of what a rule carries for people: a kind, a length, and a text that a zero ends, as

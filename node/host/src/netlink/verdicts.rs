@@ -11,6 +11,7 @@ const VERDICT: u16 = 2;
 const VERDICT_CODE: u16 = 1;
 const VERDICT_CHAIN: u16 = 2;
 const DROP: u32 = 0;
+const JUMP: u32 = (-3_i32).cast_unsigned();
 const GOTO: u32 = (-4_i32).cast_unsigned();
 // Of `reject`: an error of ICMP, and which (`NFT_REJECT_ICMP_UNREACH`); that nobody has the port
 // (RFC 792; RFC 4443, section 3.1).
@@ -42,6 +43,13 @@ pub(super) fn read(data: &Attributes<'_>) -> Result<Option<Verdict>, KernelError
         Some(GOTO) => verdict.text(VERDICT_CHAIN).map(Verdict::Goto),
         Some(_) | None => None,
     })
+}
+
+/// The chain that such data calls, to come back from it.
+pub(super) fn jumps_to(data: &Attributes<'_>) -> Result<Option<String>, KernelError> {
+    let verdict = data.within(VERDICT)?;
+    let is_jump = verdict.be32(VERDICT_CODE) == Some(JUMP);
+    Ok(verdict.text(VERDICT_CHAIN).filter(|_| is_jump))
 }
 
 /// Writes what the word `reject` has.

@@ -231,6 +231,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
     Ok(known.unwrap_or(Expression::Other(name)))
 }
 
+/// The chain that a word of a rule calls, if it calls one.
+pub(super) fn jumps_to(bytes: &[u8]) -> Result<Option<String>, KernelError> {
+    verdicts::jumps_to(&Attributes::read(bytes)?.within(DATA)?.within(IMMEDIATE_DATA)?)
+}
+
 fn is_ours(attributes: &Attributes<'_>, kind: u16) -> Option<()> {
     (attributes.be32(kind) == Some(REGISTER)).then_some(())
 }

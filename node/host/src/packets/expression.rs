@@ -200,7 +200,7 @@ impl Rewritten {
 }
 
 /// Conditions by the words that people use. Each is a list, to be put together.
-pub(super) fn source(family: Family) -> Expression {
+pub(crate) fn source(family: Family) -> Expression {
     match family {
         Family::V4 => Expression::Header { offset: SOURCE_V4, bytes: BYTES_V4 },
         Family::V6 => Expression::Header { offset: SOURCE_V6, bytes: BYTES_V6 },

@@ -24,8 +24,8 @@ mod table;
 mod tests;
 
 pub(crate) use self::closed::{Interface, closed, closed_at_node};
-pub(crate) use self::expression::address;
 pub use self::expression::{Bound, Expression, Rewritten, Verdict};
+pub(crate) use self::expression::{address, source};
 pub(crate) use self::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
 pub use self::guard::guard;
 pub(crate) use self::table::Side;

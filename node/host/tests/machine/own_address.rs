@@ -172,6 +172,40 @@ pub(crate) fn services_are_translated_as_well() -> Result<()> {
     Ok(())
 }
 
+/// As the pod ends, its pod network looks for the rule of the address that its device has.
+pub(crate) fn its_masquerade_goes_along() -> Result<()> {
+    let pods = Pods::new()?;
+    let rule = |of: IpAddr| format!("POSTROUTING -s {of}/32 -m comment --comment of_it -j CNI-one");
+    let nat = |words: &str| said(&pods.node, &format!("iptables-nft -t nat {words}"));
+    for words in [
+        "-N CNI-one",
+        "-N MINE",
+        "-A POSTROUTING -s 10.42.0.5/32 -m comment --comment another -j MINE",
+        "-A POSTROUTING -s 10.42.0.0/24 -j CNI-one",
+        &format!("-A {}", rule(POD.into())),
+        "-A POSTROUTING -s 10.42.0.6/32 -j CNI-one",
+    ] {
+        nat(words)?;
+    }
+    let before = nat("-S POSTROUTING")?;
+    let is_of = |of: Ipv4Addr| -> Result<()> {
+        let (there, wanted) =
+            (nat("-S POSTROUTING")?, before.replace(&rule(POD.into()), &rule(of.into())));
+        ensure!(wanted.contains(&rule(of.into())), "{before}");
+        ensure!(there == wanted, "{there}\nis not\n{wanted}");
+        Ok(())
+    };
+    let sandbox = close_and_put(&pods, &called(OWN))?;
+    is_of(OWN)?;
+    close_and_put(&pods, &called(LATER_OWN))?;
+    is_of(LATER_OWN)?;
+    pods.node.within(move || open(&sandbox))??;
+    is_of(POD)?;
+    close_and_put(&pods, &called(OWN))?;
+    // What a plugin says as the pod ends.
+    nat(&format!("-D {}", rule(OWN.into()))).map(drop)
+}
+
 pub(crate) fn nothing_leaves_with_it_before() -> Result<()> {
     let pods = Pods::new()?;
     nft(&pods.node, FOREIGN)?;
