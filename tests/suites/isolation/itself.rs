@@ -1,5 +1,6 @@
 //! What a guest knows of itself: the address by which home knows it, in its environment, on its device,
-//! in its hosts file and as the answer to its own name. A program that listens there alone is called by all.
+//! in its hosts file and as the answer to its own name. A program that listens there alone is called by all, by
+//! itself through a Service as well; and nothing of it is left on its node.
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::Cluster;
@@ -17,6 +18,9 @@ const AT_HOME: &str = "caller";
 /// The Service that gives it a name.
 const SERVICE: &str = "selves";
 const PORT: u16 = 8080;
+/// One that it alone is behind, and one that nobody is.
+const MIRROR: &str = "mirror";
+const NOBODY: &str = "nobody";
 
 /// It is so in its first sandbox, and again in its second one.
 pub(crate) async fn is_known(home: &Cluster, provider: &Cluster, other: &str) -> Result<()> {
@@ -26,11 +30,21 @@ pub(crate) async fn is_known(home: &Cluster, provider: &Cluster, other: &str) ->
         "spec": { "clusterIP": "None", "selector": { "app": SERVICE }, "ports": [{ "port": PORT }] },
     });
     home.apply(&service.to_string()).await?;
+    for (name, app) in [(MIRROR, SERVICE), (NOBODY, NOBODY)] {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": name, "namespace": NAMESPACE },
+            "spec": { "selector": { "app": app }, "ports": [{ "port": 80, "targetPort": PORT }] },
+        });
+        home.apply(&service.to_string()).await?;
+    }
     user.on(NODE).makes(GUEST, &guest()).await?;
+    user.kubectl(&["label", "pod", GUEST, &format!("app={SERVICE}")]).await?;
     user.on(&home.machine(1).name()).run(AT_HOME, "sleep 600").await?;
     let callers = [GUEST, other, AT_HOME];
     user.kubectl(&["wait", "pod", GUEST, "--for=condition=Ready", "--timeout=120s"]).await?;
     knows_itself(&user, callers).await?;
+    wait::until("it calls Services", SOON, || async { calls_services(&user).await.map(|()| true) })
+        .await?;
     let first = Inside::of(provider, &there, GUEST).await?;
     provider.loses_network_of(first.node, GUESTS, GUEST).await?;
     wait::until("the guest has another address over there", SOON, || async {
@@ -41,9 +55,32 @@ pub(crate) async fn is_known(home: &Cluster, provider: &Cluster, other: &str) ->
         knows_itself(&user, callers).await.map(|()| true)
     })
     .await?;
-    let delete = ["delete", "--wait=false", "--grace-period=1"];
-    user.kubectl(&[&delete[..], &["pod", GUEST, AT_HOME]].concat()).await?;
-    user.kubectl(&[&delete[..2], &["service", SERVICE]].concat()).await.map(drop)
+    let second = Inside::of(provider, &there, GUEST).await?;
+    user.kubectl(&["delete", "--grace-period=1", "pod", GUEST, AT_HOME]).await?;
+    user.kubectl(&["delete", "--wait=false", "service", SERVICE, MIRROR, NOBODY]).await?;
+    wait::until("its pod network masquerades it no more", SOON, || async {
+        for address in [first.own, first.on_device, second.own] {
+            let script =
+                format!("! iptables -t nat -S POSTROUTING | grep -qF -e '-s {address}/32'");
+            provider.on_nth_machine(first.node, &script).await?;
+        }
+        Ok(true)
+    })
+    .await
+}
+
+/// Half of what an application of several pods does is to call itself.
+async fn calls_services(user: &User<'_>) -> Result<()> {
+    let get = |name: &str| format!("timeout 5 wget -q -O - http://{name}/ 2>&1");
+    for _ in 0..3 {
+        let said = user.kubectl(&["exec", GUEST, "--", "sh", "-c", &get(MIRROR)]).await;
+        let said = said.context("it calls itself by a Service")?;
+        ensure!(said.trim() == GUEST, "it was answered {said:?}");
+    }
+    let script = format!("{} || true", get(NOBODY));
+    let said = user.kubectl(&["exec", GUEST, "--", "sh", "-c", &script]).await?;
+    ensure!(said.contains("refused"), "a Service that nobody is behind says {said:?}");
+    Ok(())
 }
 
 async fn knows_itself(user: &User<'_>, callers: [&str; 3]) -> Result<()> {

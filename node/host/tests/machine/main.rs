@@ -117,11 +117,12 @@ fn main() -> ExitCode {
 
 type Test = fn() -> Result<()>;
 
-fn of_own_addresses() -> [(&'static str, Test); 7] {
+fn of_own_addresses() -> [(&'static str, Test); 8] {
     [
         ("a_pod_knows_itself_by_one_address", own_address::a_pod_knows_itself_by_one_address),
         ("errors_are_about_what_each_knows", own_address::errors_are_about_what_each_knows),
         ("services_are_translated_as_well", own_address::services_are_translated_as_well),
+        ("a_pod_is_called_by_itself", own_address::it_is_called_by_itself),
         ("a_masquerade_goes_along_with_an_address", own_address::its_masquerade_goes_along),
         ("nothing_leaves_with_an_own_address_before", own_address::nothing_leaves_with_it_before),
         ("an_own_address_comes_and_goes", own_address::it_comes_and_goes),

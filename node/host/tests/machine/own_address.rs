@@ -17,6 +17,8 @@ use crate::services::{CALLED as SERVICE_CALLED, HERE as SERVICE_HERE, behind, tr
 
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 201, 9, 5);
 const LATER_OWN: Ipv4Addr = Ipv4Addr::new(10, 201, 9, 6);
+/// From whom it is called that calls itself by a Service.
+const BY_SERVICE: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 6);
 /// At which nobody listens (that of `discard`).
 const NOBODYS_PORT: u16 = 9;
 
@@ -169,6 +171,19 @@ pub(crate) fn services_are_translated_as_well() -> Result<()> {
     pod.send(b"?")?;
     let refused = pod.recv(&mut [0; 1]).expect_err("nobody is there");
     ensure!(refused.kind() == ErrorKind::ConnectionRefused, "{refused}");
+    Ok(())
+}
+
+/// What a Service sends back to whoever has called it comes from the caller's own address, from outside.
+pub(crate) fn it_is_called_by_itself() -> Result<()> {
+    let pods = Pods::new()?;
+    let range = format!("{OWN}/32").parse()?;
+    let reached = wanted().reached.into_iter().chain([range]).collect();
+    close_and_put(&pods, &Closed { called: Some(OWN), reached, ..wanted() })?;
+    pods.outside.ip(&format!("address add {OWN}/32 dev lo"))?;
+    let (outside, pod) = (socket(&pods.outside, OWN, 0)?, socket(&pods.pod, OWN, 0)?);
+    let source = exchange(&outside, &pod, POD)?;
+    ensure!(source == IpAddr::from(BY_SERVICE), "it came from {source}");
     Ok(())
 }
 

@@ -1,5 +1,11 @@
 //! A pod knows itself by the address that everybody knows it by; on the wire it has that of its node's pod
 //! network. Both are written for each other in what it sends and gets, ARP included.
+//!
+//! It may call a Service behind which it is itself. What comes back so is from its own address, which no
+//! kernel takes from outside: there it is from another one, as a node's masquerade gives one to any
+//! pod.
+
+use std::net::Ipv4Addr;
 
 use super::way::Way;
 use crate::packets::expression::Rewritten;
@@ -7,7 +13,13 @@ use crate::packets::frames::FrameTable;
 use crate::packets::table::Side;
 use crate::reach::Closed;
 
-const WAYS: [Way; 2] = [
+/// From whom a pod is called that calls itself by a Service: nobody else can have it, since it means
+/// something on one machine alone (RFC 7335).
+const BY_SERVICE: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 6);
+const ITSELF_HERE: &str = "itself_here";
+const ITSELF_CALLED: &str = "itself_called";
+
+const WAYS: [Way; 4] = [
     Way {
         chain: "from_own",
         side: Side::Out,
@@ -26,6 +38,24 @@ const WAYS: [Way; 2] = [
         in_arp: Some(Rewritten::ArpTarget),
         whose: "itself",
     },
+    Way {
+        chain: "to_itself",
+        side: Side::Out,
+        map: ITSELF_HERE,
+        address: Rewritten::Destination,
+        in_error: Rewritten::ErrorSource,
+        in_arp: None,
+        whose: "itself by a Service",
+    },
+    Way {
+        chain: "from_itself",
+        side: Side::In,
+        map: ITSELF_CALLED,
+        address: Rewritten::Source,
+        in_error: Rewritten::ErrorDestination,
+        in_arp: None,
+        whose: "itself by a Service",
+    },
 ];
 
 /// Adds to a table in a pod's own namespace, at its device, what does so.
@@ -34,6 +64,8 @@ pub(super) fn translate(table: &mut FrameTable, wanted: &Closed, device: &str) {
     table.maps.extend([
         (FrameTable::OWN_HERE.to_owned(), [(called, here)].into()),
         (FrameTable::OWN_CALLED.to_owned(), [(here, called)].into()),
+        (ITSELF_HERE.to_owned(), [(BY_SERVICE, called)].into()),
+        (ITSELF_CALLED.to_owned(), [(called, BY_SERVICE)].into()),
     ]);
     for way in WAYS {
         way.add_to(table, device);
@@ -66,12 +98,16 @@ mod tests {
             let is_own = |name: &&String| WAYS.iter().any(|way| name.starts_with(way.chain));
             (table.chains.keys().filter(is_own).count(), table.maps)
         };
-        let maps =
-            [("own_called", "10.42.0.5", "10.201.3.7"), ("own_here", "10.201.3.7", "10.42.0.5")];
+        let maps = [
+            ("own_called", "10.42.0.5", "10.201.3.7"),
+            ("own_here", "10.201.3.7", "10.42.0.5"),
+            ("itself_called", "10.201.3.7", "192.0.0.6"),
+            ("itself_here", "192.0.0.6", "10.201.3.7"),
+        ];
         let maps = maps.map(|(name, of, is)| {
             (name.to_owned(), [(of.parse().unwrap(), is.parse().unwrap())].into())
         });
-        assert_eq!(chains(&wanted(&["10.42.0.5", "fd42::5"])), (4, maps.into()));
+        assert_eq!(chains(&wanted(&["10.42.0.5", "fd42::5"])), (8, maps.into()));
         for one in [&["10.201.3.7"][..], &["10.42.0.5", "10.42.0.6"], &["fd42::5"], &[]] {
             assert_eq!(chains(&wanted(one)), (0, [].into()), "{one:?}");
         }
