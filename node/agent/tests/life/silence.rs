@@ -10,9 +10,9 @@ use crate::world::{World, at};
 /// What it says of its lease by this input, if anything.
 fn said(world: &mut World, node: usize, now: Now, input: Input) -> Option<LeaseDesire> {
     let effects = world.nodes[node].agent.handle(now, input);
-    effects.into_iter().find_map(|effect| match effect {
-        Effect::Lease(desire) => Some(*desire),
-        _ => None,
+    effects.into_iter().find_map(|effect| {
+        let Effect::Lease(desire) = effect else { return None };
+        Some(*desire)
     })
 }
 
