@@ -19,6 +19,9 @@ pub const SLICE_ENDPOINTS: usize = 1_000;
 
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
+/// So long a new pod waits at home until it is known what there is of what it refers to, in ms: to look takes
+/// some, and to have a token made some tens. Then it goes as it is. A guess.
+pub const NEEDS_MS: u64 = 3_000;
 
 /// Wishes of one guest about where other guests are, and requirements of each: every one of
 /// them costs the provider's scheduler. A guess: a pod has one or two.

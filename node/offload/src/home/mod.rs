@@ -8,6 +8,7 @@ mod outbox;
 mod pod;
 mod pods;
 mod session;
+mod waiting;
 mod watched;
 mod way;
 

@@ -122,6 +122,17 @@ impl Objects {
             || key.is_of_namespace() && self.leaving.contains_key(&key.namespace)
     }
 
+    /// The pods that refer to it, as long as it is not known what home has.
+    pub(super) fn users_in_vain(&self, key: &ObjectKey) -> impl Iterator<Item = &Uid> {
+        let object = self.all.get(key).filter(|object| object.current.is_none());
+        object.into_iter().flat_map(|object| &object.users)
+    }
+
+    /// Whether it is not known yet of one of these what home has.
+    pub(super) fn are_awaited(&self, keys: &BTreeSet<ObjectKey>) -> bool {
+        keys.iter().any(|key| self.all.get(key).is_some_and(|object| object.current.is_none()))
+    }
+
     /// A pod that calls for it, if one does.
     pub(super) fn user(&self, key: &ObjectKey) -> Option<&Uid> {
         let of_namespace = || self.leaving.get(&key.namespace).filter(|_| key.is_of_namespace());

@@ -117,7 +117,7 @@ impl Outbox {
                 if begins && batch.len() + 1 == limits::FRAME_STATEMENTS {
                     break;
                 }
-                let statement = exports.statement(&item, out);
+                let statement = exports.statement(now, &item, out);
                 self.unsaid.append(&mut out.take_changed());
                 match statement {
                     Some(statement) => batch.push(statement),

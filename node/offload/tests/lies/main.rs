@@ -21,7 +21,43 @@ use mercato_offload::message::{
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::{Deadline, Now};
 
-use told::{Asked, Lied, NOW, pod, put, refusal};
+use told::{Asked, Lied, NOW, at_home, pod, put, refusal};
+
+/// A session at home, with a pod that needs a secret of which nothing is known, and a provider.
+fn awaited() -> Lied {
+    let mut home = home::HomeSession::restore(Lied::config(), []);
+    home.handle(NOW, home::Input::Synced(vec![at_home()]));
+    let mut lied = Lied::of(home);
+    lied.says(vec![ToHome::HaveEnd]);
+    assert_eq!(lied.told, [], "it waits");
+    lied
+}
+
+#[test]
+fn a_new_pod_goes_behind_what_it_refers_to() {
+    let (key, there) = (at_home().needs.remove(0), Some(Digest::of(b"web")));
+    for digest in [there, None] {
+        let mut lied = awaited();
+        lied.takes(home::Input::Object { key: key.clone(), digest });
+        let object = digest.map(|_| put(Item::Object(key.clone())));
+        let both: Vec<_> = object.into_iter().chain([put(Item::Pod(at_home().pod))]).collect();
+        assert_eq!(lied.told, both);
+        assert!(lied.home.is_settled());
+    }
+}
+
+#[test]
+fn a_new_pod_waits_a_moment_for_what_it_refers_to() {
+    let mut lied = awaited();
+    let due = lied.home.wakeup().unwrap();
+    let at = |mono_ms| Now { mono_ms, ..NOW };
+    assert!(due.is_due(at(NOW.mono_ms + limits::NEEDS_MS)), "{due:?}");
+    let woken = lied.home.handle(at(NOW.mono_ms + limits::NEEDS_MS), home::Input::Wake);
+    let sent = woken.iter().filter(|effect| matches!(effect, home::Effect::Send(_)));
+    assert_eq!(sent.count(), 1, "{woken:?}");
+    let again = lied.home.handle(at(NOW.mono_ms + limits::NEEDS_MS), home::Input::Wake);
+    assert_eq!(again, [], "once");
+}
 
 #[test]
 fn what_was_never_sent_cannot_be_refused() {

@@ -57,6 +57,9 @@ impl Lied {
     pub(crate) fn to() -> Self {
         let mut home = HomeSession::restore(Self::config(), []);
         home.handle(NOW, home::Input::Synced(vec![at_home()]));
+        at_home().needs.into_iter().for_each(|key| {
+            home.handle(NOW, home::Input::Object { key, digest: None });
+        });
         Self::of(home)
     }
 
@@ -83,6 +86,10 @@ impl Lied {
                 if let home::Effect::Carry(pod, address) = effect {
                     inputs.push(home::Input::Carried(pod, address, true));
                     continue;
+                }
+                // It is not there.
+                if let home::Effect::Watch(key) = &effect {
+                    inputs.push(home::Input::Object { key: key.clone(), digest: None });
                 }
                 let home::Effect::Send(frame) = effect else {
                     self.effects.push(effect);

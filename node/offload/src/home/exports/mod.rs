@@ -10,8 +10,9 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
 use super::objects::{Certain, Objects};
-use super::pod::Pod;
+use super::pod::{Pod, new_uses};
 use super::pods::Pods;
+use super::waiting::Waiting;
 use super::watched::Watched;
 use super::way::{Ways, Word};
 use super::{Config, Effect, HomePod, Record, RecordKey, Write};
@@ -32,13 +33,14 @@ pub(super) struct Exports {
     synced: bool,
     pods: Pods,
     watched: Watched,
+    waiting: Waiting,
     objects: Objects,
 }
 
 impl Exports {
     pub(super) fn new(config: Config) -> Self {
-        let (pods, watched) = (Pods::default(), Watched::default());
-        Self { config, synced: false, pods, watched, objects: Objects::default() }
+        let (pods, watched, waiting, objects) = Default::default();
+        Self { config, synced: false, pods, watched, waiting, objects }
     }
 
     /// How it is with the way to the provider.
@@ -81,7 +83,7 @@ impl Exports {
 
     /// When a write is tried again, in ms of the monotonic clock.
     pub(super) fn deadline_ms(&self) -> Option<u64> {
-        self.pods.next_ms()
+        [self.pods.next_ms(), self.waiting.deadline_ms()].into_iter().flatten().min()
     }
 
     /// The list of pods at home. The provider may hold one that is new here, or certainly not.
@@ -180,6 +182,10 @@ impl Exports {
         digest: Option<Digest>,
         out: &mut Output<Effect>,
     ) {
+        for uid in self.objects.users_in_vain(&key) {
+            let pod = self.pods.get(uid);
+            pod.into_iter().for_each(|pod| out.changed(Item::Pod(pod.id().clone())));
+        }
         self.objects.on_current(key, digest, out);
     }
 
@@ -249,22 +255,34 @@ impl Exports {
     /// Writes what could not be written earlier.
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Effect>) {
         self.pods.wake(now, out);
+        for uid in self.waiting.due(now) {
+            let pod = self.pods.get(&uid);
+            pod.into_iter().for_each(|pod| out.changed(Item::Pod(pod.id().clone())));
+        }
     }
 
     /// The next thing to tell the provider of an item, if there is any; it counts as told from
     /// then on.
-    pub(super) fn statement(&mut self, item: &Item, out: &mut Output<Effect>) -> Option<ToGuest> {
+    pub(super) fn statement(
+        &mut self,
+        now: Now,
+        item: &Item,
+        out: &mut Output<Effect>,
+    ) -> Option<ToGuest> {
         match item {
             Item::Object(key) => self.object_statement(key),
-            Item::Pod(id) => self.pod_statement(&id.uid, out),
+            Item::Pod(id) => self.pod_statement(now, &id.uid, out),
         }
     }
 
-    fn pod_statement(&mut self, uid: &Uid, out: &mut Output<Effect>) -> Option<ToGuest> {
+    /// A new pod waits as long as it is not known whether it has an address, which it begins with.
+    fn pod_statement(&mut self, now: Now, uid: &Uid, out: &mut Output<Effect>) -> Option<ToGuest> {
         self.pods.call(uid, out);
         let tunnel = self.pods.tunnel();
         let pod = self.pods.get_mut(uid)?;
-        let mut statement = pod.statement(&self.config, tunnel);
+        let lacks = new_uses(pod).is_some_and(|uses| self.objects.are_awaited(uses));
+        let waits = self.waiting.is_to_wait(now, uid, lacks) || tunnel == Tunnel::Awaited;
+        let mut statement = pod.statement(&self.config, waits);
         if statement.is_none() && tunnel.is_agreed() {
             statement = pod.address_statement();
         }
@@ -308,6 +326,7 @@ impl Exports {
             pod.on_removed();
         }
         self.mind_needs(uid, out);
+        self.waiting.end(uid);
         self.pods.remove(uid);
     }
 }

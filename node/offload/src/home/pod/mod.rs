@@ -10,7 +10,6 @@ use std::net::IpAddr;
 use mercato_protocol::id::Digest;
 
 use super::{Config, HomePod, StandIn, Write};
-use crate::address::Tunnel;
 use crate::key::{Item, ObjectKey, PodId};
 use crate::limits;
 use crate::message::{Refusal, Report, Stage, ToGuest};
@@ -241,9 +240,9 @@ impl Pod {
         }
     }
 
-    /// The next thing to tell the provider; it counts as told from then on. What is new there waits as long
-    /// as it is not known whether it has an address, which it begins with.
-    pub(super) fn statement(&mut self, config: &Config, tunnel: Tunnel) -> Option<ToGuest> {
+    /// The next thing to tell the provider; it counts as told from then on. What is new there waits, if it is
+    /// said to.
+    pub(super) fn statement(&mut self, config: &Config, waits: bool) -> Option<ToGuest> {
         let id = || self.id.clone();
         if stand_in(self).is_some() {
             return None;
@@ -271,7 +270,7 @@ impl Pod {
             self.told.want = true;
             return Some(said);
         }
-        let waits = tunnel == Tunnel::Awaited && !self.known_there;
+        let waits = waits && !self.known_there;
         let seen = self.seen.as_ref().filter(|seen| self.is_wanted(seen) && !ended && !waits)?;
         let (item, digest) = (Item::Pod(id()), seen.digest);
         let (route, place) = (config.route(seen.route.as_deref()), seen.place.clone());
@@ -311,6 +310,11 @@ impl Pod {
             && !self.has_status
             && self.report.as_ref().is_some_and(readable)
     }
+}
+
+/// What a pod is counted as a user of, as long as it is new to the provider.
+pub(super) fn new_uses(pod: &Pod) -> Option<&BTreeSet<ObjectKey>> {
+    (!pod.known_there).then_some(&pod.uses)
 }
 
 /// The reason why a pod stays, if the virtual node answers for it: the provider does not hold it, and
