@@ -69,10 +69,8 @@ pub(super) fn follow(
                             }
                         }
                         Some(found) = asked.recv() => {
-                            if !seen.tells_of(&found)
-                                && let Some(observed) = shared.observe(&found.object)
-                            {
-                                shared.tell(Input::Observed(observed)).await;
+                            if let Some(input) = seen.answer(found, |object| shared.observe(object)) {
+                                shared.tell(input).await;
                             }
                         }
                         changed = living.changed() => {
@@ -148,10 +146,23 @@ impl Seen {
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
     }
 
-    /// Whether its watch has told how this is, or will: an answer to a question may be older.
-    fn tells_of(&self, found: &Asked) -> bool {
-        let watch = self.all.get(&(found.kind, found.guest.clone()));
-        watch.is_some_and(Known::is_listed)
+    /// What an answer comes to. It may be older than what its watch has told: how an object is, that
+    /// tells; and what stands there as it has told is not gone.
+    fn answer(
+        &self,
+        found: Asked,
+        observe: impl FnOnce(&Value) -> Option<Observed>,
+    ) -> Option<Input> {
+        let watch = self.all.get(&(found.kind, found.guest));
+        let told = watch.and_then(|watch| watch.all.as_ref());
+        match (found.object, told) {
+            (Some(object), None) => observe(&object).map(Input::Observed),
+            (Some(_), Some(_)) => None,
+            (None, told) => {
+                let stands = told.is_some_and(|told| told.contains_key(&found.item));
+                (!stands).then_some(Input::Gone(found.item))
+            }
+        }
     }
 
     /// The pod whose marks somebody has changed, if that is what is told.

@@ -30,7 +30,7 @@ pub(super) struct Shared {
     /// The guest namespaces that there are.
     pub(super) living: watch::Receiver<Vec<Life>>,
     pub(super) inputs: mpsc::Sender<Input>,
-    /// What was asked for by name and is there, for whoever follows its kind in its namespace.
+    /// What was asked for by name, for whoever follows its kind in its namespace.
     pub(super) asked: mpsc::Sender<Asked>,
     pub(super) capacity: Mutex<Capacity>,
     /// The guest pods that are there.
@@ -50,10 +50,12 @@ pub(super) struct Shared {
 
 /// A guest object that was asked for by name, as the API server answered.
 pub(super) struct Asked {
+    pub(super) item: Item,
     pub(super) kind: Kind,
     /// The namespace of this cluster that it is in.
     pub(super) guest: String,
-    pub(super) object: Value,
+    /// None if it is not there.
+    pub(super) object: Option<Value>,
 }
 
 impl Shared {

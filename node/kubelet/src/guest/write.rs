@@ -255,8 +255,7 @@ pub(crate) fn release_patch(uid: &str) -> Value {
     } })
 }
 
-/// Asks for the object until there is an answer. How it is that is there, its watch says: this answer may
-/// be older than what that has told.
+/// Asks for the object until there is an answer, which may be older than what its watch has told.
 pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()> {
     async move {
         let mut backoff = Backoff::new(limits::CONFIRM_RETRY, limits::CONFIRM_RETRY_MAX);
@@ -268,14 +267,14 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
             let found = place.get(&shared).await;
             drop(turn);
             match found {
-                Ok(found) => match found.filter(|found| shared.is(&item, found)) {
-                    Some(object) => {
-                        let found = Asked { kind: place.kind, guest: place.key.namespace, object };
-                        let _ = shared.asked.send(found).await;
-                        return;
-                    }
-                    None => return shared.tell(Input::Gone(item)).await,
-                },
+                // It is told of by whoever follows the watch, who knows what that has told since.
+                Ok(found) => {
+                    let object = found.filter(|found| shared.is(&item, found));
+                    let Place { kind, key } = place;
+                    let found = Asked { item, kind, guest: key.namespace, object };
+                    let _ = shared.asked.send(found).await;
+                    return;
+                }
                 Err(failure) => tracing::debug!(%failure, key = %item.key(), "not confirmed yet"),
             }
             tokio::select! {

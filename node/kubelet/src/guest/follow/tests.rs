@@ -118,12 +118,28 @@ fn a_part_of_the_list_is_not_the_list() {
 
 #[test]
 fn an_answer_counts_as_long_as_no_watch_tells_of_it() {
-    let found = |kind| Asked { kind, guest: "shop-rome".to_owned(), object: Value::Null };
-    let (pods, maps) = ((POD, "shop-rome".to_owned()), (CONFIG_MAP, "shop-rome".to_owned()));
+    let item = |name| observed(name).item;
+    let asked = |kind, object| {
+        let guest = "shop-rome".to_owned();
+        Asked { item: item("a"), kind, guest, object }
+    };
+    let there = |kind| asked(kind, Some(Value::Null));
+    let answer = |seen: &Seen, asked| seen.answer(asked, |_| Some(observed("a")));
+    let (secrets, maps) = ((SECRET, "shop-rome".to_owned()), (CONFIG_MAP, "shop-rome".to_owned()));
     let unlisted = || Known { life: life(), all: None };
-    let mut seen = seen_of([(pods.clone(), unlisted()), (maps, unlisted())].into());
-    assert!(!seen.tells_of(&found(POD)), "it has not been listed yet");
-    seen.take(pods, Change::Synced(vec![]));
-    assert!(seen.tells_of(&found(POD)), "it may be older than what its watch has told");
-    assert!(!seen.tells_of(&found(CONFIG_MAP)) && !seen.tells_of(&found(SECRET)));
+    let mut seen = seen_of([(secrets, unlisted()), (maps.clone(), unlisted())].into());
+    let told = Some(Input::Observed(observed("a")));
+    assert_eq!(answer(&seen, there(CONFIG_MAP)), told, "it has not been listed yet");
+    seen.take(maps.clone(), Change::Synced(vec![]));
+    let later = "it may be older than what its watch has told";
+    assert_eq!(answer(&seen, there(CONFIG_MAP)), None, "{later}");
+    assert_eq!(answer(&seen, there(SECRET)), told);
+    assert_eq!(answer(&seen, there(SERVICE)), told, "nobody follows them");
+    let gone = Some(Input::Gone(item("a")));
+    assert_eq!(answer(&seen, asked(SECRET, None)), gone);
+    assert_eq!(answer(&seen, asked(CONFIG_MAP, None)), gone, "it is not in the list either");
+    seen.take(maps.clone(), Change::Changed(Some(read("a"))));
+    assert_eq!(answer(&seen, asked(CONFIG_MAP, None)), None, "it was made since: {later}");
+    seen.take(maps, Change::Deleted(Some(read("a"))));
+    assert_eq!(answer(&seen, asked(CONFIG_MAP, None)), gone);
 }
