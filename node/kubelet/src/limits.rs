@@ -90,6 +90,12 @@ pub const ADMISSION_BODY: usize = 4 << 20;
 pub const STREAM_OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of each direction's buffer of a streaming session.
 pub const STREAM_BUFFER: usize = 64 << 10;
+/// The same of a session that a peer has opened; a guess.
+pub const PEER_STREAM_BUFFER: usize = 8 << 10;
+/// Once one way of a streaming session has failed, the other is cut when nothing has moved for so long,
+/// or for twice as long at most. What is yet to come is on its way: several round trips, and what TCP
+/// says again; a guess.
+pub const STREAM_LAST_WORDS: Duration = Duration::from_secs(10);
 /// Longest refusal of an API server that is passed to the person who asked.
 pub const REFUSAL_TEXT: usize = 4 << 10;
 /// Longest output of a command that `/run` runs; a guess.

@@ -10,11 +10,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use mercato_protocol::kubelet_stream::{Ask, RefusedReason, Request as Asked, Transport, What};
-use tokio::io::{AsyncRead, copy_bidirectional_with_sizes};
+use tokio::io::AsyncRead;
 use tokio_util::io::ReaderStream;
 use tokio_util::sync::CancellationToken;
 
 use super::text::text;
+use crate::both_ways::both_ways;
 use crate::guest::stream::{Duplex, Opened, PeerStreams, Refused, SPDY_PROTOCOL, token};
 use crate::limits;
 
@@ -107,19 +108,17 @@ fn switching(transport: Transport, asked: &HeaderMap) -> Option<(Transport, Head
 }
 
 fn upgraded(
-    mut peer: Box<dyn Duplex>,
+    peer: Box<dyn Duplex>,
     head: HeaderMap,
     client: OnUpgrade,
     stop: CancellationToken,
 ) -> Response {
     tokio::spawn(async move {
         let Ok(client) = client.await else { return };
-        let mut client = TokioIo::new(client);
-        let size = limits::STREAM_BUFFER;
-        let passing = copy_bidirectional_with_sizes(&mut client, &mut peer, size, size);
+        let passing = both_ways(TokioIo::new(client), peer, limits::STREAM_BUFFER);
         tokio::select! {
             () = stop.cancelled() => {}
-            end = passing => tracing::debug!(?end, "a kubelet stream ended"),
+            () = passing => tracing::debug!("a kubelet stream ended"),
         }
     });
     let mut response = Response::new(Body::empty());

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Side;
+use mercato_kubelet::both_ways;
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
+use mercato_kubelet::limits::PEER_STREAM_BUFFER;
 use mercato_net::{Held, KubeletAnswer, NetError, RequestLength};
 use mercato_protocol::codec::{CodecError, Message};
 use mercato_protocol::id::PublicKey;
@@ -159,11 +161,9 @@ async fn answer(opened: Result<Opened, Refused>, answer: KubeletAnswer, metrics:
 }
 
 /// One that breaks ends like any other.
-async fn pass(opened: Opened, mut peer: impl AsyncRead + AsyncWrite + Unpin) {
+async fn pass(opened: Opened, peer: impl AsyncRead + AsyncWrite + Unpin) {
     match opened {
-        Opened::Upgraded { mut io, .. } => {
-            let _ = tokio::io::copy_bidirectional(&mut peer, &mut io).await;
-        }
+        Opened::Upgraded { io, .. } => both_ways(peer, io, PEER_STREAM_BUFFER).await,
         Opened::Body(mut body) => {
             let (mut from, mut to) = tokio::io::split(peer);
             let all = async {
@@ -196,6 +196,21 @@ mod tests {
         passing.await.unwrap();
         // Nobody follows at the API server either.
         assert_eq!(logs.read(&mut [0; 1]).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_a_command_says_arrives_where_its_input_does_not() {
+        let (mut reader, peer) = tokio::io::duplex(64);
+        let ((input, hears), (mut says, output)) = (tokio::io::duplex(64), tokio::io::duplex(64));
+        let io = Box::new(tokio::io::join(output, input));
+        tokio::spawn(pass(Opened::Upgraded { protocol: None, io }, peer));
+        drop(hears);
+        reader.write_all(&[7; 1_000]).await.unwrap();
+        says.write_all(b"exit 3").await.unwrap();
+        drop(says);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "exit 3");
     }
 
     #[tokio::test]

@@ -22,6 +22,7 @@ use crate::format::packed::Packed;
 use crate::guest::stream::{Opened, PeerStreams, Refused};
 use crate::testing::{Answer, authority, connect, connect_for, exchange, leaf, scripted, status};
 
+mod deaf;
 mod figures;
 mod flood;
 mod paths;
@@ -90,6 +91,7 @@ fn open(what: &What) -> Result<Opened, Refused> {
             Ok(Opened::Body(Box::new(theirs)))
         }
         What::Exec(exec) if exec.attach.container == "runs" => Ok(run::exec(exec)),
+        What::Exec(exec) if exec.attach.container == "deaf" => Ok(deaf::exec()),
         What::Exec(_) | What::Attach(_) | What::PortForward { .. } => {
             let (ours, theirs) = tokio::io::duplex(64);
             tokio::spawn(async move {
