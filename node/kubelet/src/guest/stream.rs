@@ -5,16 +5,17 @@
 //! reaches the peer is `node/net`'s.
 
 mod entry;
+mod refusal;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryStreamExt};
 use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use mercato_offload::forge;
+use mercato_offload::forge::{self, Called, Place};
 use mercato_protocol::kubelet_stream::{
     Ask, Attach, Logs, RefusedReason, Request, Transport, Upgrade, What,
 };
@@ -80,6 +81,7 @@ pub fn open_on_cluster(
     let guest = cluster.get(POD, Some(namespace), name);
     let path = POD.path(Some(namespace), name);
     let (cluster, client) = (cluster.clone(), cluster.client());
+    let (there, name) = (namespace.to_owned(), name.to_owned());
     async move {
         let unavailable = |text: String| Refused::new(RefusedReason::Unavailable, text);
         let guest = guest.await.map_err(|failure| unavailable(failure.to_string()))?;
@@ -104,7 +106,14 @@ pub fn open_on_cluster(
         match (answer.status(), &request.upgrade) {
             (StatusCode::SWITCHING_PROTOCOLS, Some(upgrade)) => switched(answer, upgrade).await,
             (StatusCode::OK, None) => Ok(plain(answer)),
-            _ => Err(refusal(answer).await),
+            _ => {
+                let uid = guest.as_ref().and_then(|guest| guest["metadata"]["uid"].as_str());
+                let there = Place { namespace: &there, uid: uid.unwrap_or_default() };
+                let home = Place { namespace: &request.namespace, uid: &request.uid.0 };
+                let called = Called { name: &name, there, home };
+                let (reason, text) = refusal::read(answer, &called).await;
+                Err(Refused::new(reason, text))
+            }
         }
     }
     .boxed()
@@ -237,21 +246,6 @@ fn plain(answer: Response<Body>) -> Opened {
     Opened::Body(Box::new(StreamReader::new(body)))
 }
 
-async fn refusal(answer: Response<Body>) -> Refused {
-    let reason = match answer.status().as_u16() {
-        400 | 422 => RefusedReason::BadRequest,
-        403 => RefusedReason::Forbidden,
-        404 => RefusedReason::NotFound,
-        _ => RefusedReason::Unavailable,
-    };
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), limits::REFUSAL_TEXT).collect().await;
-    let body = body.map(|collected| collected.to_bytes()).unwrap_or_default();
-    let said = serde_json::from_slice::<Value>(&body).ok();
-    let said = said.and_then(|value| value["message"].as_str().map(str::to_owned));
-    Refused::new(reason, said.unwrap_or_else(|| format!("the API server answered {status}")))
-}
-
 /// Where SPDY says which version of the streaming protocol is meant.
 pub(crate) const SPDY_PROTOCOL: &str = "x-stream-protocol-version";
 
@@ -337,7 +331,9 @@ mod tests {
             if path.contains("/log?") {
                 return match path.contains("container=app") {
                     true => (200, serde_json::json!("a line")),
-                    false => crate::testing::status(400, "container is not valid"),
+                    false => {
+                        crate::testing::status(400, "container is not valid for web_shop-rome")
+                    }
                 };
             }
             let labels = serde_json::json!({ CONTRACT: contract, HOME_UID: "u1" });
@@ -363,7 +359,7 @@ mod tests {
         let refused = open(other).await.err().unwrap();
         assert_eq!(
             (refused.reason, refused.text.as_str()),
-            (RefusedReason::BadRequest, "container is not valid")
+            (RefusedReason::BadRequest, "container is not valid for web_shop")
         );
     }
 }

@@ -36,6 +36,7 @@ pub use service::{SERVICE_NAME, Slice, export_service, export_slice};
 pub use service_env::{ServiceEnv, Variables};
 pub use status::{StatusContext, home_status, open_gates};
 pub use tokens::Tokens;
+pub use words::{Called, Place};
 
 mod api_env;
 mod check;
@@ -73,6 +74,7 @@ mod status;
 mod tests;
 mod tokens;
 pub mod told;
+mod words;
 
 /// What an object is made of over there, besides what the provider says.
 #[derive(Clone, Debug, PartialEq, Eq)]
