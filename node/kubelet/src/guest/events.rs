@@ -8,8 +8,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::SelectAll;
 use futures::{FutureExt, StreamExt};
-use mercato_offload::forge::is_about_gate;
+use mercato_offload::forge::{Called, Place, event_message};
 use mercato_offload::guest::Input;
+use mercato_offload::key::PodId;
 use mercato_offload::message::{EventKind, PodEvent};
 use mercato_protocol::gate::GuestUid;
 use serde_json::Value;
@@ -63,9 +64,10 @@ async fn tell(shared: &Shared, change: Change<Option<Said>>) {
         Change::Changed(said) => Vec::from_iter(said),
         Change::Deleted(_) => Vec::new(),
     };
-    for Said { guest, event, .. } in said {
-        let pod = shared.guests().pod(&guest).cloned();
+    for said in said {
+        let pod = shared.guests().pod(&said.guest).cloned();
         if let Some(pod) = pod {
+            let event = said.at_home(&pod);
             shared.tell(Input::Event(pod, event)).await;
         }
     }
@@ -76,6 +78,8 @@ async fn tell(shared: &Shared, change: Change<Option<Said>>) {
 struct Said {
     /// The uid of the guest pod.
     guest: GuestUid,
+    /// Its namespace, at the provider.
+    namespace: String,
     event: PodEvent,
     /// When it last came, in ms since 1970.
     at_ms: u64,
@@ -87,21 +91,31 @@ impl Said {
         let about = &event["involvedObject"];
         let kind = if event["type"] == "Warning" { EventKind::Warning } else { EventKind::Normal };
         let count = event["count"].as_u64().or(event["series"]["count"].as_u64());
-        if is_about_gate(&text(&about["fieldPath"]), &text(&event["message"])) {
-            return None;
-        }
+        let message = event_message(&text(&about["fieldPath"]), &text(&event["message"]))?;
         let times = ["lastTimestamp", "eventTime"].map(|name| event[name].as_str());
         Some(Self {
             guest: about["uid"].as_str()?.parse().ok()?,
+            namespace: text(&about["namespace"]),
             event: PodEvent {
                 kind,
                 reason: text(&event["reason"]),
                 field: text(&about["fieldPath"]),
-                message: text(&event["message"]),
+                message,
                 count: count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1),
             },
             at_ms: times.into_iter().flatten().find_map(clock::parse_ms)?,
         })
+    }
+
+    /// As it is told of home's pod.
+    fn at_home(self, pod: &PodId) -> PodEvent {
+        let called = Called {
+            name: &pod.name,
+            there: Place { namespace: &self.namespace, uid: self.guest.as_str() },
+            home: Place { namespace: &pod.namespace, uid: &pod.uid.0 },
+        };
+        let message = called.at_home(&self.event.message);
+        PodEvent { message, ..self.event }
     }
 }
 
@@ -112,8 +126,8 @@ mod tests {
     use super::*;
 
     fn started() -> Value {
-        json!({ "involvedObject": { "kind": "Pod", "name": "web", "uid": "g1",
-                "fieldPath": "spec.containers{app}" },
+        json!({ "involvedObject": { "kind": "Pod", "namespace": "shop-rome", "name": "web",
+                "uid": "g1", "fieldPath": "spec.containers{app}" },
             "type": "Normal", "reason": "Started", "message": "Container started", "count": 2,
             "lastTimestamp": "2026-01-01T00:00:01Z", "eventTime": null })
     }
@@ -128,9 +142,22 @@ mod tests {
     }
 
     #[test]
+    fn an_event_names_what_home_has() {
+        let mut event = started();
+        event["message"] =
+            "Back-off restarting failed container app in pod web_shop-rome(g1)".into();
+        let uid = mercato_offload::key::Uid("u1".into());
+        let pod = PodId { uid, namespace: "shop".into(), name: "web".into() };
+        let told = Said::read(&event).unwrap().at_home(&pod);
+        assert_eq!(told.message, "Back-off restarting failed container app in pod web_shop(u1)");
+        assert_eq!((told.reason.as_str(), told.count), ("Started", 2));
+    }
+
+    #[test]
     fn an_event_is_read_as_far_as_it_is_told() {
         let said = Said::read(&started()).unwrap();
         assert_eq!((said.guest.as_str(), said.at_ms), ("g1", 1_767_225_601_000));
+        assert_eq!(said.namespace, "shop-rome");
         let event = PodEvent {
             kind: EventKind::Normal,
             reason: "Started".into(),

@@ -80,9 +80,36 @@ pub fn without_gate(forged: &Value) -> Value {
     forged
 }
 
-/// Whether a kubelet's event is about the gate, and not about anything of home's.
-pub fn is_about_gate(field: &str, message: &str) -> bool {
-    field == format!("spec.initContainers{{{CONTAINER}}}") || field.is_empty() && names(message)
+/// The message of a kubelet's event, without the gate where it is one of a list of containers; none: the
+/// event is about the gate, and not about anything of home's.
+pub fn event_message(field: &str, message: &str) -> Option<String> {
+    if field == format!("spec.initContainers{{{CONTAINER}}}") {
+        return None;
+    }
+    if !field.is_empty() || !names(message) {
+        return Some(message.to_owned());
+    }
+    without_entry(message).filter(|message| !names(message))
+}
+
+/// Without its entry in the JSON of init containers, which may be cut off further on.
+fn without_entry(message: &str) -> Option<String> {
+    let begin = message.find(&format!("{{\"name\":\"{CONTAINER}\""))?;
+    let mut depth = 0_u32;
+    let end = message[begin..].char_indices().find_map(|(at, c)| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (depth == 0).then_some(begin + at + 1)
+    })?;
+    let (before, after) = (&message[..begin], &message[end..]);
+    let alone = before.strip_suffix("\"initContainers\":[").zip(after.strip_prefix("],"));
+    Some(match alone {
+        Some((before, after)) => format!("{before}{after}"),
+        None => format!("{before}{}", after.strip_prefix(',').unwrap_or(after)),
+    })
 }
 
 /// Puts it before all other containers; what is to be written on the pod for [`misplaced`].

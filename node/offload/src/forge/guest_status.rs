@@ -5,18 +5,23 @@ use serde_json::{Value, json};
 
 use super::gate;
 use super::labels::{HOME_GENERATION, LEFT_OUT};
+use super::words::Called;
 
 /// The status of a guest pod, for [`super::observe`] and for whoever keeps the bytes.
 ///
 /// Generations are home's: one that the provider's kubelet has not taken in yet is left
 /// out, and home keeps the one that it had. A container of `kubectl debug` that the lease
-/// does not allow waits, and says why. Of the gate nothing is seen.
+/// does not allow waits, and says why. Of the gate nothing is seen, and messages name home's namespace
+/// and uid.
 pub fn guest_status(guest: &Value) -> Value {
     let mut status = guest["status"].clone();
     let Some(fields) = status.as_object_mut() else { return status };
     // Of the provider's own nodes. At home a pod's host is its virtual node.
     fields.retain(|name, _| !matches!(name.as_str(), "hostIP" | "hostIPs"));
     gate::hide(fields, guest);
+    if let Some(called) = Called::of(guest) {
+        called.turn_status(fields);
+    }
     if let Some(list) = fields.get_mut("conditions").and_then(Value::as_array_mut) {
         for condition in list.iter_mut().filter_map(Value::as_object_mut) {
             let seen = condition.remove("observedGeneration");

@@ -19,7 +19,7 @@ use crate::placement::Binding;
 pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use fields_page::tables_of_fields;
-pub use gate::{Gate, Passage, is_about_gate, passage, without_gate};
+pub use gate::{Gate, Passage, event_message, passage, without_gate};
 pub use grace::longest_grace_s;
 pub use guest_status::guest_status;
 pub use keys::is_homes;

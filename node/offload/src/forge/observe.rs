@@ -34,7 +34,7 @@ pub fn observe(ctx: &GuestContext, known: &KnownGuests, guest: &Value) -> Option
 }
 
 fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
-    let (metadata, status) = (&guest["metadata"], &guest["status"]);
+    let (metadata, status) = (&guest["metadata"], guest_status(guest));
     let terminal = match status["phase"].as_str() {
         Some("Succeeded") => Some(Outcome::Succeeded),
         Some("Failed") => Some(Outcome::Failed {
@@ -51,11 +51,11 @@ fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
     ObservedPod {
         uid,
         marked,
-        status: digest(&guest_status(guest)),
+        status: digest(&status),
         ended: deleting && held && (terminal.is_some() || grace_over),
         terminal,
         deleting,
-        unschedulable: unschedulable(status),
+        unschedulable: unschedulable(&status),
         ungated: None,
         held: passage(guest) == Passage::Held,
         called: None,

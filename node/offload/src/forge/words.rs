@@ -1,6 +1,10 @@
 //! What the provider's kubelet says of a guest, in home's words: its messages name the guest's namespace
 //! and uid, by which nobody at home finds anything.
 
+use serde_json::{Map, Value, json};
+
+use super::labels::{HOME_NAMESPACE, HOME_UID};
+
 /// What a guest pod is called at the provider, and at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Called<'a> {
@@ -21,7 +25,17 @@ pub struct Place<'a> {
     pub uid: &'a str,
 }
 
-impl Called<'_> {
+impl<'a> Called<'a> {
+    /// By the marks of a guest pod; none, if it has not all of them.
+    pub(super) fn of(guest: &'a Value) -> Option<Self> {
+        let metadata = &guest["metadata"];
+        let (namespace, uid) = (metadata["namespace"].as_str()?, metadata["uid"].as_str()?);
+        let there = Place { namespace, uid };
+        let namespace = metadata["annotations"][HOME_NAMESPACE].as_str()?;
+        let home = Place { namespace, uid: metadata["labels"][HOME_UID].as_str()? };
+        Some(Self { name: metadata["name"].as_str()?, there, home })
+    }
+
     /// A message of the provider's, with home's namespace and uid where it has this guest's. A namespace
     /// may be called as anything else is: it counts only where a kubelet or an API server says one.
     pub fn at_home(&self, message: &str) -> String {
@@ -43,7 +57,29 @@ impl Called<'_> {
         }
         replaced(&said, there.uid, home.uid, |c| c.is_ascii_alphanumeric() || c == '-')
     }
+
+    /// The same for the messages of a status, which the provider's kubelet has written.
+    pub(super) fn turn_status(&self, status: &mut Map<String, Value>) {
+        let turn = |message: &mut Value| {
+            if let Some(text) = message.as_str() {
+                *message = json!(self.at_home(text));
+            }
+        };
+        status.get_mut("message").into_iter().for_each(turn);
+        for list in LISTS {
+            let list = status.get_mut(list).and_then(Value::as_array_mut);
+            for one in list.into_iter().flatten() {
+                one.get_mut("message").into_iter().for_each(turn);
+                // What an ended container has left is its own word.
+                one.pointer_mut("/state/waiting/message").into_iter().for_each(turn);
+            }
+        }
+    }
 }
+
+/// Lists of a status with messages in them.
+const LISTS: [&str; 4] =
+    ["conditions", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
 
 /// With `other` wherever `word` stands by itself: no character of a name before and after it.
 fn replaced(text: &str, word: &str, other: &str, of_name: impl Fn(char) -> bool) -> String {

@@ -290,16 +290,6 @@ fn home_sees_nothing_of_it() {
 }
 
 #[test]
-fn events_about_it_stay_there() {
-    let gate = "spec.initContainers{mercato-gate}";
-    assert!(is_about_gate(gate, "Started container mercato-gate"));
-    assert!(is_about_gate("", "failed to \"StartContainer\" for \"mercato-gate\""));
-    assert!(!is_about_gate("spec.initContainers{migrate}", "Created container: migrate"));
-    assert!(!is_about_gate("spec.containers{web}", "Pulling image \"mercato-gate\""));
-    assert!(!is_about_gate("", "FailedMount: mercato-gate-config"));
-}
-
-#[test]
 fn the_login_of_the_gate_is_nobody_elses() {
     let home = |spec: &mut Value| spec["imagePullSecrets"] = json!([{ "name": "hub" }]);
     let without = forged_with(&gated(), home).unwrap();

@@ -23,6 +23,7 @@ mod requests;
 mod services;
 mod tokens;
 mod told;
+mod words;
 
 fn home_pod() -> Value {
     json!({
