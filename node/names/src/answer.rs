@@ -9,7 +9,7 @@ use mercato_protocol::names::{PRIVATE, is_global};
 
 use crate::knowledge::{Knowledge, before};
 use crate::limits;
-use crate::zone::Found;
+use crate::zone::{Found, Sought};
 
 /// What is to be said to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,17 +47,18 @@ pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: u
     let Some(zone) = known.zones.get(&by.lease).filter(|zone| !zone.domains.is_empty()) else {
         return Answer::NotYet;
     };
+    let sought = if of == RecordType::SRV { Sought::Places } else { Sought::Addresses };
     // What is no text is no name of anybody here.
     let Some(text) = lower(name) else { return Answer::NoName(None) };
     for domain in &zone.domains {
         if let Some(before) = before(&text, domain) {
-            let found = zone.find(by.guest, &labels(before));
+            let found = zone.find(by.guest, &labels(before), sought);
             return of_home(found, domain, before, of, turn);
         }
     }
     // As who has no search list is told of it.
     if text == HOME_API {
-        let found = zone.find(by.guest, &labels(HOME_API));
+        let found = zone.find(by.guest, &labels(HOME_API), sought);
         return of_home(found, &zone.domains[0], HOME_API, of, turn);
     }
     if let Some(address) = address_of(&text) {
@@ -81,7 +82,9 @@ pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: u
     if is_private || is_near || known.is_of_this_cluster(&text) {
         return Answer::NoName(None);
     }
-    if zone.forwards { Answer::Elsewhere } else { Answer::Refused }
+    // An answer to all types is long, and of no use to a guest.
+    let is_forwarded = zone.forwards && of != RecordType::ANY;
+    if is_forwarded { Answer::Elsewhere } else { Answer::Refused }
 }
 
 fn labels(before: &str) -> Vec<&str> {

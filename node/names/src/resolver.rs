@@ -105,7 +105,7 @@ impl Resolver {
         let Some(query) = message.queries.first() else { return Outcome::Nothing };
         let (turn, of) = (usize::from(message.metadata.id), query.query_type);
         let (mut name, mut before) = (query.name.clone(), Vec::new());
-        if matches!(of, RecordType::AXFR | RecordType::IXFR | RecordType::ANY) {
+        if matches!(of, RecordType::AXFR | RecordType::IXFR) {
             return said(asked, &Said::only(ResponseCode::Refused), room);
         }
         for _ in 0..limits::ALIASES {

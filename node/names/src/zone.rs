@@ -91,6 +91,15 @@ pub(crate) enum Found {
     Unknown,
 }
 
+/// What of a name is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sought {
+    /// Its addresses, or whatever else it has.
+    Addresses,
+    /// The ports that are behind it.
+    Places,
+}
+
 /// Which rules it is by.
 const VERSION: &str = "1.1.0";
 /// The Service of an API server, as each cluster has it, and its port.
@@ -137,15 +146,30 @@ impl Zone {
     }
 
     /// What a guest finds at these labels before the domain, lower case, the first one first.
-    pub(crate) fn find(&self, guest: IpAddr, labels: &[&str]) -> Found {
-        if let Some(found) = self.api.as_ref().and_then(|api| api.find(guest, labels)) {
+    pub(crate) fn find(&self, guest: IpAddr, labels: &[&str], sought: Sought) -> Found {
+        let api = self.api.as_ref();
+        if let Some(found) = api.and_then(|api| api.find(guest, labels, sought)) {
             return found;
         }
         // Its file of hosts would say so at home: also without a Service, and before it is ready.
         let own = self.own.get(&guest);
-        if let Some((_, at)) = own.filter(|(own, _)| own.split('.').eq(labels.iter().copied())) {
-            return Found::Addresses(vec![*at]);
+        let own = own.filter(|(own, _)| own.split('.').eq(labels.iter().copied()));
+        let Some((_, at)) = own else { return self.find_shared(labels, sought) };
+        match sought {
+            Sought::Addresses => Found::Addresses(vec![*at]),
+            Sought::Places => match self.find_shared(labels, sought) {
+                Found::Nothing | Found::Unknown => Found::Empty,
+                found @ (Found::Empty
+                | Found::Addresses(_)
+                | Found::Places(_)
+                | Found::Alias(_)
+                | Found::Text(_)) => found,
+            },
         }
+    }
+
+    /// The same, of what each guest finds.
+    fn find_shared(&self, labels: &[&str], sought: Sought) -> Found {
         match labels {
             [] | ["svc" | "pod"] => Found::Empty,
             ["dns-version"] => Found::Text(VERSION),
@@ -161,7 +185,7 @@ impl Zone {
             [before @ .., service, namespace, "svc"] => {
                 let Some(of) = self.namespaces.get(*namespace) else { return Found::Nothing };
                 match of.services.get(*service) {
-                    Some(found) => found.find(before, service, namespace),
+                    Some(found) => found.find(before, [*service, *namespace], sought),
                     // With more before it, it is hardly one of ours: a name of the Internet that
                     // was tried with each domain in turn.
                     None if of.is_part && before.is_empty() => Found::Unknown,
@@ -211,7 +235,7 @@ impl Api {
     }
 
     /// None: it is another name, or one that this guest is not told.
-    fn find(&self, guest: IpAddr, labels: &[&str]) -> Option<Found> {
+    fn find(&self, guest: IpAddr, labels: &[&str], sought: Sought) -> Option<Found> {
         let before = match labels {
             [before @ .., SERVICE, NAMESPACE, "svc"] => Some(before),
             [NAMESPACE, "svc"] => None,
@@ -223,7 +247,8 @@ impl Api {
         // A guest may ask before anybody has heard of which namespace it is.
         let service = self.service.as_ref().filter(|_| self.guests.contains(&guest));
         let Some(service) = service else { return Some(Found::Unknown) };
-        Some(before.map_or(Found::Empty, |before| service.find(before, SERVICE, NAMESPACE)))
+        let found = |before| service.find(before, [SERVICE, NAMESPACE], sought);
+        Some(before.map_or(Found::Empty, found))
     }
 }
 
@@ -258,11 +283,14 @@ impl Service {
         Self { addresses, ports, external, slices, hosts }
     }
 
-    /// What is found at these labels before its name, in a namespace that is called so.
-    fn find(&self, before: &[&str], name: &str, namespace: &str) -> Found {
+    /// What is found at these labels before its name and that of its namespace.
+    fn find(&self, before: &[&str], [name, namespace]: [&str; 2], sought: Sought) -> Found {
+        let below = format!("{name}.{namespace}.svc");
         match before {
             [] => match &self.external {
                 Some(external) => Found::Alias(external.clone()),
+                // As CoreDNS has it, with which programs find all that is behind a Service.
+                None if sought == Sought::Places => Found::Places(self.places(|_| true, &below)),
                 None if self.addresses.is_empty() => Found::Addresses(self.endpoints()),
                 None => Found::Addresses(self.addresses.clone()),
             },
@@ -270,11 +298,16 @@ impl Service {
             [port, protocol @ ("_tcp" | "_udp")] => {
                 let port = port.strip_prefix('_').filter(|port| !port.is_empty());
                 let Some(port) = port else { return Found::Nothing };
-                let below = format!("{name}.{namespace}.svc");
-                let places = self.places(port, *protocol == "_udp", &below);
+                let is_udp = *protocol == "_udp";
+                let is_it = |it: &NamedPort| it.name == port && it.is_udp == is_udp;
+                let places = self.places(is_it, &below);
                 if places.is_empty() { Found::Nothing } else { Found::Places(places) }
             }
             [host] => match self.hosts.get(*host) {
+                Some(all) if sought == Sought::Places => {
+                    let is_one = |it: &Endpoint| all.contains(&it.address);
+                    Found::Places(self.behind(|_| true, is_one, |_| format!("{host}.{below}")))
+                }
                 Some(addresses) => Found::Addresses(addresses.clone()),
                 None => Found::Nothing,
             },
@@ -295,21 +328,36 @@ impl Service {
         all.any(|port| port.is_udp == is_udp && !port.name.is_empty())
     }
 
-    /// Where a port of that name is.
-    fn places(&self, port: &str, is_udp: bool, below: &str) -> Vec<(u16, String)> {
-        let is_it = |it: &&NamedPort| it.name == port && it.is_udp == is_udp;
-        let number = |it: &NamedPort| u16::try_from(it.port).unwrap_or_default();
-        if !self.addresses.is_empty() {
-            let of = self.ports.iter().filter(is_it);
-            return of.map(|it| (number(it), below.to_owned())).collect();
+    /// Where such ports of it are.
+    fn places(&self, is_it: impl Fn(&NamedPort) -> bool, below: &str) -> Vec<(u16, String)> {
+        if self.addresses.is_empty() {
+            return self.behind(is_it, |_| true, |it| format!("{}.{below}", it.host));
         }
-        let mut places = Vec::new();
+        let mut known = BTreeSet::new();
+        let all = self.ports.iter().filter(|it| is_it(it)).map(number);
+        all.filter(|port| known.insert(*port)).map(|port| (port, below.to_owned())).collect()
+    }
+
+    /// Where such ports of such endpoints are, each once: what listens at one by TCP and by UDP is told of
+    /// by one record.
+    fn behind(
+        &self,
+        is_it: impl Fn(&NamedPort) -> bool,
+        is_one: impl Fn(&Endpoint) -> bool,
+        called: impl Fn(&Endpoint) -> String,
+    ) -> Vec<(u16, String)> {
+        let (mut places, mut known) = (Vec::new(), BTreeSet::new());
         for slice in &self.slices {
-            for port in slice.ports.iter().filter(is_it).map(number) {
-                let hosts = slice.endpoints.iter().map(|it| format!("{}.{below}", it.host));
-                places.extend(hosts.map(|host| (port, host)));
+            for port in slice.ports.iter().filter(|it| is_it(it)).map(number) {
+                let hosts = slice.endpoints.iter().filter(|it| is_one(it)).map(&called);
+                let all = hosts.map(|host| (port, host));
+                places.extend(all.filter(|place| known.insert(place.clone())));
             }
         }
         places
     }
+}
+
+fn number(port: &NamedPort) -> u16 {
+    u16::try_from(port.port).unwrap_or_default()
 }

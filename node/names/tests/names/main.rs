@@ -8,4 +8,5 @@ mod samples;
 mod served;
 mod server;
 mod table;
+mod types;
 mod upstream;
