@@ -85,6 +85,10 @@ pub const RETRY_MAX_MS: u64 = 300_000;
 /// an API server was away.
 pub const ROOMLESS_MS: u64 = 60_000;
 
+/// Longest wait before a resize is tried again for which there was no room, in ms: as often as a kubelet
+/// tries one again that it has deferred. It is tried at once where another guest is gone.
+pub const DEFERRED_MS: u64 = 60_000;
+
 /// How long a guest that has ended by the provider's own doing is kept for home to take
 /// its last status, in ms; a drain at the provider waits for it.
 pub const FAREWELL_MS: u64 = 120_000;

@@ -278,7 +278,7 @@ impl HomeSide {
         let key = Key::new("Pod", &pod.namespace, &pod.name);
         let wanted = Some(uid.0.as_str());
         let status = match write {
-            Write::Status { status, outcome, reach } => {
+            Write::Status { status, outcome, reach, resize } => {
                 let guest = match status.map(|digest| bodies.get(&digest)) {
                     None => Value::Null,
                     Some(Found::Here(guest)) => guest,
@@ -286,7 +286,8 @@ impl HomeSide {
                     // The pod stays as it is until another status comes.
                     Some(Found::Refused(_)) => return Input::Written(uid),
                 };
-                let context = StatusContext { host_ip: None, reach: *reach };
+                let (resize, now) = (resize.clone(), time::rfc3339(now.wall_ms));
+                let context = StatusContext { host_ip: None, reach: *reach, resize, now };
                 Some(forge::home_status(&guest, home, outcome.as_ref(), &context))
             }
             Write::Refusal(refusal) => match refused_status(home, &refusal_text(refusal)) {

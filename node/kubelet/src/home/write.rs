@@ -34,7 +34,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
         let uid = pod.uid.clone();
         let turn = shared.turns.acquire().await;
         let done = match &write {
-            Write::Status { status, outcome, reach } => {
+            Write::Status { status, outcome, reach, resize } => {
                 let guest = match status.map(|digest| shared.bodies.object(&digest)) {
                     None => Value::Null,
                     Some(Found::Here(guest)) => guest,
@@ -51,7 +51,8 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
                     }
                 };
                 let host_ip = Some(shared.config.host_ip.to_string());
-                let context = StatusContext { host_ip, reach: *reach };
+                let (resize, now) = (resize.clone(), clock::now());
+                let context = StatusContext { host_ip, reach: *reach, resize, now };
                 let status = |home: &Value| {
                     Some(forge::home_status(&guest, home, outcome.as_ref(), &context))
                 };

@@ -61,6 +61,7 @@ mod observe;
 mod pod;
 mod refs;
 pub mod registry;
+pub mod resize;
 mod rule;
 mod scheduling;
 mod schema;

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::resize::{self, PENDING};
 use super::schema_status::POD_STATUS;
 use crate::address::Reach;
-use crate::message::Outcome;
+use crate::message::{Outcome, Refusal};
 
 /// What home knows besides the two pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub struct StatusContext {
     pub host_ip: Option<String>,
     /// Whether home reaches the guest, and by which address.
     pub reach: Reach,
+    /// Why the provider refuses the resize that the pod asks for, if it does.
+    pub resize: Option<Refusal>,
+    /// When it is, in RFC 3339.
+    pub now: String,
 }
 
 /// Conditions that a kubelet owns, and so the provider's word counts. `Ready` is made
@@ -26,7 +31,7 @@ const KUBELET: [&str; 6] = [
     "Initialized",
     "ContainersReady",
     DISRUPTION,
-    "PodResizePending",
+    PENDING,
     "PodResizeInProgress",
 ];
 
@@ -59,7 +64,8 @@ pub fn home_status(
         }
     }
     settle_phase(&mut status, old, outcome);
-    status["conditions"] = conditions(&status, base, home, ctx.reach);
+    let resize = resize::pending(&status, guest, home, ctx.resize.as_ref(), &ctx.now);
+    status["conditions"] = conditions(&status, base, home, ctx.reach, resize.as_ref());
     // As at home: who has taken the pod says where it is.
     let taken = !status["startTime"].is_null();
     let host_ip = ctx.host_ip.as_deref().filter(|_| taken);
@@ -72,7 +78,7 @@ pub fn home_status(
     };
     let own = [
         ("qosClass", old["qosClass"].clone()),
-        ("observedGeneration", generation(&status, old, home)),
+        ("observedGeneration", generation(&status, old, home, resize.as_ref())),
         ("nominatedNodeName", old["nominatedNodeName"].clone()),
         ("hostIP", json!(host_ip)),
         ("hostIPs", ip_list(host_ip)),
@@ -95,9 +101,11 @@ fn has_no_network(status: &Value) -> bool {
     network.any(|it| it["status"] == "False")
 }
 
-/// What the provider has seen of the pod: no more than there is, never less than before.
-fn generation(status: &Value, old: &Value, home: &Value) -> Value {
+/// What the provider has seen of the pod, or refused: no more than there is, never less than before.
+fn generation(status: &Value, old: &Value, home: &Value, resize: Option<&Value>) -> Value {
     let seen = status["observedGeneration"].as_u64().unwrap_or(0);
+    let refused = resize.and_then(|refused| refused["observedGeneration"].as_u64());
+    let seen = seen.max(refused.unwrap_or(0));
     let seen = seen.min(home["metadata"]["generation"].as_u64().unwrap_or(0));
     let seen = seen.max(old["observedGeneration"].as_u64().unwrap_or(0));
     if seen > 0 { json!(seen) } else { Value::Null }
@@ -140,8 +148,14 @@ fn set_or_remove(status: &mut Value, name: &str, value: Value) {
 }
 
 /// Home's own conditions stay (scheduling, readiness gates), the kubelet's come from the
-/// guest, and `Ready` is both.
-fn conditions(status: &Value, guest: &Value, home: &Value, reach: Reach) -> Value {
+/// guest, and `Ready` is both; a resize that was refused is told of in `resize`.
+fn conditions(
+    status: &Value,
+    guest: &Value,
+    home: &Value,
+    reach: Reach,
+    resize: Option<&Value>,
+) -> Value {
     let old = by_type(&home["status"]["conditions"]);
     let new = by_type(&status["conditions"]);
     let mut merged = old.clone();
@@ -151,6 +165,7 @@ fn conditions(status: &Value, guest: &Value, home: &Value, reach: Reach) -> Valu
     for (name, one) in new.into_iter().filter(|(name, _)| KUBELET.contains(&name.as_str())) {
         merged.entry(name).or_insert(one);
     }
+    merged.extend(resize.map(|refused| (PENDING.to_owned(), refused.clone())));
     let guest_ready = by_type(&guest["conditions"]).get("Ready").cloned();
     if let Some(mut ready) = guest_ready {
         if let Some(gate) = closed_gate(home, &old).filter(|_| ready["status"] == "True") {

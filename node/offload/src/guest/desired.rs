@@ -7,6 +7,7 @@ use mercato_protocol::id::Digest;
 
 use super::Effect;
 use crate::forge::Content;
+use crate::forge::resize::is_deferred;
 use crate::key::Item;
 use crate::message::{Outcome, Refusal, Route, ToHome};
 
@@ -90,6 +91,11 @@ impl Desired {
 
     pub(super) fn refuse(&mut self, why: Refusal) {
         self.refusal = Some(why);
+    }
+
+    /// It is a resize for which there was no room, and others may leave.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.refusal.as_ref().is_some_and(is_deferred)
     }
 
     /// Home is to say it once more, or need not.

@@ -171,6 +171,8 @@ pub enum Write {
         outcome: Option<Outcome>,
         /// Whether home reaches it, and by which address.
         reach: Reach,
+        /// Why the provider refuses the resize that the pod asks for, if it does.
+        resize: Option<Refusal>,
     },
     /// Pending, with this waiting reason, and an event.
     Refusal(Refusal),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::requests::{Amounts, amounts, requests};
 use super::terms::UNSOLD;
 use super::write::{IfAbsent, Write, decide};
+use crate::forge::resize::{RESOURCES, out_of_room};
 use crate::forge::{GuestContext, KnownGuests, Refusal};
 use crate::guest::Failure;
 use crate::key::Item;
@@ -215,13 +216,17 @@ fn as_it_runs(pod: &Value) -> Value {
     spec
 }
 
-/// What of a running pod may call for more.
-const RESOURCES: &str = "spec.containers.resources";
-
 /// A change for which there is no room leaves what is there as it is: it is refused at `path`, the
-/// field that asks for more.
+/// field that asks for more, and for a resize it is said whether that may pass.
 pub fn keeps_running(path: &str, failure: Failure) -> Failure {
+    let may_pass = matches!(failure, Failure::Full(_));
     match failure {
+        Failure::OutOf(Outcome::Failed { message, .. })
+        | Failure::Full(Outcome::Failed { message, .. })
+            if path == RESOURCES =>
+        {
+            Failure::Refused(out_of_room(&message, may_pass))
+        }
         Failure::OutOf(Outcome::Failed { message, .. })
         | Failure::Full(Outcome::Failed { message, .. }) => {
             Failure::Refused(Refusal { path: path.to_owned(), reason: message })

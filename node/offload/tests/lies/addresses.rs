@@ -35,6 +35,7 @@ fn a_pod_waits_for_its_address_also_if_the_tunnel_comes_up_after_it() {
         status: Some(Digest::of(b"running")),
         outcome: None,
         reach: Reach::At { address, second: None },
+        resize: None,
     };
     assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
 }
@@ -63,6 +64,7 @@ fn a_pod_for_which_nobody_carries_packets_gets_ready_without_an_address() {
             status: Some(Digest::of(b"running")),
             outcome: None,
             reach: Reach::Not,
+            resize: None,
         };
         assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
     }
@@ -108,6 +110,7 @@ fn a_second_address_is_shown_while_both_sides_carry_it() {
             status: Some(Digest::of(b"running")),
             outcome: None,
             reach: Reach::At { address, second },
+            resize: None,
         };
         let is_right = lied.effects.contains(&home::Effect::Write(pod("u1", "web"), write));
         assert!(is_right, "{second:?}: {:?}", lied.effects);

@@ -4,6 +4,7 @@ mod addresses;
 #[path = "../told/gate.rs"]
 mod gate;
 mod marks;
+mod resize;
 mod services;
 mod silence;
 mod stand_in;
@@ -160,7 +161,7 @@ fn a_status_that_was_replaced_before_it_was_written_is_not_waited_for() {
         let status = Some(Digest::of(text.as_bytes()));
         home::Effect::Write(
             pod("u1", "web"),
-            home::Write::Status { status, outcome: None, reach: Reach::Not },
+            home::Write::Status { status, outcome: None, reach: Reach::Not, resize: None },
         )
     };
     lied.says(status("starting"));

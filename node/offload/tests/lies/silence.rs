@@ -16,7 +16,10 @@ fn report(status: &[u8]) -> Report {
 
 fn write(status: Option<&[u8]>, reach: Reach) -> home::Effect {
     let status = status.map(Digest::of);
-    home::Effect::Write(pod("u1", "web"), home::Write::Status { status, outcome: None, reach })
+    home::Effect::Write(
+        pod("u1", "web"),
+        home::Write::Status { status, outcome: None, reach, resize: None },
+    )
 }
 
 /// When those that say nothing of it have no patience any more, less what it takes to write that.
@@ -99,7 +102,7 @@ fn each_pod_is_not_ready_after_its_own_time() {
     link_again(&mut lied);
     assert_eq!(wakes(&mut lied, long_ms - 1), []);
     let status = Some(Digest::of(b"runs"));
-    let written = home::Write::Status { status, outcome: None, reach: LOST };
+    let written = home::Write::Status { status, outcome: None, reach: LOST, resize: None };
     assert_eq!(wakes(&mut lied, long_ms), [home::Effect::Write(pod("u2", "db"), written)]);
     lied.takes(home::Input::Written(Uid("u2".to_owned())));
     assert_eq!(wakes(&mut lied, 10 * long_ms), [], "once");

@@ -191,7 +191,7 @@ impl Home {
         let uid = id.uid.clone();
         let Some(pod) = self.pods.get_mut(&uid) else { return Input::PodMissing(uid) };
         match write {
-            Write::Status { status, outcome, reach } => {
+            Write::Status { status, outcome, reach, resize: _ } => {
                 if status.is_some_and(|status| !self.statuses.contains(&status)) {
                     return Input::NotWritten { uid, missing: true };
                 }

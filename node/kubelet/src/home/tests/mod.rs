@@ -197,7 +197,8 @@ async fn a_status_carries_the_uid() {
     let (mut bed, _) = bed("shop", None, (200, pod("shop"))).await;
     let guest = json!({ "phase": "Running", "startTime": "2026-01-01T00:00:00Z" });
     let digest = bed.bodies.keep(Way::ToHome, &Item::Pod(id("shop")), &guest).unwrap();
-    let write = Write::Status { status: Some(digest), outcome: None, reach: Reach::Not };
+    let write =
+        Write::Status { status: Some(digest), outcome: None, reach: Reach::Not, resize: None };
     assert_eq!(bed.write("shop", write).await, Input::Written(Uid("u1".into())));
     let (request, patch) = bed.writes.lock().unwrap().remove(0);
     assert!(request.starts_with("PATCH /api/v1/namespaces/shop/pods/web/status"), "{request}");
@@ -271,8 +272,11 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
         .bodies
         .keep(Way::ToHome, &Item::Pod(id("shop")), &json!({ "phase": "Running" }))
         .unwrap();
-    bed.write("shop", Write::Status { status: Some(started), outcome: None, reach: Reach::Not })
-        .await;
+    bed.write(
+        "shop",
+        Write::Status { status: Some(started), outcome: None, reach: Reach::Not, resize: None },
+    )
+    .await;
     let refusal = Refusal { path: "spec.containers.resources".into(), reason: "no room".into() };
     let written = bed.write("shop", Write::Refusal(refusal)).await;
     assert_eq!(written, Input::Written(Uid("u1".into())));
@@ -287,8 +291,9 @@ async fn what_home_says_already_is_not_written() {
     let running = json!({ "phase": "Pending", "reason": "OffloadRefused" });
     let (mut bed, _) = bed("shop", None, status(500, "etcd")).await;
     let status = Some(bed.bodies.keep(Way::ToHome, &Item::Pod(id("shop")), &running).unwrap());
-    let written =
-        bed.write("shop", Write::Status { status, outcome: None, reach: Reach::Not }).await;
+    let written = bed
+        .write("shop", Write::Status { status, outcome: None, reach: Reach::Not, resize: None })
+        .await;
     assert_eq!(written, Input::Written(Uid("u1".into())));
     assert!(bed.writes.lock().unwrap().is_empty());
 }
@@ -302,7 +307,7 @@ async fn what_becomes_of_a_failed_write() {
             .bodies
             .keep(Way::ToHome, &Item::Pod(id("shop")), &json!({ "phase": "Running" }))
             .unwrap();
-        Write::Status { status: Some(running), outcome: None, reach: Reach::Not }
+        Write::Status { status: Some(running), outcome: None, reach: Reach::Not, resize: None }
     };
     // Another pod of the name: the one that was meant is gone.
     let mut another = pod("shop");
@@ -319,8 +324,12 @@ async fn what_becomes_of_a_failed_write() {
     let (mut away, _) = bed("shop", None, status(500, "etcd")).await;
     let said = write(&away);
     assert_eq!(away.write("shop", said).await, failed);
-    let unknown =
-        Write::Status { status: Some(Digest::of(b"x")), outcome: None, reach: Reach::Not };
+    let unknown = Write::Status {
+        status: Some(Digest::of(b"x")),
+        outcome: None,
+        reach: Reach::Not,
+        resize: None,
+    };
     let asked = Input::NotWritten { uid, missing: true };
     assert_eq!(away.write("shop", unknown).await, asked);
 }

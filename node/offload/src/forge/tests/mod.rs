@@ -20,6 +20,7 @@ mod marks;
 mod names;
 mod reach;
 mod requests;
+mod resize;
 mod services;
 mod tokens;
 mod told;
@@ -337,15 +338,14 @@ fn a_status_comes_home() {
     });
     let guest = json!({
         "phase": "Running", "qosClass": "Guaranteed", "startTime": "t1", "podIP": "10.9.9.9",
-        "observedGeneration": 3,
-        "hostIP": "192.168.0.1", "unheardOf": 1,
+        "observedGeneration": 3, "hostIP": "192.168.0.1", "unheardOf": 1,
         "containerStatuses": [{ "name": "web", "restartCount": 2, "ready": true,
             "state": { "running": { "startedAt": "t1" } },
             "lastState": { "terminated": { "exitCode": 3, "reason": "Error" } } }],
         "conditions": [{ "type": "Ready", "status": "True" },
             { "type": "Initialized", "status": "True" }, { "type": "PodScheduled", "status": "False" }],
     });
-    let ctx = StatusContext { host_ip: Some("10.0.0.9".into()), reach: Reach::Not };
+    let ctx = StatusContext { host_ip: Some("10.0.0.9".into()), ..StatusContext::default() };
     let status = home_status(&guest, &home, None, &ctx);
     assert_eq!(status["qosClass"], "Burstable");
     assert_eq!(status["startTime"], "t0");

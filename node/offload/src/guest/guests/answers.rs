@@ -8,7 +8,9 @@ use super::super::object::Object;
 use super::super::pod::GuestPod;
 use super::super::{Effect, Failure};
 use super::Guests;
+use crate::forge::resize::is_deferred;
 use crate::key::Item;
+use crate::limits;
 use crate::message::{Outcome, Refusal};
 use crate::output::Output;
 
@@ -60,11 +62,15 @@ impl Guests {
                 }
             }
             (Step::Apply(..) | Step::Update(..), Failure::Refused(why)) => {
+                let may_pass = is_deferred(&why);
                 if let Some(desired) = self.desired(item) {
                     desired.refuse(why);
                 }
                 if !self.is_to_go(item) {
                     self.retries.back_off(now.mono_ms, item);
+                }
+                if may_pass {
+                    self.retries.no_later(now.mono_ms + limits::DEFERRED_MS, item);
                 }
             }
             (Step::Apply(..), Failure::OutOf(outcome)) => {

@@ -11,7 +11,7 @@ use mercato_protocol::time::Now;
 
 use super::object::Object;
 use super::objects::Objects;
-use super::pod::{Called, GuestPod};
+use super::pod::{Called, GuestPod, is_deferred};
 use super::pods::Pods;
 use super::{Config, Effect, Life, Observed};
 use crate::address::GuestAddress;
@@ -148,6 +148,15 @@ impl Guests {
         out.changed(item.clone());
         self.step(now, item, out);
         self.step_namesakes(now, item, out);
+        // Resizes that waited for a pod to leave are tried again.
+        let makes_room = matches!(item, Item::Pod(_));
+        let waits = |pod: &&GuestPod| makes_room && is_deferred(pod) && !pod.is_to_go();
+        let deferred = self.pods.iter().filter(waits);
+        for id in deferred.map(|pod| pod.id().clone()).collect::<Vec<_>>() {
+            let deferred = Item::Pod(id);
+            self.retries.clear(&deferred);
+            self.step(now, &deferred, out);
+        }
     }
 
     /// The gateway brings packets of a family to this guest, or cannot: `note` takes that down, and

@@ -353,6 +353,11 @@ impl GuestPod {
     }
 }
 
+/// Its resize waits for others to leave.
+pub(super) fn is_deferred(pod: &GuestPod) -> bool {
+    pod.desired.is_deferred()
+}
+
 /// The end of one that was made, and is not as it must be: it may have begun, and is never made
 /// again.
 fn refused(Refusal { path, reason }: &Refusal) -> Outcome {

@@ -109,10 +109,10 @@ impl Exports {
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.sent(&id) else { return };
-                match pod.on_refused(refusal) {
-                    Some(of_change) => out.push(Effect::ObjectRefused(id.key(), of_change)),
-                    None => self.pods.write(&id.uid, out),
+                if let Some(of_change) = pod.on_refused(refusal) {
+                    out.push(Effect::ObjectRefused(id.key(), of_change));
                 }
+                self.pods.write(&id.uid, out);
             }
         }
     }

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use mercato_protocol::id::Digest;
 
 use super::{Config, HomePod, StandIn, Write};
+use crate::forge::resize::is_of_resize;
 use crate::key::{Item, ObjectKey, PodId};
 use crate::limits;
 use crate::message::{Refusal, Report, Stage, ToGuest};
@@ -33,6 +34,8 @@ pub(super) struct Pod {
     has_status: bool,
     /// The provider's, or our own.
     refusal: Option<Refusal>,
+    /// The provider's, of a resize that this content asks for.
+    resize: Option<(Digest, Refusal)>,
     written: Option<Write>,
     writing: Option<Write>,
     /// What that is made of has changed since it began.
@@ -65,6 +68,7 @@ impl Pod {
             report: None,
             has_status: false,
             refusal: None,
+            resize: None,
             written: None,
             writing: None,
             stale: false,
@@ -209,6 +213,11 @@ impl Pod {
     /// The provider refuses it. Gives that back if it runs as it did: what is refused is a change.
     pub(super) fn on_refused(&mut self, refusal: Refusal) -> Option<Refusal> {
         if self.report.is_some() {
+            // Of what was said before, an answer is about that alone.
+            let wanted = self.seen.as_ref().map(|seen| seen.digest);
+            if is_of_resize(&refusal) && wanted.is_some() && wanted == self.told.put {
+                self.resize = wanted.map(|digest| (digest, refusal.clone()));
+            }
             return Some(refusal);
         }
         self.refusal = Some(refusal);

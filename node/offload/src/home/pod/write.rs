@@ -64,7 +64,7 @@ impl Pod {
             self.status_write(seen, report, way)?
         } else if is_lost(self, seen, way) && self.leaves() && self.refusal.is_none() {
             // It ran before this side started, perhaps.
-            Write::Status { status: None, outcome: None, reach: lost(seen) }
+            Write::Status { status: None, outcome: None, reach: lost(seen), resize: None }
         } else {
             Write::Refusal(seen.refusal.as_ref().or(self.refusal.as_ref())?.clone())
         };
@@ -81,7 +81,9 @@ impl Pod {
         };
         worth.then(|| {
             let reach = self.reach(seen, report, way);
-            Write::Status { status, outcome, reach }
+            let of_this = self.resize.as_ref().filter(|(digest, _)| *digest == seen.digest);
+            let resize = of_this.map(|(_, refusal)| refusal.clone());
+            Write::Status { status, outcome, reach, resize }
         })
     }
 
