@@ -118,14 +118,15 @@ impl Targets {
         Ok(())
     }
 
-    /// Says on a line each whom it has found.
+    /// Says on a line each whom it has found: on a busy node a second and a third SYN may be needed, which
+    /// are sent after one second and after three.
     pub(crate) fn script(&self) -> String {
         let home = self.home.map(|home| (home, courier::PORT));
         let all = self.there.iter().copied().chain(home);
         let one = |(address, port)| {
             let why = format!("/tmp/{address}-{port}");
             format!(
-                "(if nc -w 2 {address} {port} </dev/null >/dev/null 2>{why} || \
+                "(if nc -w 4 {address} {port} </dev/null >/dev/null 2>{why} || \
                  grep -q refused {why}; then echo found {address} {port}; fi) & "
             )
         };
