@@ -331,7 +331,7 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When the daemon does not let go of it.
     pub async fn unoffload(&self, namespace: &str) -> Result<()> {
-        let delete = ["delete", "-n", namespace, "namespaceoffload/default", "--timeout=60s"];
+        let delete = ["delete", "-n", namespace, "namespaceoffload/default", "--timeout=180s"];
         self.cluster.kubectl(&delete).await?.ok().map(drop)
     }
 

@@ -148,17 +148,17 @@ impl<'a> Installed<'a> {
             let job = self.cluster.kubectl(&job).await?;
             return said.ok().with_context(|| format!("{job:?}")).map(drop);
         }
-        let volume = ["delete", "persistentvolume/mercato", "--timeout=60s"];
+        let volume = ["delete", "persistentvolume/mercato", "--timeout=180s"];
         self.cluster.kubectl(&volume).await?.ok().map(drop)
     }
 
     /// Takes the daemon away as nobody should, and waits until it has ended.
     ///
     /// # Errors
-    /// When it does not within a minute.
+    /// When it does not within three minutes.
     pub async fn loses_its_daemon(&self) -> Result<()> {
         let delete = ["-n", NAMESPACE, "delete", "deploy/mercato", "--cascade=foreground"];
-        self.cluster.kubectl(&[&delete[..], &["--timeout=60s"]].concat()).await?.ok().map(drop)
+        self.cluster.kubectl(&[&delete[..], &["--timeout=180s"]].concat()).await?.ok().map(drop)
     }
 
     /// Runs `mercato` in the daemon's pod.

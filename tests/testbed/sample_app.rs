@@ -44,11 +44,11 @@ spec:
 /// what they were given.
 ///
 /// # Errors
-/// When they are not within a minute, or say something else.
+/// When they are not within three minutes, or say something else.
 pub async fn opens(home: &Cluster, node: &str) -> Result<()> {
     home.apply(MANIFEST).await?;
     let shop = User::new(home, "shop");
-    shop.kubectl(&["rollout", "status", "deploy/web", "--timeout=60s"]).await?;
+    shop.kubectl(&["rollout", "status", "deploy/web", "--timeout=180s"]).await?;
     let nodes = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"];
     let nodes = shop.kubectl(&nodes).await?;
     ensure!(nodes == format!("{node} {node}"), "the pods are on {nodes}");

@@ -57,9 +57,9 @@ spec:
 /// Applies [`web`] and waits until all of it runs.
 async fn serve(cluster: &Cluster, namespace: &str) -> Result<()> {
     cluster.apply(&web(namespace)).await?;
-    let wait = ["-n", namespace, "rollout", "status", "deploy/web", "--timeout=60s"];
+    let wait = ["-n", namespace, "rollout", "status", "deploy/web", "--timeout=180s"];
     cluster.kubectl(&wait).await?.ok()?;
-    let ready = ["-n", namespace, "wait", "pod/client", "--for=condition=Ready", "--timeout=60s"];
+    let ready = ["-n", namespace, "wait", "pod/client", "--for=condition=Ready", "--timeout=180s"];
     cluster.kubectl(&ready).await?.ok()?;
     Ok(())
 }
@@ -130,7 +130,7 @@ spec:
 "
     ))
     .await?;
-    let done = ["wait", "pod/whoami", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s"];
+    let done = ["wait", "pod/whoami", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s"];
     rome.kubectl(&done).await?.ok()?;
     let who = rome.kubectl(&["logs", "whoami"]).await?.ok()?;
     ensure!(who == "system:serviceaccount:default:default", "the pod is {who}");

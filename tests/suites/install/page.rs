@@ -54,7 +54,7 @@ pub(crate) async fn works_as_it_stands(stage: &Stage) -> Result<()> {
     let commands = commands(PAGE)?;
     is_built_so(&commands)?;
     // That of another test.
-    let shop = ["delete", "namespace", "shop", "--ignore-not-found", "--timeout=60s"];
+    let shop = ["delete", "namespace", "shop", "--ignore-not-found", "--timeout=180s"];
     rome.kubectl(&shop).await?.ok()?;
     let before = [rome.objects().await?, turin.objects().await?];
     for cluster in [rome, turin] {
@@ -66,7 +66,7 @@ pub(crate) async fn works_as_it_stands(stage: &Stage) -> Result<()> {
     has_login_and_names(turin).await?;
 
     let manifest = format!("{CHECKOUT}/docs/quickstart.yaml");
-    rome.kubectl(&["delete", "--timeout=60s", "-f", &manifest]).await?.ok()?;
+    rome.kubectl(&["delete", "--timeout=180s", "-f", &manifest]).await?.ok()?;
     rome.kubectl(&shop).await?.ok()?;
     for (cluster, before) in [rome, turin].into_iter().zip(&before) {
         Installed::at(cluster).uninstall().await.context("helm uninstall")?;

@@ -139,7 +139,7 @@ impl<'a> Shop<'a> {
             "service/web",
             "pod/caller",
             "--cascade=foreground",
-            "--timeout=60s",
+            "--timeout=180s",
         ];
         self.user.kubectl(&all).await.map(drop)
     }

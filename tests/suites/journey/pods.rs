@@ -96,7 +96,7 @@ spec:
 ",
     )
     .await?;
-    shop.kubectl(&["wait", "job/coded", "--for=condition=Failed", "--timeout=60s"]).await?;
+    shop.kubectl(&["wait", "job/coded", "--for=condition=Failed", "--timeout=180s"]).await?;
     let code = "jsonpath={.items[*].status.containerStatuses[0].state.terminated.exitCode}";
     let pods = ["get", "pods", "-l", "job-name=coded", "-o", code];
     let code = shop.kubectl(&pods).await?;

@@ -140,14 +140,14 @@ pub(crate) async fn changes(rome: &Cluster, turin: &Cluster, contract: &str) -> 
 /// Only to Turin; what is put elsewhere stays, and says why.
 pub(crate) async fn offloads(rome: &Cluster, turin: &Cluster) -> Result<()> {
     rome.apply(&offload("mercato-lyon")).await?;
-    let wait = ["-n", "shop", "wait", "nso/default", "--for=condition=Ready", "--timeout=60s"];
+    let wait = ["-n", "shop", "wait", "nso/default", "--for=condition=Ready", "--timeout=180s"];
     rome.kubectl(&wait).await?.ok()?;
     let shop = User::new(rome, "shop");
     shop.on("mercato-turin").start("stray", "sleep 3600", &[]).await?;
     waits(&shop, "stray", "may not go to mercato-turin").await?;
     let turin = field(turin, "marketpolicy/default", "{.status.fingerprint}").await?;
     rome.apply(&offload(&turin)).await?;
-    let ready = ["wait", "pod/stray", "--for=condition=Ready", "--timeout=60s"];
+    let ready = ["wait", "pod/stray", "--for=condition=Ready", "--timeout=180s"];
     shop.kubectl(&ready).await?;
     shop.kubectl(&["delete", "pod", "stray", "--grace-period=1"]).await.map(drop)
 }

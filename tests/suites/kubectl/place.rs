@@ -41,7 +41,7 @@ pub(crate) async fn chosen(rome: &Cluster, turin: &Cluster) -> Result<()> {
     ensure!(turin.kubectl(&entered).await?.ok()?.is_empty(), "payments was entered");
 
     call(rome, "same").await?;
-    shop.kubectl(&["wait", "pod/guest", "--for=condition=Ready", "--timeout=60s"]).await?;
+    shop.kubectl(&["wait", "pod/guest", "--for=condition=Ready", "--timeout=180s"]).await?;
     show(turin, "-n shop get pods").await?;
     turin.kubectl(&["-n", "shop", "get", "pod", "guest"]).await?.ok()?;
     wait::until("the namespace of the name before is gone", PATIENCE, || async {

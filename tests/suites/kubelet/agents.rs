@@ -45,7 +45,7 @@ pub(crate) async fn after(rome: &Cluster) -> Result<()> {
     })
     .await?;
     rolled_out(rome, "late").await?;
-    rome.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=60s"]).await?.ok().map(drop)
+    rome.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=180s"]).await?.ok().map(drop)
 }
 
 async fn says_so(user: &User<'_>, name: &str) -> Result<()> {
@@ -75,7 +75,7 @@ async fn says_so(user: &User<'_>, name: &str) -> Result<()> {
 async fn rolled_out(rome: &Cluster, name: &str) -> Result<()> {
     let set = format!("daemonset/{name}");
     User::new(rome, NAMESPACE)
-        .kubectl(&["rollout", "status", &set, "--timeout=60s"])
+        .kubectl(&["rollout", "status", &set, "--timeout=180s"])
         .await
         .map(drop)
 }

@@ -43,7 +43,7 @@ pub(crate) async fn long_commands(rome: &Cluster) -> Result<()> {
 pub(crate) async fn debugged(rome: &Cluster) -> Result<()> {
     rome.apply(SIZED).await?;
     let shop = User::new(rome, "shop");
-    shop.kubectl(&["wait", "pod/sized", "--for=condition=Ready", "--timeout=60s"]).await?;
+    shop.kubectl(&["wait", "pod/sized", "--for=condition=Ready", "--timeout=180s"]).await?;
     let debug = ["debug", "pod/sized", "--image=mercato.test/busybox:1", "--target=app"];
     let seen = ["--", "sh", "-c", "echo beside $(cat /proc/1/comm); sleep 3600"];
     let plain = ["-c", "plain", "--profile=baseline"];

@@ -37,7 +37,7 @@ spec:
 
 pub(crate) async fn start_burning(rome: &Cluster) -> Result<()> {
     rome.apply(BURNER).await?;
-    let wait = ["rollout", "status", "deploy/burner", "--timeout=60s"];
+    let wait = ["rollout", "status", "deploy/burner", "--timeout=180s"];
     User::new(rome, "shop").kubectl(&wait).await.map(drop)
 }
 

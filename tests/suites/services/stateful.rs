@@ -33,9 +33,9 @@ pub(crate) async fn members_call_each_other(home: &Cluster) -> Result<()> {
     let after = rolled_out(&user).await.context("replaced")?;
     each_by_name(&user, "2").await.context("replaced")?;
     println!("members ran on {before:?}, and then on {after:?}");
-    user.kubectl(&["delete", "statefulset,service", PEERS, "--timeout=60s"]).await?;
+    user.kubectl(&["delete", "statefulset,service", PEERS, "--timeout=180s"]).await?;
     // Their owner is gone before they are.
-    let gone = ["wait", "pod", "--selector=app=peers", "--for=delete", "--timeout=60s"];
+    let gone = ["wait", "pod", "--selector=app=peers", "--for=delete", "--timeout=180s"];
     user.kubectl(&gone).await.map(drop)
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn services_have_names(home: &Cluster, callers: [&str; 2]) -> R
             answers(&user, caller, &format!("{host} 80"), name).await?;
         }
     }
-    let delete = ["delete", "pod,service", "--grace-period=1", "--timeout=60s"];
+    let delete = ["delete", "pod,service", "--grace-period=1", "--timeout=180s"];
     user.kubectl(&[&delete[..], &all].concat()).await.map(drop)
 }
 
