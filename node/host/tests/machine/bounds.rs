@@ -221,7 +221,7 @@ pub(crate) fn others_begin_so_many_with_a_guest() -> Result<()> {
 pub(crate) fn others_begin_so_many_by_the_gateway() -> Result<()> {
     let nodes = Nodes::set_up()?;
     let gateway = &nodes.gateway;
-    sysctl(gateway, "net.netfilter.nf_conntrack_udp_timeout=3")?;
+    sysctl(gateway, "net.netfilter.nf_conntrack_udp_timeout=10")?;
     let flood = socket(&nodes.guest, nodes::GUEST, 0)?;
     for (wanted, chain) in [(of_gateway(), "from_device"), (home(of_gateway()), "from_home")] {
         set_up(gateway, &wanted)?;
