@@ -10,7 +10,6 @@ use mercato_protocol::negotiation::{Answer, Body, DisputeReason, Message, State,
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resources;
-use mercato_protocol::time::Now;
 
 use super::agreement::{Agreement, Agreements};
 use super::amendment::{Amendment, Amendments, Asked};
@@ -190,15 +189,15 @@ impl Lease {
     }
 
     /// What the whole term costs if the change that was asked for is made, from when both sign
-    /// it, or from now; none when free, or when there is no change.
-    pub fn amended_total(&self, now: Now) -> Result<Option<Money>, PriceError> {
-        let Some(terms) = self.amendment().map(Amendment::terms) else { return Ok(None) };
-        let signed = self.amendments.agreed().and_then(|agreed| agreed.contract.amends);
+    /// it or, until then, from when it was asked for; none when free, or when there is no change. It
+    /// stays the same while nothing happens.
+    pub fn amended_total(&self) -> Result<Option<Money>, PriceError> {
+        let Some(change) = self.amendment() else { return Ok(None) };
+        let terms = change.terms();
         let begun_ms = self.agreements.contract().not_before_ms;
         let term_ms = terms.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
         let end_ms = begun_ms.checked_add(term_ms).ok_or(PriceError::Overflow)?;
-        let from_ms = signed.map_or(now.wall_ms, |amends| amends.from_ms);
-        let from_ms = from_ms.clamp(begun_ms, end_ms.max(begun_ms));
+        let from_ms = change.from_ms().clamp(begun_ms, end_ms.max(begun_ms));
         let before = self.agreements.usage(begun_ms, from_ms)?;
         let after = Usage::of(&terms.quantity, end_ms.saturating_sub(from_ms))?;
         terms.price.total(&before.checked_add(&after)?)

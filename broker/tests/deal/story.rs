@@ -284,3 +284,36 @@ fn what_came_to_nothing_is_remembered_within_bounds() {
     let remembered = world.nodes[BUYER].broker.deals().count();
     assert!(remembered <= limits::ENDED + 1, "{remembered}");
 }
+
+#[test]
+fn what_a_change_costs_stays_the_same_while_nothing_happens() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    let id = order(&mut world, 2_000);
+    world.settle();
+    world.command(SELLER, Command::Accept(id)).unwrap();
+    world.heal(60_000);
+    let quantity = Some(resources(3_000));
+    world.command(BUYER, Command::Amend { contract: id.into(), quantity, term_s: None }).unwrap();
+    world.settle();
+    let costs = |world: &World| {
+        [SELLER, BUYER].map(|node| {
+            let deal = world.nodes[node].broker.deal(&id).unwrap();
+            deal.lease().unwrap().amended_total().unwrap().unwrap()
+        })
+    };
+    let (total_s, asked_s) = (demand(2_000).term_s, 60);
+    let processor_seconds = 2 * asked_s + 3 * (total_s - asked_s);
+    let asked = costs(&world);
+    assert_eq!(asked[0].micros, processor_seconds * 20_000 / 3_600);
+    assert_eq!(asked[0], asked[1]);
+    world.heal(100_000);
+    assert_eq!(costs(&world), asked, "in review");
+    world.crash(SELLER);
+    world.crash(BUYER);
+    world.heal(10_000);
+    assert_eq!(costs(&world), asked, "after a restart");
+    world.command(SELLER, Command::Deny { request: id, text: String::new() }).unwrap();
+    world.heal(100_000);
+    assert_eq!(state(&world, BUYER, id), State::Active);
+    assert_eq!(costs(&world), asked, "refused");
+}

@@ -11,7 +11,6 @@ use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::Money;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
-use mercato_protocol::time::Now;
 
 /// What a person wants to know of a negotiation, a lease, or a change of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +182,7 @@ impl DealNews {
     }
 
     /// What has gone on in a deal since it was last told.
-    pub(crate) fn notices(&mut self, now: Now, deal: &Deal) -> Vec<Notice> {
+    pub(crate) fn notices(&mut self, deal: &Deal) -> Vec<Notice> {
         let (id, side, state) = (deal.id(), deal.side(), deal.state());
         let (told, mut news) = (Told::of(deal), Vec::new());
         let before = self.0.insert(id, told);
@@ -198,7 +197,7 @@ impl DealNews {
             news.push(Notice::Change { id, side, step, facts });
         }
         if let Some((_, step)) = told.change.filter(|change| before.change != Some(*change)) {
-            let facts = Box::new(change_facts(now, deal));
+            let facts = Box::new(change_facts(deal));
             news.push(Notice::Change { id, side, step, facts });
         }
         news
@@ -245,11 +244,11 @@ fn facts(deal: &Deal) -> DealFacts {
     }
 }
 
-fn amended_total(now: Now, deal: &Deal) -> Option<Money> {
-    deal.lease()?.amended_total(now).ok().flatten()
+fn amended_total(deal: &Deal) -> Option<Money> {
+    deal.lease()?.amended_total().ok().flatten()
 }
 
-fn change_facts(now: Now, deal: &Deal) -> DealFacts {
+fn change_facts(deal: &Deal) -> DealFacts {
     let before = facts(deal);
     let Some(change) = deal.amendment() else { return before };
     let refused = change.refused();
@@ -257,7 +256,7 @@ fn change_facts(now: Now, deal: &Deal) -> DealFacts {
         quantity: change.terms().quantity.clone(),
         term_s: change.terms().term_s,
         asked: before.total,
-        total: amended_total(now, deal),
+        total: amended_total(deal),
         ending: refused.map(|(reason, _)| Ending::Refused(reason)),
         text: refused.map_or_else(String::new, |(_, text)| text.to_owned()),
         ..before

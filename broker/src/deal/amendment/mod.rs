@@ -5,15 +5,14 @@
 //! hears that the change is done or refused. Whether there is room for more is decided where
 //! it asks.
 
+mod change;
 mod refusal;
 
-use mercato_protocol::codec::{CodecError, Message as _};
-use mercato_protocol::contract::{Amends, Contract, Party, Terms};
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::Signed;
-use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Answer, Body, State, TerminateReason};
-use serde::{Deserialize, Serialize};
 
 use super::agreement::{Agreement, Agreements};
 use super::conversation::Kind;
@@ -22,36 +21,8 @@ use super::order::Side;
 use super::verdict::Verdict;
 use crate::limits;
 
-/// A change that was asked for and is not done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Amendment {
-    number: u32,
-    /// What the contract is to say.
-    terms: Terms,
-    #[serde(rename = "step")]
-    progress: Progress,
-}
-
-/// How far it is. Times are wall clock, milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[allow(clippy::large_enum_variant, reason = "one for each deal at most")]
-enum Progress {
-    /// Consumer: no answer until then.
-    Asked { until_ms: u64 },
-    /// The provider's owner is asked until then.
-    Review { until_ms: u64 },
-    /// Provider: signed, what it takes more is held. Consumer: signed as well, and in doubt.
-    Agreed(Agreement),
-    /// It came to nothing, then.
-    Refused {
-        reason: TerminateReason,
-        text: String,
-        #[serde(default)]
-        at_ms: u64,
-    },
-}
+pub use change::Amendment;
+use change::Progress;
 
 /// The change of a lease that is under way, or the last one that came to nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,63 +35,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) number: u32,
     pub(crate) terms: &'a Terms,
     pub(crate) verdict: Verdict,
-}
-
-impl Amendment {
-    /// What the contract is to say.
-    pub fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    /// How far it is: `Requested`, `Review`, `Agreed` or `Terminated`.
-    pub fn state(&self) -> State {
-        match self.progress {
-            Progress::Asked { .. } => State::Requested,
-            Progress::Review { .. } => State::Review,
-            Progress::Agreed(_) => State::Agreed,
-            Progress::Refused { .. } => State::Terminated,
-        }
-    }
-
-    /// Why nothing came of it.
-    pub fn refused(&self) -> Option<(TerminateReason, &str)> {
-        match &self.progress {
-            Progress::Refused { reason, text, .. } => Some((*reason, text)),
-            Progress::Asked { .. } | Progress::Review { .. } | Progress::Agreed(_) => None,
-        }
-    }
-
-    /// When nothing came of it, wall clock; none: something may.
-    pub fn refused_ms(&self) -> Option<u64> {
-        match &self.progress {
-            Progress::Refused { at_ms, .. } => Some(*at_ms),
-            Progress::Asked { .. } | Progress::Review { .. } | Progress::Agreed(_) => None,
-        }
-    }
-
-    /// Counts the changes that were asked of this lease, from one.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The contract as it is to be, once the provider has signed it.
-    fn agreement(&self) -> Option<&Agreement> {
-        match &self.progress {
-            Progress::Agreed(agreement) => Some(agreement),
-            Progress::Asked { .. } | Progress::Review { .. } | Progress::Refused { .. } => None,
-        }
-    }
-
-    /// What the other side is told; none: it is being told.
-    fn answer(&self) -> Option<Answer> {
-        match &self.progress {
-            Progress::Review { until_ms } => Some(Answer::Review { until_ms: *until_ms }),
-            Progress::Refused { reason, text, .. } => {
-                Some(Answer::Refused { reason: *reason, text: text.clone() })
-            }
-            Progress::Asked { .. } | Progress::Agreed(_) => None,
-        }
-    }
 }
 
 impl Amendments {
@@ -167,10 +81,11 @@ impl Amendments {
     ) -> Result<(), CodecError> {
         let last = self.last.as_ref().map_or(0, |last| last.number);
         let number = agreements.number().max(last) + 1;
-        let progress = Progress::Asked { until_ms: exchange.now_ms() + limits::REQUEST_MS };
+        let asked_ms = exchange.now_ms();
+        let progress = Progress::Asked { until_ms: asked_ms + limits::REQUEST_MS };
         let body = Body::Amend { number, terms: terms.clone() };
         exchange.answered(Kind::Withdrawal);
-        self.last = Some(Amendment { number, terms, progress });
+        self.last = Some(Amendment { number, terms, asked_ms, progress });
         exchange.ask(Kind::Amend, body)
     }
 
@@ -196,10 +111,11 @@ impl Amendments {
             }
             Some(_) | None => {}
         }
-        let until_ms = exchange.now_ms().saturating_add(limits::REVIEW_MS);
+        let asked_ms = exchange.now_ms();
+        let until_ms = asked_ms.saturating_add(limits::REVIEW_MS);
         let (terms, progress) = (terms.clone(), Progress::Review { until_ms });
         exchange.answered(Kind::Amendment);
-        self.last = Some(Amendment { number, terms, progress });
+        self.last = Some(Amendment { number, terms, asked_ms, progress });
         match verdict {
             Verdict::Grant(_) => self.agree(exchange, agreements),
             Verdict::Ask => send(exchange, number, Answer::Review { until_ms }),
@@ -356,35 +272,6 @@ impl Amendments {
     fn send_answer(&self, exchange: &mut Exchange<'_, '_>, number: u32) -> Result<(), CodecError> {
         let answer = self.numbered(number).and_then(Amendment::answer);
         answer.map_or(Ok(()), |answer| send(exchange, number, answer))
-    }
-}
-
-impl Amendment {
-    /// The contract with this change: all else stays.
-    fn contract(
-        &self,
-        exchange: &Exchange<'_, '_>,
-        agreements: &Agreements,
-        commit_by_ms: u64,
-    ) -> Result<Contract, CodecError> {
-        let before = agreements.contract();
-        let previous = Digest::of(&before.to_bytes()?);
-        let term_ms = self.terms.term_s.saturating_mul(1_000);
-        // Either side may have changed its key since.
-        let (ours, theirs) = (exchange.our_key(), exchange.peer_key());
-        let (provider, consumer) = match exchange.side() {
-            Side::Provider => (ours, theirs),
-            Side::Consumer => (theirs, ours),
-        };
-        Ok(Contract {
-            provider: Party { key: provider, ..before.provider.clone() },
-            consumer: Party { key: consumer, ..before.consumer.clone() },
-            terms: self.terms.clone(),
-            not_after_ms: before.not_before_ms.saturating_add(term_ms),
-            commit_by_ms,
-            amends: Some(Amends { number: self.number, previous, from_ms: commit_by_ms }),
-            ..before.clone()
-        })
     }
 }
 

@@ -56,7 +56,8 @@ impl Amendments {
         if is_new && number > agreements.number() {
             let (reason, text) = (TerminateReason::Withdrawn, String::new());
             let progress = Progress::Refused { reason, text, at_ms };
-            self.last = Some(Amendment { number, terms: agreements.terms().clone(), progress });
+            let terms = agreements.terms().clone();
+            self.last = Some(Amendment { number, terms, asked_ms: at_ms, progress });
         }
     }
 

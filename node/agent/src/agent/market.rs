@@ -80,7 +80,7 @@ impl Agent {
             }
             Kept::Deal(deal) => {
                 self.disk.note(self.peers.keep(&deal.peer()), out);
-                out.extend(self.news.notices(now, &deal).into_iter().map(Effect::Notice));
+                out.extend(self.news.notices(&deal).into_iter().map(Effect::Notice));
                 if is_bound(&deal) {
                     self.publishers.add(deal.peer_key());
                 }

@@ -9,7 +9,6 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::invoice::Credit;
 use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::Money;
-use mercato_protocol::time::Now;
 
 use crate::admin::{Asked, Change, Deal, Found, Peer};
 use crate::driver::Driver;
@@ -113,7 +112,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
         asked: asked(deal),
-        change: deal.amendment().map(|it| change(driver.now(), deal, it)),
+        change: deal.amendment().map(|it| change(deal, it)),
         disputed: deal.lease().is_some_and(|it| !it.settlement().disputes().is_empty()),
         note: request.note.clone(),
         until_ms: until_ms(deal),
@@ -137,8 +136,8 @@ fn asked(deal: &mercato_broker::Deal) -> Option<Asked> {
     })
 }
 
-fn change(now: Now, deal: &mercato_broker::Deal, change: &mercato_broker::Amendment) -> Change {
-    let total = deal.lease().and_then(|lease| lease.amended_total(now).ok().flatten());
+fn change(deal: &mercato_broker::Deal, change: &mercato_broker::Amendment) -> Change {
+    let total = deal.lease().and_then(|lease| lease.amended_total().ok().flatten());
     let before = deal.total().ok().flatten();
     let micros = |money: Option<Money>| money.and_then(|it| i64::try_from(it.micros).ok());
     Change {
