@@ -8,6 +8,19 @@ use std::time::Duration;
 pub const REQUESTS_IN_FLIGHT: usize = 32;
 /// An ordinary request is given up, and counts as transient, after this long.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// An object is written to so often at once, after a pause: more than a pod with ten init containers
+/// takes from its beginning until it is ready.
+pub const WRITES_AT_ONCE: u32 = 12;
+/// After that once in this time; a kubelet looks at a pod's status each ten seconds. With
+/// [`WRITES_AT_ONCE`] that is under twenty in any minute.
+pub const WRITES_EACH: Duration = Duration::from_secs(8);
+/// The same of endpoints, which lead connections, and change with each pod of a roll-out.
+pub const SLICE_WRITES_AT_ONCE: u32 = 60;
+/// After that once in this time.
+pub const SLICE_WRITES_EACH: Duration = Duration::from_secs(1);
+/// Objects whose writes are remembered, for as long as they have not rested: all of a large lease, some
+/// 4 MiB.
+pub const PACED_OBJECTS: usize = 32_768;
 /// Objects of one page of a list: they are in memory together, and a parsed pod takes some
 /// 40 KiB.
 pub const LIST_PAGE: u32 = 100;

@@ -169,6 +169,8 @@ closed_list! {
         ResourcesMissing,
         /// A virtual node waits for its serving certificate.
         CertificateWaiting,
+        /// Objects in the cluster change so often that they are written at a pace.
+        WritesHeld,
         /// Guests wait for their namespace.
         NamespaceWaiting,
         /// The data folder cannot be written: no new contracts.

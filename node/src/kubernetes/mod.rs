@@ -119,6 +119,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// The cluster itself, once it has answered; none where it has no custom resources.
     fn resources(&self) -> BoxFuture<'static, Option<Cluster>>;
 
+    /// How many of its objects change so often that they are written to at a pace.
+    fn held(&self) -> usize;
+
     /// What a person has to do for it.
     fn attention(&self) -> Vec<Attention>;
 

@@ -118,7 +118,8 @@ impl Contracts {
         let status = self.status(deal, refused, object);
         let before = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let news = news(deal).and_then(|kind| service::news(kind, before, &status.conditions));
-        Ok(say(objects, object, status, news).await?)
+        say(objects, object, status, news).await?;
+        Ok(())
     }
 
     fn status(&self, deal: &Deal, refused: Option<Problem>, object: &Contract) -> ContractStatus {

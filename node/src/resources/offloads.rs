@@ -82,7 +82,9 @@ impl Offloads {
             Condition::of(kind, *holds, reason, message.clone(), generation, before)
         }));
         let status = NamespaceOffloadStatus { to: to_line(&spec.to), conditions };
-        say(objects, object, status, news).await?;
+        if !say(objects, object, status, news).await? {
+            return Ok(());
+        }
         let said = before.conditions.iter().find(|known| known.kind == API_ACCESS);
         if let Some(Reach { holds, reason, message }) = reach
             && said.is_none_or(|said| said.reason != reason)

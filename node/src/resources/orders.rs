@@ -179,7 +179,8 @@ impl Orders {
     ) -> Result<(), Problem> {
         let before = order.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let news = kind.and_then(|kind| news(kind, before, &status.conditions));
-        Ok(say(objects, order, status, news).await?)
+        say(objects, order, status, news).await?;
+        Ok(())
     }
 }
 

@@ -65,7 +65,10 @@ impl Policy {
         if holds.iter().any(|part| !before.holds.contains(part)) {
             // Said before it holds, so that it is taken back whatever happens meanwhile.
             let all = before.holds.iter().chain(&holds).cloned().collect();
-            objects.say(policy, MarketPolicyStatus { holds: all, ..before.clone() }).await?;
+            let holds = MarketPolicyStatus { holds: all, ..before.clone() };
+            if !objects.say(policy, holds).await? {
+                return Ok(());
+            }
         }
         self.service.ruling.send_modify(|ruling| ruling.share = spec.share.is_some());
         let share = spec.share.as_ref().map(wanted::share).transpose();
@@ -126,7 +129,8 @@ impl Policy {
             holds,
             conditions,
         };
-        Ok(say(objects, policy, status, news).await?)
+        say(objects, policy, status, news).await?;
+        Ok(())
     }
 
     /// Takes back what it said: it is being deleted.

@@ -130,18 +130,19 @@ pub(super) fn contract_name(id: &NegotiationId) -> String {
 /// Something that a person may want to hear of: how it is meant, a word, a sentence.
 pub(super) type News = (EventType, String, String);
 
-/// Says an object's status, and the news in an event.
+/// Says an object's status, and the news in an event. Whether that is said now, and not once the object
+/// may be written to again.
 pub(super) async fn say<K: Resource>(
     objects: &mut Objects<K>,
     object: &K,
     status: K::Status,
     news: Option<News>,
-) -> Result<(), Failure> {
-    objects.say(object, status).await?;
-    match news {
-        Some((kind, word, sentence)) => objects.event(object, kind, &word, &sentence).await,
-        None => Ok(()),
+) -> Result<bool, Failure> {
+    let is_said = objects.say(object, status).await?;
+    if let Some((kind, word, sentence)) = news.filter(|_| is_said) {
+        objects.event(object, kind, &word, &sentence).await?;
     }
+    Ok(is_said)
 }
 
 /// The news that the Ready condition of an object is, if it says another word than before.

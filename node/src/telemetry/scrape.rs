@@ -39,6 +39,7 @@ pub(super) struct Gauges {
     guest_namespaces: Gauge,
     tasks: Gauge,
     watches: Gauge,
+    held: Gauge,
     waiting: Family<1>,
     degraded: Gauge,
     /// Without labels, and without a value where there is no cluster.
@@ -67,6 +68,8 @@ pub(super) struct Facts {
 pub(super) struct Others {
     /// Whether the API server answers, if there is one.
     pub(super) kubernetes: Option<bool>,
+    /// How many of its objects are written at a pace.
+    pub(super) held: usize,
     /// How the tunnels are; none: that was not told in time.
     pub(super) tunnels: Option<Vec<TunnelState>>,
     /// This cluster's end of them, where there is one.
@@ -83,6 +86,7 @@ impl Gauges {
         let degraded = "1 while records cannot be written and nothing new is promised";
         let namespaces = "Guest namespaces of all leases that there are to be";
         let watches = "Watches of the API server that are open";
+        let held = "Objects of the cluster that change so often that they are written at a pace";
         let waiting = "Answers of the agent that somebody waits for, by what they are of";
         let up = "1 while the API server answers, absent without a cluster";
         Self {
@@ -94,6 +98,7 @@ impl Gauges {
             records: add(all, "store_records", "Records that are kept, by kind", Family::default()),
             guest_namespaces: add(all, "guest_namespaces", namespaces, Gauge::default()),
             tasks: add(all, "tasks", "Tasks of the process that have not ended", Gauge::default()),
+            held: add(all, "kubernetes_objects_held", held, Gauge::default()),
             watches: add(all, "kubernetes_watches", watches, Gauge::default()),
             waiting: add(all, "waiting", waiting, Family::default()),
             degraded: add(all, "degraded", degraded, Gauge::default()),
@@ -135,6 +140,7 @@ impl Gauges {
         let tasks = Handle::try_current().map_or(0, |handle| handle.metrics().num_alive_tasks());
         self.tasks.set(count(tasks));
         self.watches.set(count(mercato_kubelet::open_watches()));
+        self.held.set(count(others.held));
         self.degraded.set(i64::from(facts.degraded));
         if let Some(up) = others.kubernetes {
             set(&self.kubernetes, &[], usize::from(up));

@@ -33,7 +33,7 @@ fn others() -> Others {
     let open = NodeTrouble { node: "n3".to_owned(), reason: "no hooks".to_owned() };
     let gateway = OwnGateway { closed: 2, open: vec![open], ..OwnGateway::default() };
     let tunnels = Some(vec![tunnel(7, Some(12))]);
-    Others { kubernetes: Some(true), tunnels, gateway: Some(gateway) }
+    Others { kubernetes: Some(true), held: 2, tunnels, gateway: Some(gateway) }
 }
 
 fn tunnel(dropped: u64, round_trip_ms: Option<u64>) -> TunnelState {

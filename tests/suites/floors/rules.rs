@@ -268,6 +268,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ),
     ("node/kubelet", "NODES_BY_NAME", "the pool has no guests, and its owner is told"),
     ("node/kubelet", "NODE_VALUES", "the label is not asked for"),
+    ("node/kubelet", "PACED_OBJECTS", "the object that rests first, which may be written to anew"),
     ("node/kubelet", "PODS", "figures of more pods than a lease has are left out"),
     ("node/kubelet", "PORTS", "the request is refused"),
     ("node/kubelet", "REQUEST_LINE", "the request is refused"),

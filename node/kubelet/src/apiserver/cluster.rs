@@ -2,21 +2,26 @@
 //! bounded concurrency, a time limit, failures classified. Which objects are
 //! asked for is for others to say.
 
+mod writes;
+
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use http::Request;
 use kube::client::Body;
 use kube::{Client, Config};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{Kind, NAMESPACE};
 use crate::apiserver::long_request;
+use crate::apiserver::write_pace::{Held, WritePace};
 use crate::limits;
-use crate::names::FIELD_MANAGER;
+
+pub(crate) use writes::Deletion;
 
 /// What every request of this crate answers.
 pub type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
@@ -26,24 +31,16 @@ pub type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
 pub struct Cluster {
     client: Client,
     permits: Arc<Semaphore>,
+    pace: Arc<WritePace>,
     /// How it is reached for what the client cannot say.
     reached: Option<Arc<Config>>,
-}
-
-/// What must hold for a deletion to happen, and how gently it does.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Deletion {
-    /// Delete only the object with this uid: another of the same name survives.
-    pub(crate) uid: Option<String>,
-    /// Seconds; the object's own period if none.
-    pub(crate) grace: Option<u64>,
 }
 
 impl Cluster {
     /// Takes the place of `client` for everything but watches and streams.
     pub fn new(client: Client) -> Self {
         let permits = Arc::new(Semaphore::new(limits::REQUESTS_IN_FLIGHT));
-        Self { client, permits, reached: None }
+        Self { client, permits, pace: Arc::default(), reached: None }
     }
 
     /// The same, where it is also reached by this directly, without a proxy: for requests with a URI
@@ -74,7 +71,22 @@ impl Cluster {
     /// waiting.
     pub(crate) fn apart(&self, requests: usize) -> Self {
         let permits = Arc::new(Semaphore::new(requests));
-        Self { client: self.client.clone(), permits, reached: self.reached.clone() }
+        Self { permits, ..self.clone() }
+    }
+
+    /// The objects that are written to as often as may be, and no more often.
+    pub fn held(&self) -> Vec<Held> {
+        self.pace.held(now())
+    }
+
+    /// How long so many writes to an object would wait for their turn.
+    pub(crate) fn pace(&self, kind: Kind, ns: Option<&str>, name: &str, writes: u32) -> Duration {
+        self.pace.wait(kind, ns, name, writes, now())
+    }
+
+    /// Waits until an object may be written to, without a request's permit.
+    pub(crate) fn turn(&self, kind: Kind, ns: Option<&str>, name: &str) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(self.pace(kind, ns, name, 1)).boxed()
     }
 
     /// The client itself, for watches and streams, which are long and few.
@@ -149,128 +161,6 @@ impl Cluster {
         .boxed()
     }
 
-    /// Creates an object; one that exists is a conflict.
-    pub(crate) fn create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<Value> {
-        self.at("POST", kind.collection(ns), "", Some(object), JSON)
-    }
-
-    /// Whether an object would be created: it is asked for, and not made.
-    pub(crate) fn would_create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<()> {
-        let answer = self.at("POST", kind.collection(ns), "dryRun=All", Some(object), JSON);
-        async move { answer.await.map(drop) }.boxed()
-    }
-
-    /// Creates at a subresource: `token`, `eviction`.
-    pub(crate) fn create_at(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        subresource: &str,
-        object: Value,
-    ) -> Answer<Value> {
-        let path = below(kind.path(ns, name), Some(subresource));
-        self.at("POST", path, "", Some(object), JSON)
-    }
-
-    /// Server-side apply under our one field manager; the fields are ours.
-    pub(crate) fn apply(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        object: Value,
-    ) -> Answer<Value> {
-        self.at("PATCH", kind.path(ns, name), &forced(), Some(typed(kind, name, object)), APPLY)
-    }
-
-    /// The same for the status subresource.
-    pub(crate) fn apply_status(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        object: Value,
-    ) -> Answer<Value> {
-        let path = below(kind.path(ns, name), Some("status"));
-        self.at("PATCH", path, &forced(), Some(typed(kind, name, object)), APPLY)
-    }
-
-    /// A JSON merge patch, of the object or of a subresource.
-    pub(crate) fn merge(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        subresource: Option<&str>,
-        patch: Value,
-    ) -> Answer<Value> {
-        self.at("PATCH", below(kind.path(ns, name), subresource), &managed(), Some(patch), MERGE)
-    }
-
-    /// A strategic merge patch: lists with a key, as conditions, are merged by it.
-    pub(crate) fn strategic(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        subresource: Option<&str>,
-        patch: Value,
-    ) -> Answer<Value> {
-        self.at(
-            "PATCH",
-            below(kind.path(ns, name), subresource),
-            &managed(),
-            Some(patch),
-            STRATEGIC,
-        )
-    }
-
-    /// Replaces an object; its `resourceVersion` guards against another's write.
-    pub(crate) fn replace(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        object: Value,
-    ) -> Answer<Value> {
-        self.at("PUT", kind.path(ns, name), &managed(), Some(object), JSON)
-    }
-
-    /// Deletes an object. True if it was there, and the one that was meant.
-    pub(crate) fn delete(
-        &self,
-        kind: Kind,
-        ns: Option<&str>,
-        name: &str,
-        how: Deletion,
-    ) -> Answer<bool> {
-        let mut options = json!({ "propagationPolicy": "Background" });
-        let present = how.uid.as_ref().map(|_| self.get(kind, ns, name));
-        if let Some(uid) = &how.uid {
-            options["preconditions"] = json!({ "uid": uid });
-        }
-        if let Some(seconds) = how.grace {
-            options["gracePeriodSeconds"] = seconds.into();
-        }
-        let answer = self.at("DELETE", kind.path(ns, name), "", Some(options), JSON);
-        async move {
-            match answer.await {
-                Ok(_) => Ok(true),
-                Err(failure) if failure.class == Class::Missing => Ok(false),
-                Err(failure) => match present {
-                    // Another may have the name; or it was only changed at that moment.
-                    Some(present) if failure.class == Class::Conflict => match present.await? {
-                        Some(found) if found["metadata"]["uid"] == json!(how.uid) => Err(failure),
-                        Some(_) | None => Ok(false),
-                    },
-                    Some(_) | None => Err(failure),
-                },
-            }
-        }
-        .boxed()
-    }
-
     fn at(
         &self,
         method: &'static str,
@@ -301,6 +191,10 @@ impl Cluster {
     }
 }
 
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 fn below(path: Result<String, Failure>, subresource: Option<&str>) -> Result<String, Failure> {
     path.map(|path| match subresource {
         Some(subresource) => format!("{path}/{subresource}"),
@@ -308,30 +202,12 @@ fn below(path: Result<String, Failure>, subresource: Option<&str>) -> Result<Str
     })
 }
 
-/// The object with the type and name that server-side apply demands.
-fn typed(kind: Kind, name: &str, mut object: Value) -> Value {
-    object["apiVersion"] = kind.api_version().into();
-    object["kind"] = kind.kind.into();
-    object["metadata"]["name"] = name.into();
-    object
-}
-
+/// What an object is sent as.
 const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
-
-fn managed() -> String {
-    format!("fieldManager={FIELD_MANAGER}")
-}
-
-fn forced() -> String {
-    format!("{}&force=true", managed())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
+
     use crate::apiserver::kind::{CONFIG_MAP, POD};
     use crate::testing::{scripted, status};
 
@@ -354,23 +230,5 @@ mod tests {
         assert_eq!(cluster.get(CONFIG_MAP, Some("shop"), "gone").await, Ok(None));
         assert!(cluster.get(CONFIG_MAP, Some("shop"), "there").await.is_err());
         assert!(cluster.get(CONFIG_MAP, Some("../kube-system"), "x").await.is_err());
-    }
-
-    #[tokio::test]
-    async fn another_object_of_the_name_survives() {
-        let cluster = scripted(|method, _, body| {
-            if method == "GET" {
-                return (200, json!({ "metadata": { "uid": "u3" } }));
-            }
-            assert_eq!(body["gracePeriodSeconds"], 0);
-            if body["preconditions"]["uid"] == "u1" { (200, json!({})) } else { status(409, "uid") }
-        });
-        let delete = |uid: &str| {
-            let how = Deletion { uid: Some(uid.into()), grace: Some(0) };
-            cluster.delete(POD, Some("shop"), "web", how)
-        };
-        assert_eq!(delete("u1").await, Ok(true));
-        assert_eq!(delete("u2").await, Ok(false));
-        assert!(delete("u3").await.is_err(), "it is there, and was changed as it was deleted");
     }
 }

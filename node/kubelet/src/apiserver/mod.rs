@@ -15,3 +15,4 @@ mod long_request;
 pub(crate) mod reviews;
 pub mod rights;
 pub(crate) mod watch;
+pub(crate) mod write_pace;

@@ -1,7 +1,11 @@
 //! The objects of one kind, followed and written to: as few requests as will do, none that
 //! changes nothing, and none to another object of the same name.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -9,6 +13,7 @@ use futures::{FutureExt, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Contract, MarketPolicy, NamespaceOffload, Order};
 use super::{ContractStatus, MarketPolicyStatus, NamespaceOffloadStatus, OrderStatus};
@@ -23,7 +28,14 @@ pub use crate::apiserver::events::EventType;
 
 /// One of the four kinds.
 pub trait Resource:
-    kube::Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static
+    kube::Resource<DynamicType = ()>
+    + Serialize
+    + DeserializeOwned
+    + Clone
+    + PartialEq
+    + Send
+    + Sync
+    + 'static
 {
     /// What is said of an object.
     type Status: Serialize + Default + Clone + PartialEq + Send + Sync;
@@ -72,6 +84,8 @@ pub struct Objects<K> {
     changes: BoxStream<'static, Change<Option<K>>>,
     /// By namespace and name; none before the first list.
     known: Option<BTreeMap<(String, String), K>>,
+    /// They are looked at again then, though nothing has changed.
+    again: Option<Instant>,
 }
 
 impl<K: Resource> Objects<K> {
@@ -86,16 +100,36 @@ impl<K: Resource> Objects<K> {
             }
         };
         let changes = changes(&cluster, K::KIND, Selection::default(), read);
-        Self { cluster, changes, known: None }
+        Self { cluster, changes, known: None, again: None }
     }
 
-    /// Waits until something has changed. Nothing is lost when it is not awaited to the end.
+    /// Waits until something has changed that is not known yet, as what was written here is, or until a
+    /// write may be made that had to wait. Nothing is lost when it is not awaited to the end.
     pub async fn changed(&mut self) {
-        if let Some(change) = self.changes.next().await {
-            self.take(change);
-        }
-        while let Some(Some(change)) = self.changes.next().now_or_never() {
-            self.take(change);
+        loop {
+            let again = self.again;
+            let due = async {
+                match again {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                change = self.changes.next() => {
+                    let Some(change) = change else { return };
+                    let mut is_new = self.take(change);
+                    while let Some(Some(change)) = self.changes.next().now_or_never() {
+                        is_new |= self.take(change);
+                    }
+                    if is_new {
+                        return;
+                    }
+                }
+                () = due => {
+                    self.again = None;
+                    return;
+                }
+            }
         }
     }
 
@@ -104,45 +138,68 @@ impl<K: Resource> Objects<K> {
         Some(self.known.as_ref()?.values().cloned().collect())
     }
 
-    fn take(&mut self, change: Change<Option<K>>) {
+    /// Whether it tells anything new.
+    fn take(&mut self, change: Change<Option<K>>) -> bool {
         match change {
             Change::Synced(objects) => {
                 let objects = objects.into_iter().flatten();
-                self.known = Some(objects.map(|object| (key(&object), object)).collect());
+                let objects = objects.map(|object| (key(&object), object)).collect();
+                let before = self.known.replace(objects);
+                let all = |known: &Option<BTreeMap<_, K>>| -> Option<Vec<K>> {
+                    Some(known.as_ref()?.values().map(content).collect())
+                };
+                all(&before) != all(&self.known)
             }
-            Change::Changed(object) => object.into_iter().for_each(|object| self.put(object)),
-            Change::Deleted(object) => {
-                if let (Some(known), Some(object)) = (&mut self.known, object) {
-                    known.remove(&key(&object));
-                }
-            }
+            Change::Changed(object) => object.is_some_and(|object| self.put(object)),
+            Change::Deleted(object) => match (&mut self.known, object) {
+                (Some(known), Some(object)) => known.remove(&key(&object)).is_some(),
+                (Some(_) | None, _) => false,
+            },
         }
     }
 
-    /// Keeps an object, unless a newer state of it is known.
-    fn put(&mut self, object: K) {
-        let Some(known) = &mut self.known else { return };
+    /// Keeps an object, unless a newer state of it is known; whether it says anything else than
+    /// what is known.
+    fn put(&mut self, object: K) -> bool {
+        let Some(known) = &mut self.known else { return false };
+        let before = known.get(&key(&object));
         let newer = |known: &K| uid(known) != uid(&object) || version(known) <= version(&object);
-        if known.get(&key(&object)).is_none_or(newer) {
-            known.insert(key(&object), object);
+        if !before.is_none_or(newer) {
+            return false;
         }
+        let is_new = before.map(content) != Some(content(&object));
+        known.insert(key(&object), object);
+        is_new
     }
 
-    /// Says this of an object, if it is not what is said.
+    /// Has the objects looked at again after so long, if nothing changes before.
+    fn look_again(&mut self, after: Duration) {
+        let at = Instant::now() + after;
+        self.again = Some(self.again.map_or(at, |again| again.min(at)));
+    }
+
+    /// Says this of an object, if it is not what is said: the one place that writes statuses. Whether it
+    /// is said now; else the object changes too often, and all are looked at again once it may be written
+    /// to.
     pub fn say<'a>(
         &'a mut self,
         object: &'a K,
         status: K::Status,
-    ) -> BoxFuture<'a, Result<(), Failure>> {
+    ) -> BoxFuture<'a, Result<bool, Failure>> {
         async move {
             if object.said() == status {
-                return Ok(());
+                return Ok(true);
+            }
+            let (namespace, name) = place(object);
+            let wait = self.cluster.pace(K::KIND, namespace, name, 1);
+            if !wait.is_zero() {
+                self.look_again(wait);
+                return Ok(false);
             }
             let said = json!({ "metadata": { "uid": uid(object) }, "status": status });
-            let (namespace, name) = place(object);
             let said = self.cluster.apply_status(K::KIND, namespace, name, said).await?;
             self.written(said);
-            Ok(())
+            Ok(true)
         }
         .boxed()
     }
@@ -192,7 +249,7 @@ impl<K: Resource> Objects<K> {
             let made = self.cluster.create(K::KIND, None, made).await?;
             let Ok(object) = serde_json::from_value::<K>(made) else { return Ok(()) };
             self.put(object.clone());
-            self.say(&object, status).await
+            self.say(&object, status).await.map(drop)
         }
         .boxed()
     }
@@ -224,10 +281,16 @@ impl<K: Resource> Objects<K> {
         events::write(&self.cluster, about, kind, reason, message)
     }
 
+    /// Keeps what came of a write. Where more than a status is another, whether by it or by somebody else
+    /// just before, all are looked at again: the watch tells nothing new of it.
     fn written(&mut self, object: Value) {
         // What cannot be read comes again by the watch.
-        if let Ok(object) = serde_json::from_value(object) {
-            self.put(object);
+        let Ok(object) = serde_json::from_value::<K>(object) else { return };
+        let before = self.known.as_ref().and_then(|known| known.get(&key(&object)));
+        let same = before.is_some_and(|before| content(before).meta() == content(&object).meta());
+        self.put(object);
+        if !same {
+            self.look_again(Duration::ZERO);
         }
     }
 }
@@ -253,6 +316,14 @@ fn key(object: &impl kube::Resource) -> (String, String) {
     (namespace.unwrap_or_default().to_owned(), name.to_owned())
 }
 
+/// An object without what each write of it moves.
+fn content<K: Resource>(object: &K) -> K {
+    let mut object = object.clone();
+    let meta = object.meta_mut();
+    (meta.resource_version, meta.managed_fields) = (None, None);
+    object
+}
+
 fn uid(object: &impl kube::Resource) -> Option<&str> {
     object.meta().uid.as_deref()
 }
@@ -261,102 +332,4 @@ fn uid(object: &impl kube::Resource) -> Option<&str> {
 fn version(object: &impl kube::Resource) -> u64 {
     let version = object.meta().resource_version.as_deref();
     version.and_then(|version| version.parse().ok()).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use kube::Resource as _;
-
-    use super::*;
-    use crate::crd::Condition;
-    use crate::testing::{scripted, status};
-
-    type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
-
-    fn order(version: &str, finalizers: &[&str]) -> Order {
-        serde_json::from_value(json!({
-            "apiVersion": "mercato.dev/v1alpha1", "kind": "Order",
-            "metadata": { "name": "web", "namespace": "shop", "uid": "u1",
-                "resourceVersion": version, "finalizers": finalizers },
-            "spec": { "cpu": 1, "memory": "1Gi", "for": "2h" },
-        }))
-        .unwrap()
-    }
-
-    /// Objects of a server that answers every write with this object, or refuses it.
-    fn objects(answer: Result<Order, u16>) -> (Objects<Order>, Asked) {
-        let asked = Asked::default();
-        let seen = asked.clone();
-        let cluster = scripted(move |method, path, body| {
-            seen.lock().unwrap().push((method.to_string(), path.to_owned(), body));
-            match &answer {
-                Ok(order) => (200, serde_json::to_value(order).unwrap()),
-                Err(code) => status(*code, "no"),
-            }
-        });
-        let mut objects = Objects::follow(cluster);
-        assert!(objects.all().is_none(), "nothing is known before the first list");
-        objects.take(Change::Synced(vec![Some(order("5", &[])), None]));
-        (objects, asked)
-    }
-
-    #[tokio::test]
-    async fn what_is_said_already_is_not_written_again() {
-        let (mut objects, asked) = objects(Ok(order("6", &[])));
-        let [known] = &objects.all().unwrap()[..] else { panic!() };
-        objects.say(known, known.said()).await.unwrap();
-        assert!(asked.lock().unwrap().is_empty());
-        let conditions = Condition::ready(true, ("Active", String::new()), 1, &[]);
-        let status = OrderStatus { conditions, ..OrderStatus::default() };
-        objects.say(known, status).await.unwrap();
-        let (method, path, body) = asked.lock().unwrap().pop().unwrap();
-        assert_eq!(method, "PATCH");
-        assert!(path.starts_with("/apis/mercato.dev/v1alpha1/namespaces/shop/orders/web/status?"));
-        assert_eq!(body["metadata"]["uid"], "u1", "another of the name is not meant");
-        assert_eq!(body["status"]["conditions"][0]["status"], "True");
-    }
-
-    #[tokio::test]
-    async fn a_finalizer_is_added_to_those_of_others_and_taken_away_alone() {
-        let (mut objects, asked) = objects(Ok(order("6", &["theirs", FINALIZER])));
-        let mine = order("5", &["theirs"]);
-        objects.hold(&mine, true).await.unwrap();
-        let sent = || asked.lock().unwrap().pop().map(|(.., body)| body["metadata"].clone());
-        let wanted =
-            json!({ "uid": "u1", "resourceVersion": "5", "finalizers": ["theirs", FINALIZER] });
-        assert_eq!(sent(), Some(wanted));
-        let [held] = &objects.all().unwrap()[..] else { panic!() };
-        assert!(is_held(held));
-        objects.hold(held, true).await.unwrap();
-        assert_eq!(sent(), None);
-        objects.hold(held, false).await.unwrap();
-        assert_eq!(sent().unwrap()["finalizers"], json!(["theirs"]));
-    }
-
-    #[tokio::test]
-    async fn a_refused_write_changes_nothing_and_an_old_state_comes_too_late() {
-        let (mut objects, _) = objects(Err(409));
-        assert!(objects.hold(&order("5", &[]), true).await.is_err());
-        objects.take(Change::Changed(Some(order("4", &["old"]))));
-        assert_eq!(objects.all().unwrap()[0].meta().resource_version.as_deref(), Some("5"));
-        objects.take(Change::Changed(Some(order("10", &["new"]))));
-        assert_eq!(objects.all().unwrap()[0].meta().resource_version.as_deref(), Some("10"));
-        objects.take(Change::Deleted(Some(order("11", &[]))));
-        assert!(objects.all().unwrap().is_empty());
-    }
-
-    #[tokio::test]
-    async fn the_kinds_are_there_when_all_are() {
-        let of = |names: &'static [&'static str]| {
-            let kinds: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
-            installed(&scripted(move |_, _, _| (200, json!({ "resources": kinds }))))
-        };
-        let all = &["contracts", "marketpolicies", "namespaceoffloads", "orders", "orders/status"];
-        assert_eq!(of(all).await, Ok(true));
-        assert_eq!(of(&["orders"]).await, Ok(false));
-        assert_eq!(installed(&scripted(|_, _, _| status(404, "no"))).await, Ok(false));
-        assert!(installed(&scripted(|_, _, _| status(503, "later"))).await.is_err());
-    }
 }

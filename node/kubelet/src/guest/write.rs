@@ -30,6 +30,10 @@ pub(super) fn apply(
     if_absent: IfAbsent,
 ) -> BoxFuture<'static, ()> {
     async move {
+        // One that changes too often takes no turn from the others while it waits.
+        if let Some(place) = Place::of(&shared, &item) {
+            shared.cluster.turn(place.kind, place.ns(), &place.key.name).await;
+        }
         // What takes much memory is written while nothing else is.
         let turns = if shared.bodies.is_small(&content.digest) { 1 } else { limits::WRITES };
         let turn = shared.turns.acquire_many(turns).await;

@@ -9,6 +9,7 @@ mod tunnel;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -186,7 +187,10 @@ fn keep(
             }
             let spec = wants.borrow_and_update().clone();
             let state = match kept.renew(&cluster, &spec).await {
-                Ok(()) => {
+                Ok(wait) => {
+                    if !wait.is_zero() {
+                        tick.reset_after(wait.min(limits::LEASE_RENEWAL));
+                    }
                     if repeated.is_over() {
                         tracing::info!(node = spec.name, "a virtual node is kept again");
                     }
@@ -219,9 +223,18 @@ struct Kept {
 }
 
 impl Kept {
-    async fn renew(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> Result<(), Failure> {
+    /// Says how long the node has to wait until it may be written to, where it changes too often: its
+    /// Lease does not wait for that.
+    async fn renew(
+        &mut self,
+        cluster: &Cluster,
+        spec: &Arc<NodeSpec>,
+    ) -> Result<Duration, Failure> {
         let changed = self.spec.as_ref() != Some(spec);
-        if changed || !self.holds(cluster, spec).await? {
+        let wait = cluster.pace(NODE, None, &spec.name, WRITES);
+        if self.uid.is_some() && !wait.is_zero() {
+            // As it was, until its turn comes.
+        } else if changed || !self.holds(cluster, spec).await? {
             let node = self.write(cluster, spec).await?;
             self.uid = node["metadata"]["uid"].as_str().map(str::to_owned);
             self.spec = Some(spec.clone());
@@ -236,7 +249,7 @@ impl Kept {
             },
         });
         cluster.apply(LEASE, Some(LEASES), &spec.name, lease).await?;
-        Ok(())
+        Ok(if changed && self.spec.as_ref() != Some(spec) { wait } else { Duration::ZERO })
     }
 
     /// Whether the node that was written is there, as it was written: nobody has deleted
@@ -270,5 +283,7 @@ impl Kept {
     }
 }
 
+/// Writes of a node that is there, and is to be another: itself, its taints, its status.
+const WRITES: u32 = 3;
 /// Where kubelets keep their Leases.
 const LEASES: &str = "kube-node-lease";

@@ -32,6 +32,10 @@ use crate::pace::Backoff;
 pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFuture<'static, ()> {
     async move {
         let uid = pod.uid.clone();
+        if !matches!(write, Write::FinishDeletion) {
+            // One that changes too often takes no turn from the others while it waits.
+            shared.cluster.turn(POD, Some(&pod.namespace), &pod.name).await;
+        }
         let turn = shared.turns.acquire().await;
         let done = match &write {
             Write::Status { status, outcome, reach, resize } => {

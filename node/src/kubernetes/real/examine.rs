@@ -9,7 +9,7 @@ use mercato_kubelet::offload_namespace::{Known, OptedIn};
 use mercato_kubelet::{Cluster, crd, rights};
 use mercato_protocol::workload::is_reserved;
 
-use super::shared::Shared;
+use super::shared::{Shared, held};
 use crate::doctor::{Finding, clock, uninstall};
 
 const RIGHTS: &str = "rights";
@@ -37,6 +37,7 @@ pub(super) fn examine(
         findings.push(custom_resources(&shared.cluster).await);
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
+        findings.push(writes(&shared));
         findings.extend(hidden_devices(&shared));
         findings.extend(node_names(&shared.cluster).await);
         findings.extend(node_addresses(&shared.cluster).await);
@@ -46,6 +47,17 @@ pub(super) fn examine(
         findings
     }
     .boxed()
+}
+
+/// Whether objects are written at a pace.
+fn writes(shared: &Shared) -> Finding {
+    const CHECK: &str = "writes";
+    match held(&shared.cluster.held()) {
+        Some(what) => Finding::warn(CHECK, what).todo(
+            "kubectl get -w shows what changes: whoever changes it is to stop, or to be blocked",
+        ),
+        None => Finding::ok(CHECK, "no object changes too often"),
+    }
 }
 
 /// What keeps guests from GPUs that they did not ask for, where there are any.

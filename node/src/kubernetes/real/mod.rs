@@ -47,7 +47,7 @@ use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
 use link::Link;
-use shared::Shared;
+use shared::{Shared, held};
 
 /// How the cluster is reached that the settings, the environment or the pod name.
 pub(crate) async fn config(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
@@ -308,6 +308,10 @@ impl Kubernetes for Real {
         async move { known.await.map(|shared| shared.cluster.clone()) }.boxed()
     }
 
+    fn held(&self) -> usize {
+        self.link.borrow().shared.as_ref().map_or(0, |shared| shared.cluster.held().len())
+    }
+
     fn attention(&self) -> Vec<Attention> {
         let link = self.link.borrow();
         let trouble = link.trouble.as_ref().map(|why| {
@@ -320,6 +324,8 @@ impl Kubernetes for Real {
                 .command("mercato doctor")
         });
         let waiting = link.shared.iter().flat_map(|shared| shared.waiting());
+        let held = link.shared.iter().filter_map(|shared| held(&shared.cluster.held()));
+        let held = held.map(|text| Attention::of(AttentionKind::WritesHeld, text));
         let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
         let unmade = unmade.map(|((contract, _), why)| Attention {
             side: Some(Side::Provider),
@@ -330,7 +336,14 @@ impl Kubernetes for Real {
                 format!("guests of {} wait for their namespace: {why}", contract.short()),
             )
         });
-        trouble.into_iter().chain(missing).chain(named).chain(waiting).chain(unmade).collect()
+        trouble
+            .into_iter()
+            .chain(missing)
+            .chain(named)
+            .chain(waiting)
+            .chain(held)
+            .chain(unmade)
+            .collect()
     }
 
     fn open(

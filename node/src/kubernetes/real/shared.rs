@@ -10,7 +10,7 @@ use mercato_config::settings;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::OptIns;
-use mercato_kubelet::{Account, Cluster, Failure};
+use mercato_kubelet::{Account, Cluster, Failure, Held};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::Binding;
 use mercato_offload::placement::export::{Leave, OptIn, Scope};
@@ -122,6 +122,18 @@ impl Shared {
         let all = serving.iter();
         all.filter_map(|(node, serving)| waiting(node, &serving.borrow())).collect()
     }
+}
+
+/// That objects change too often, if any do, and what that means.
+pub(super) fn held(objects: &[Held]) -> Option<String> {
+    let Held { kind, namespace, name } = objects.first()?;
+    let namespace = namespace.iter().map(|namespace| format!("{namespace}/"));
+    let place: String = namespace.chain([name.clone()]).collect();
+    let change = match objects.len() - 1 {
+        0 => "changes without a rest: it is".to_owned(),
+        more => format!("and {more} more change without a rest: they are"),
+    };
+    Some(format!("{kind} {place} {change} written at a pace, and may be some seconds behind"))
 }
 
 /// A virtual node that is shown: its certificate is told of until this is dropped.

@@ -134,6 +134,10 @@ impl Kubernetes for Simulated {
         ready(vec![finding]).boxed()
     }
 
+    fn held(&self) -> usize {
+        0
+    }
+
     fn attention(&self) -> Vec<Attention> {
         Vec::new()
     }
