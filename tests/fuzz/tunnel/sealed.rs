@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
 
 use mercato_session::{
-    Activity, DATA_HEADER_BYTES, DataPath, Order, Outbox, PeerIndex, Probe, SessionKeys, Shard,
-    ShardError, limits,
+    Activity, DATA_HEADER_BYTES, DataPath, Order, Outbox, PeerIndex, Ping, Probe, SessionKeys,
+    Shard, ShardError, limits,
 };
 
 use super::input::Input;
@@ -167,7 +167,10 @@ impl Pair {
                 let via = noise::peer_address().into();
                 self.activity.came_back = number().map(|number| (number, via));
             }
-            Some(7) => self.activity.pinged = number(),
+            Some(7) => {
+                let heard = || Some(u64::from_le_bytes(*content.get(12..20)?.first_chunk()?));
+                self.activity.pinged = number().map(|number| Ping { number, heard: heard() });
+            }
             Some(8) => self.activity.ping_came_back = number(),
             Some(3) => return self.join(Some(counter), 3, &content[1..]),
             Some(4) => return self.join(counter.checked_sub(1), 4, &content[1..]),

@@ -1,6 +1,6 @@
 //! What shards see of their peers, for the endpoint.
 
-use crate::control::{Control, Probe};
+use crate::control::{Control, Ping, Probe};
 use crate::via::Via;
 
 /// What a shard saw of one peer since it was last asked.
@@ -22,7 +22,7 @@ pub struct Activity {
     /// A challenge of ours, and where it came back from, the last one.
     pub came_back: Option<(u64, Via)>,
     /// The peer's ping that came last.
-    pub pinged: Option<u64>,
+    pub pinged: Option<Ping>,
     /// The ping of ours that came back last.
     pub ping_came_back: Option<u64>,
     /// There was something to send, and no key for it; or the key is nearly used up.
@@ -54,7 +54,7 @@ impl Activity {
             Control::Echo(probe) => self.echoed = Some(probe),
             Control::Challenge(number) => self.challenged = Some(number),
             Control::Answer(number) => self.came_back = Some((number, via)),
-            Control::Ping(number) => self.pinged = Some(number),
+            Control::Ping(ping) => self.pinged = Some(ping),
             Control::PingBack(number) => self.ping_came_back = Some(number),
             Control::Keepalive => return false,
         }
@@ -66,7 +66,7 @@ impl Activity {
         let all = [
             self.probed.map(Control::Echo),
             self.challenged.map(Control::Answer),
-            self.pinged.map(Control::PingBack),
+            self.pinged.map(|ping| Control::PingBack(ping.number)),
         ];
         all.into_iter().flatten()
     }

@@ -14,8 +14,11 @@ const PING_BACK: u8 = 8;
 
 /// Of a probe without its padding, and of an echo.
 pub(crate) const PROBE_BYTES: usize = 8;
-/// Of a challenge, of a ping, and of what answers them: a kind, three zero bytes, and a number.
+/// Of a challenge, of a ping that says nothing else, and of what answers them: a kind, three zero
+/// bytes, and a number.
 const NUMBERED_BYTES: usize = 4 + 8;
+/// Of a ping that says what was heard: the same, and another number.
+const PING_BYTES: usize = NUMBERED_BYTES + 8;
 /// In front of each half of a packet.
 pub(crate) const HALF_HEADER_BYTES: usize = 1;
 
@@ -27,6 +30,16 @@ pub struct Probe {
     pub id: u32,
     /// Of the outer packet.
     pub outer_bytes: u16,
+}
+
+/// A ping: it is answered, and says what has come from whoever gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ping {
+    /// By which its answer is known: above zero.
+    pub number: u64,
+    /// The number of the receiver's ping that came last, since there is a session with it; zero: none
+    /// did. None: its sender does not say, as releases before this word.
+    pub heard: Option<u64>,
 }
 
 /// What one shard is to seal, that is no packet of a pod.
@@ -42,8 +55,8 @@ pub enum Control {
     Challenge(u64),
     /// The same number: it was received.
     Answer(u64),
-    /// A number, to see whether and when it comes back.
-    Ping(u64),
+    /// A number, to see whether and when it comes back, and what was heard of the receiver.
+    Ping(Ping),
     /// The same number: it has come.
     PingBack(u64),
 }
@@ -81,7 +94,7 @@ impl<'a> Content<'a> {
             Some(&ECHO) => of(Probe::read(opened).map(Control::Echo)),
             Some(&CHALLENGE) => of(number(opened).map(Control::Challenge)),
             Some(&ANSWER) => of(number(opened).map(Control::Answer)),
-            Some(&PING) => of(number(opened).map(Control::Ping)),
+            Some(&PING) => of(Ping::read(opened).map(Control::Ping)),
             Some(&PING_BACK) => of(number(opened).map(Control::PingBack)),
             Some(_) => Self::Packet(opened),
             None => Self::Nothing,
@@ -115,6 +128,20 @@ impl Probe {
     }
 }
 
+impl Ping {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let heard = bytes.get(NUMBERED_BYTES..PING_BYTES).and_then(|heard| heard.first_chunk());
+        Some(Self { number: number(bytes)?, heard: heard.copied().map(u64::from_le_bytes) })
+    }
+
+    fn write(self, into: &mut [u8]) {
+        write_number(PING, self.number, into);
+        if let Some(heard) = self.heard {
+            into[NUMBERED_BYTES..PING_BYTES].copy_from_slice(&heard.to_le_bytes());
+        }
+    }
+}
+
 fn number(bytes: &[u8]) -> Option<u64> {
     let [_, 0, 0, 0, number @ ..] = bytes.first_chunk::<NUMBERED_BYTES>()? else { return None };
     Some(u64::from_le_bytes(*number))
@@ -126,6 +153,7 @@ impl Control {
         match self {
             Self::Keepalive => 0,
             Self::Probe(_) | Self::Echo(_) => PROBE_BYTES,
+            Self::Ping(Ping { heard: Some(_), .. }) => PING_BYTES,
             Self::Challenge(_) | Self::Answer(_) | Self::Ping(_) | Self::PingBack(_) => {
                 NUMBERED_BYTES
             }
@@ -140,7 +168,7 @@ impl Control {
             Self::Echo(probe) => probe.write(ECHO, into),
             Self::Challenge(number) => write_number(CHALLENGE, number, into),
             Self::Answer(number) => write_number(ANSWER, number, into),
-            Self::Ping(number) => write_number(PING, number, into),
+            Self::Ping(ping) => ping.write(into),
             Self::PingBack(number) => write_number(PING_BACK, number, into),
         }
     }
@@ -175,9 +203,16 @@ mod tests {
         assert_eq!(Content::read(&mut bytes[..NUMBERED_BYTES - 1]), Content::Nothing);
         Control::Answer(0x0102).write(&mut bytes);
         assert_eq!(Content::read(&mut bytes), Content::Control(Control::Answer(0x0102)));
-        Control::Ping(0x0102).write(&mut bytes);
-        assert_eq!(bytes[..13], [7, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Content::read(&mut bytes), Content::Control(Control::Ping(0x0102)));
+        let ping = |heard| Control::Ping(Ping { number: 0x0102, heard });
+        ping(Some(0x0304)).write(&mut bytes);
+        assert_eq!(bytes[..13], [7, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4]);
+        assert_eq!(Content::read(&mut bytes), Content::Control(ping(Some(0x0304))));
+        // Of a release that says nothing of it; and as such a release reads it.
+        for cut in NUMBERED_BYTES..PING_BYTES {
+            assert_eq!(Content::read(&mut bytes[..cut]), Content::Control(ping(None)));
+        }
+        assert_eq!(Content::read(&mut bytes[..NUMBERED_BYTES - 1]), Content::Nothing);
+        assert_eq!((ping(None).bytes(), ping(Some(0)).bytes()), (NUMBERED_BYTES, PING_BYTES));
         Control::PingBack(0x0102).write(&mut bytes);
         assert_eq!(Content::read(&mut bytes), Content::Control(Control::PingBack(0x0102)));
         assert_eq!(Content::read(&mut [3, 9]), Content::Half(HalfKind::First, &[9]));

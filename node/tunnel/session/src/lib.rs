@@ -62,10 +62,10 @@ pub use address_table::{
 pub use answer::nobody_there;
 pub use carrier::{Addresses, Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;
-pub use control::{Control, Probe};
+pub use control::{Control, Ping, Probe};
 pub use count::Count;
 pub use cut::{Cut, CutError, take_partial_mark};
-pub use endpoint::{Claim, Config, Ignored, Link, NoRoom, PeerConfig, PeerState};
+pub use endpoint::{Claim, Config, Ignored, Link, Lost, NoRoom, PeerConfig, PeerState};
 pub use keys::{KeyPair, PublicKey, SharedSecret};
 pub use message::{DATA_HEADER_BYTES, Malformed};
 pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments, complete_checksum};

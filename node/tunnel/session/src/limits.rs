@@ -112,9 +112,15 @@ pub const PING_MS: u64 = 400;
 pub const PING_SOON_MS: u64 = 200;
 /// for so long: a cut that is longer is noticed anyway.
 pub const PING_SOON_FOR_MS: u64 = 30_000;
-/// A peer that is asked, and of which nothing authentic has come for so long, is out of reach. A
-/// guess: what a user waits for.
+/// A peer that is asked, and that has not shown for so long that anything reaches it, is out of reach.
+/// A guess: what a user waits for.
 pub const LINK_DOWN_MS: u64 = 3_000;
+/// A peer that is heard for so much longer than anything is known to reach it: there packets are
+/// lost, and not on the way back. A guess: half of [`LINK_DOWN_MS`], and three pings.
+pub const HEARD_ALONE_MS: u64 = LINK_DOWN_MS / 2;
+/// Of a peer that is out of reach nothing has come for so long: nothing comes. Two initiations, since
+/// there may be no session by which it could ask.
+pub const HEARD_MS: u64 = 2 * (REKEY_TIMEOUT_MS + REKEY_JITTER_MS) + PROBE_MS;
 /// Pings of which it is known when they were sent. A guess: those of six seconds, where one
 /// goes each [`PING_SOON_MS`].
 pub const PINGS: usize = 32;

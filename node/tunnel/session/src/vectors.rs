@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha20Rng;
 use serde_json::{Value, json};
 
-use crate::control::{Control, HalfKind, Probe};
+use crate::control::{Control, HalfKind, Ping, Probe};
 use crate::cookie::{Checker, Stamper};
 use crate::erasing_rng::Seed;
 use crate::handshake::{Choice, Established, Initiator, Offer, Responder, Timestamp};
@@ -92,6 +92,7 @@ fn contents() -> Vec<(&'static str, Vec<u8>)> {
     ]
     .concat();
     let partial = [&[packet[0] | 0x80], &packet[1..26], &[0x14, 0x1e], &packet[28..]].concat();
+    let ping = |heard| Control::Ping(Ping { number: 0x0102_0304_0506_0708, heard });
     let half = |kind: HalfKind, half: &[u8]| [&[kind.to_byte()], half].concat();
     vec![
         ("keepalive", Vec::new()),
@@ -101,10 +102,11 @@ fn contents() -> Vec<(&'static str, Vec<u8>)> {
         ("echo", control(Control::Echo(probe), 8)),
         ("challenge", control(Control::Challenge(0x0102_0304_0506_0708), 12)),
         ("answer to a challenge", control(Control::Answer(0x0102_0304_0506_0708), 12)),
-        ("ping", control(Control::Ping(0x0102_0304_0506_0708), 12)),
+        ("ping that says nothing else", control(ping(None), 12)),
         ("ping that comes back", control(Control::PingBack(0x0102_0304_0506_0708), 12)),
         ("first half of a packet", half(HalfKind::First, &packet[..15])),
         ("second half of a packet", half(HalfKind::Second, &packet[15..])),
+        ("ping", control(ping(Some(0x1112_1314_1516_1718)), 20)),
     ]
 }
 

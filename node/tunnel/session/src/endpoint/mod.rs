@@ -46,6 +46,7 @@ pub(crate) use self::effect::Effect;
 pub use self::effect::Link;
 pub use self::ignored::Ignored;
 pub use self::state::PeerState;
+pub use self::watch::Lost;
 
 /// There is no room for one more peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -229,9 +229,17 @@ impl Peer {
                 over.into_iter().for_each(|over| remove(Some(over), effects));
                 self.seal_with(mono_ms, index, session, effects);
             }
-            if self.sessions.current().is_some() {
-                self.set_link(mono_ms, index, Link::Up, effects);
-            }
+        }
+        if let Some(number) = activity.ping_came_back {
+            self.watch.came_back(mono_ms, number);
+        }
+        if let Some(ping) = activity.pinged {
+            self.watch.pinged(mono_ms, ping);
+        }
+        // What comes says nothing of what goes, where somebody asks.
+        let carries = activity.received_by.is_some() && !self.watch.is_silent(mono_ms);
+        if carries && self.sessions.current().is_some() {
+            self.set_link(mono_ms, index, Link::Up, effects);
         }
         if let Some((number, via)) = activity.came_back
             && self.roaming.came_back(number, via)
@@ -240,9 +248,6 @@ impl Peer {
         }
         if let Some(via) = activity.came_from {
             self.came_from(mono_ms, via, index, number, effects);
-        }
-        if let Some(number) = activity.ping_came_back {
-            self.watch.came_back(mono_ms, number);
         }
         self.timers.note(mono_ms, &activity);
         self.way.note(mono_ms, &activity);
@@ -318,6 +323,7 @@ impl Peer {
             key: self.key,
             link: self.way.link(),
             since: self.way.since_ms().map(since),
+            lost: self.watch.lost(mono_ms),
             address: self.roaming.via().map(|via| via.to),
             round_trip: self.watch.round_trip_ms().map(Duration::from_millis),
             path: self.way.path(),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::effect::Link;
+use super::watch::Lost;
 use crate::keys::PublicKey;
 use crate::path_mtu::Path;
 
@@ -16,6 +17,8 @@ pub struct PeerState {
     pub link: Link,
     /// For how long that has been so; none if the link was never up.
     pub since: Option<Duration>,
+    /// Which way packets are lost; none: they are not, or nobody asks.
+    pub lost: Option<Lost>,
     /// Where packets to it go; none as long as it has answered nowhere.
     pub address: Option<SocketAddr>,
     /// How long the last ping and its echo took, in whole milliseconds; none if there was none. Only

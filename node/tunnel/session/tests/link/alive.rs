@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mercato_session::{Link, limits};
+use mercato_session::{Link, Lost, limits};
 
 use crate::connected;
 use crate::network::{Faults, Network};
@@ -46,6 +46,57 @@ fn a_link_that_is_cut_is_down_after_three_seconds_and_up_when_it_heals() {
         assert_links(&network, &[Link::Up, Link::Down, Link::Up]);
         network.exchange([b"as", b"before"]);
     }
+}
+
+#[test]
+fn a_link_that_loses_one_direction_is_down_at_both_ends_and_says_which() {
+    for from in 0..2 {
+        for cut_ms in [10_000, 150_000, 1_000_000] {
+            let mut network = leased();
+            // What this side sends is lost.
+            network.set_mtu_from(from, 0);
+            network.run_ms(limits::LINK_DOWN_MS - limits::PING_MS - 2 * DELAY_MS);
+            assert_links(&network, &[Link::Up]);
+            network.run_ms(limits::PING_MS + 4 * DELAY_MS);
+            for _ in 0..10 {
+                assert_links(&network, &[Link::Up, Link::Down]);
+                assert_eq!(network.state(from).lost, Some(Lost::ToPeer), "side {from}");
+                assert_eq!(network.state(1 - from).lost, Some(Lost::FromPeer), "side {from}");
+                network.run_ms(cut_ms / 10);
+            }
+            network.set_mtu_from(from, usize::MAX);
+            // Keys that both have last for three minutes: then nothing is agreed on anew.
+            let is_short = cut_ms < limits::REJECT_AFTER_MS;
+            let heals_ms = if is_short { 0 } else { HANDSHAKE_MS };
+            network.run_ms(heals_ms + limits::PING_MS + 2 * DELAY_MS);
+            assert_links(&network, &[Link::Up, Link::Down, Link::Up]);
+            assert_eq!([0, 1].map(|side| network.state(side).lost), [None, None]);
+            network.exchange([b"as", b"before"]);
+        }
+    }
+}
+
+#[test]
+fn whose_answers_never_arrive_knows_it_before_there_is_a_session() {
+    let mut network = Network::pair(1, Faults::none());
+    network.set_mtu_from(0, 0);
+    (0..2).for_each(|side| network.lease(side, HOURS));
+    for _ in 0..20 {
+        network.run_ms(10_000);
+        assert_eq!(network.state(0).lost, Some(Lost::ToPeer), "it hears initiations");
+        assert_eq!(network.state(1).lost, Some(Lost::FromPeer));
+    }
+    network.set_mtu_from(0, usize::MAX);
+    network.run_ms(HANDSHAKE_MS + 2 * DELAY_MS);
+    assert_links(&network, &[Link::Up]);
+}
+
+#[test]
+fn on_a_link_that_loses_two_of_five_datagrams_each_way_nothing_goes_down() {
+    let mut network = leased();
+    network.set_faults(Faults { lost_percent: 40, ..Faults::none() });
+    network.run_ms(600_000);
+    assert_links(&network, &[Link::Up]);
 }
 
 #[test]
@@ -98,7 +149,7 @@ fn a_round_trip_takes_what_the_link_takes() {
         for side in 0..2 {
             let state = network.state(side);
             assert_eq!(state.round_trip, Some(Duration::from_millis(2 * delay_ms)));
-            assert_eq!(state.link, Link::Up);
+            assert_eq!((state.link, state.lost), (Link::Up, None));
             assert_eq!(state.path, network.gateway(side).path());
             assert_eq!(state.address, Some(crate::gateway::home(1 - side as u8)));
             assert!(state.sessions >= 1);

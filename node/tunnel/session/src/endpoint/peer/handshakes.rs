@@ -72,6 +72,8 @@ impl Peer {
         }
         self.newest_heard = timestamp;
         self.heard_ms = Some(mono_ms);
+        // It is there, though its answer may be what never arrives.
+        self.watch.heard(mono_ms);
         Ok(())
     }
 
