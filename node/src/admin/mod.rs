@@ -51,7 +51,7 @@ pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::{Server, status};
 pub(crate) use tunnel::{
-    NoTunnels, NodeTrouble, OwnApiServer, OwnGateway, TunnelLink, TunnelState, Tunnels,
+    NoTunnels, NodeTrouble, OwnApiServer, OwnGateway, TunnelLink, TunnelLost, TunnelState, Tunnels,
 };
 pub(crate) use types::{
     Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status, Token,

@@ -39,6 +39,9 @@ pub(crate) struct TunnelState {
     pub(crate) cluster: ClusterId,
     /// Whether packets pass it now.
     pub(crate) link: TunnelLink,
+    /// Which way packets are lost, as far as this end can tell; none: they are not, or nobody asks.
+    #[serde(default)]
+    pub(crate) lost: Option<TunnelLost>,
     /// Since when it is so, wall clock; none: that is not known.
     pub(crate) since_ms: Option<u64>,
     /// Where its gateway was last heard.
@@ -57,10 +60,20 @@ pub(crate) struct TunnelState {
 pub(crate) enum TunnelLink {
     /// They pass in both directions.
     Up,
-    /// The gateways know of each other, and do not hear each other.
+    /// The gateways know of each other, and at least one does not hear the other.
     Down,
     /// There is none, or none yet.
     None,
+}
+
+/// Which way packets of a tunnel are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TunnelLost {
+    /// Nothing comes from the peer; whether anything arrives there, its own end knows.
+    FromPeer,
+    /// The peer is heard, and hears nothing.
+    ToPeer,
 }
 
 /// This cluster's end of all tunnels.

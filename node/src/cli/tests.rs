@@ -145,6 +145,7 @@ pub(super) fn tunnel(link: TunnelLink) -> TunnelState {
     TunnelState {
         cluster: TURIN,
         link,
+        lost: None,
         since_ms: Some(0),
         address: Some("192.0.2.2:7475".parse().unwrap()),
         round_trip_ms: Some(12),

@@ -40,6 +40,7 @@ fn tunnel(dropped: u64, round_trip_ms: Option<u64>) -> TunnelState {
     TunnelState {
         cluster: PEER,
         link: if round_trip_ms.is_some() { TunnelLink::Up } else { TunnelLink::Down },
+        lost: None,
         since_ms: None,
         address: None,
         round_trip_ms,

@@ -4,6 +4,7 @@ mod api;
 mod gateway;
 mod guests;
 mod isolation;
+mod losses;
 mod mends;
 mod names;
 mod nodes;
@@ -31,6 +32,7 @@ use tokio::task::block_in_place;
 
 use self::api::OwnApi;
 use self::guests::OwnGuests;
+use self::losses::Losses;
 use self::mends::Mends;
 use self::names::OwnNames;
 use self::own_machine::OwnMachine;
@@ -97,6 +99,7 @@ pub(crate) struct Keeper {
     mapped: BTreeMap<(ContractId, Uid), Mapped>,
     second: Second,
     silences: Silences,
+    losses: Losses,
 }
 
 /// What was told of a pod.
@@ -221,6 +224,7 @@ impl Before {
             mapped: BTreeMap::new(),
             second: Second::default(),
             silences: Silences::default(),
+            losses: Losses::default(),
         }
     }
 }

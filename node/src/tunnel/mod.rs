@@ -13,6 +13,7 @@ mod exchange;
 mod gone;
 mod ground;
 mod keeper;
+mod loss;
 mod machine;
 mod nodes;
 mod own;

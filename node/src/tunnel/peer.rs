@@ -9,10 +9,11 @@ use ipnet::IpNet;
 use mercato_agent::TunnelNews;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::tunnel::{Gateways, PairSecret};
-use mercato_session::PublicKey;
 use mercato_session::limits::LINK_DOWN_MS;
+use mercato_session::{Lost, PeerState, PublicKey};
 
 use super::exchange::{Agreement, Exchange, Off};
+use super::loss::Loss;
 use super::words::SaidPeer;
 use crate::limits;
 
@@ -28,6 +29,8 @@ pub(super) struct Peer {
     pub(super) state: State,
     /// Since when a tunnel could be there.
     pub(super) waits_since: Instant,
+    /// Which way packets are lost, if none of its gateways is reached.
+    loss: Option<Loss>,
 }
 
 /// What has become of the tunnel with it.
@@ -62,6 +65,7 @@ impl Peer {
             met_at: None,
             state: State::Off(Off::NoLease),
             waits_since: Instant::now(),
+            loss: None,
         }
     }
 
@@ -135,7 +139,25 @@ impl Peer {
         }
     }
 
-    /// For how long no packet has come from any of its gateways, if the links to them are down.
+    /// Whether the links to its gateways are down, as far as there are any.
+    pub(super) fn is_apart(&self) -> bool {
+        self.agreed().is_some_and(|agreed| agreed.up.is_empty())
+    }
+
+    /// What is known of all gateways, if something is; this cluster's own is at this port.
+    pub(super) fn learn(&mut self, known: &[PeerState], own_port: u16) {
+        self.loss = self.agreed().and_then(|agreed| Loss::of(&agreed.keys, known, own_port));
+    }
+
+    /// Why no packets pass now, though they may again at any time: sooner than that is
+    /// [news](Self::news).
+    pub(super) fn why(&self) -> Option<String> {
+        let agreed = self.agreed().filter(|agreed| agreed.was_up && agreed.down_since.is_some())?;
+        Some(agreed.apart(self.loss))
+    }
+
+    /// How long ago a packet is known to have arrived at one of its gateways, if the links to them
+    /// are down.
     pub(super) fn silent(&self) -> Option<Duration> {
         let down = self.agreed().filter(|agreed| agreed.was_up)?.down_since?.elapsed();
         Some(down + Duration::from_millis(LINK_DOWN_MS))
@@ -146,9 +168,9 @@ impl Peer {
         let early = self.waits_since.elapsed() < limits::TUNNEL_WAIT;
         match &self.state {
             State::Agreed(agreed) if agreed.was_up => {
-                let is_long = |since: Instant| since.elapsed() >= limits::TUNNEL_DOWN;
-                let is_down = agreed.down_since.is_some_and(is_long);
-                (TunnelNews::Carries, is_down.then(|| agreed.silent()))
+                let is_long = |silent| silent >= limits::TUNNEL_DOWN;
+                let is_down = self.silent().is_some_and(is_long);
+                (TunnelNews::Carries, is_down.then(|| agreed.apart(self.loss)))
             }
             State::Agreed(_)
             | State::Off(Off::NoLease | Off::Starting | Off::NotMet | Off::NoSecret)
@@ -156,18 +178,21 @@ impl Peer {
             {
                 (TunnelNews::Awaited, None)
             }
-            State::Agreed(agreed) => (TunnelNews::Off, Some(agreed.silent())),
+            State::Agreed(agreed) => (TunnelNews::Off, Some(agreed.apart(self.loss))),
             State::Off(off) => (TunnelNews::Off, Some(off.to_string())),
         }
     }
 }
 
 impl Agreed {
-    /// A gateway that is not the one that is called says nothing, so that nobody can tell the one
-    /// cause from the other.
-    fn silent(&self) -> String {
-        let addresses = self.gateways.iter().flatten().map(ToString::to_string);
-        let addresses = addresses.collect::<Vec<_>>().join(", ");
+    /// Which way packets are lost, where that is known. A gateway that is not the one that is called
+    /// says nothing, so that nobody can tell the one cause from the other before a link was up.
+    fn apart(&self, loss: Option<Loss>) -> String {
+        let addresses: Vec<_> = self.gateways.iter().flatten().copied().collect();
+        if let Some(loss) = loss.filter(|loss| self.was_up || loss.lost == Lost::ToPeer) {
+            return loss.text(&addresses);
+        }
+        let addresses = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         format!(
             "the other cluster's gateway does not answer at {addresses}: UDP is dropped on the way, \
              or another gateway is there; let UDP to one of the two gateways through (firewall, \
@@ -233,11 +258,34 @@ mod tests {
         peer.on_down(&PublicKey::new([8; 32]));
         peer.on_down(&KEY);
         assert_eq!(peer.news(), (TunnelNews::Carries, None), "it may be back at once");
-        passes(&mut peer, limits::TUNNEL_DOWN);
+        assert!(peer.why().is_some(), "who asks is told at once");
+        passes(&mut peer, limits::TUNNEL_DOWN - Duration::from_millis(LINK_DOWN_MS));
         peer.on_down(&KEY);
         assert!(matches!(peer.news(), (TunnelNews::Carries, Some(_))));
         peer.on_up(&KEY);
-        assert_eq!(peer.news(), (TunnelNews::Carries, None));
+        assert_eq!((peer.news(), peer.why()), ((TunnelNews::Carries, None), None));
+    }
+
+    #[test]
+    fn which_way_packets_are_lost_is_told_as_far_as_it_is_known() {
+        // Whether there was a link, which way is known, and what is told of it.
+        for (was_up, lost, part) in [
+            (true, None, "does not answer"),
+            (true, Some(Lost::FromPeer), "nothing comes from"),
+            (true, Some(Lost::ToPeer), "though that one is heard"),
+            (false, Some(Lost::FromPeer), "another gateway is there"),
+            (false, Some(Lost::ToPeer), "though that one is heard"),
+        ] {
+            let mut peer = peer(was_up);
+            peer.loss = lost.map(|lost| Loss { lost, own_port: 7475 });
+            peer.on_down(&KEY);
+            passes(&mut peer, limits::TUNNEL_DOWN);
+            assert!(peer.is_apart());
+            let why = peer.news().1.unwrap();
+            assert!(why.contains(part), "{why}");
+            peer.learn(&[], 7475);
+            assert_eq!(peer.loss, None, "nothing is known any more");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mercato_net::TunnelError;
 use mercato_protocol::envelope::{KeyPair, Verified};
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::tunnel::{Answer, Gateways, PairSecret, RefusedReason};
-use mercato_session::SharedSecret;
+use mercato_session::{PeerState, SharedSecret};
 use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
@@ -243,6 +243,16 @@ impl Peers {
             let cluster = event.cluster;
             self.drive(cluster, Input::Rekeyed(secret.hash(self.own, cluster)));
         }
+    }
+
+    /// Whether there is one of whose gateways none is reached.
+    pub(super) fn are_apart(&self) -> bool {
+        self.all.values().any(Peer::is_apart)
+    }
+
+    /// What is known of all gateways; this cluster's own is at this port.
+    pub(super) fn learn(&mut self, known: &[PeerState], own_port: u16) {
+        self.all.values_mut().for_each(|peer| peer.learn(known, own_port));
     }
 
     /// Who may have each gateway that peers name: one alone, once it is known whose it is.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use mercato_protocol::id::{ClusterId, ContractId};
-use mercato_session::{DropReason, Link, PeerState, PublicKey};
+use mercato_session::{DropReason, Link, Lost, PeerState, PublicKey};
 use mercato_tunnel::{GatewayHandle, Traffic};
 
-use crate::admin::{OwnGateway, TunnelLink, TunnelState, Tunnels};
+use crate::admin::{OwnGateway, TunnelLink, TunnelLost, TunnelState, Tunnels};
 use crate::driver::clock::wall_ms;
 use crate::limits;
 
@@ -102,6 +102,10 @@ fn state(peer: PeerSeen, known: &[PeerState], traffic: &Traffic) -> TunnelState 
         Link::Up => TunnelLink::Up,
         Link::Down => TunnelLink::Down,
     });
+    let lost = known.and_then(|known| known.lost).map(|lost| match lost {
+        Lost::FromPeer => TunnelLost::FromPeer,
+        Lost::ToPeer => TunnelLost::ToPeer,
+    });
     let millis = |duration: std::time::Duration| duration.as_millis() as u64;
     let since = known.and_then(|known| known.since);
     let mut drops = BTreeMap::new();
@@ -117,6 +121,7 @@ fn state(peer: PeerSeen, known: &[PeerState], traffic: &Traffic) -> TunnelState 
     TunnelState {
         cluster,
         link,
+        lost,
         since_ms: since.map(|since| wall_ms().saturating_sub(millis(since))),
         address: known.and_then(|known| known.address),
         round_trip_ms: known.and_then(|known| known.round_trip).map(millis),
@@ -134,6 +139,7 @@ mod tests {
         let of = |since_ms| TunnelState {
             cluster: ClusterId([1; 32]),
             link: TunnelLink::Up,
+            lost: None,
             since_ms: Some(since_ms),
             address: None,
             round_trip_ms: None,

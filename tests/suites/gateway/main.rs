@@ -3,6 +3,7 @@
 //! said; then pods of the two call each other again.
 #![allow(clippy::disallowed_methods, reason = "what is mended is looked at again after a while")]
 
+mod direction;
 mod row;
 mod stand;
 mod table;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, ClusterSpec};
 use mercato_tests::step_timer::StepTimer;
-use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::suite::{self, Level, Stage, Test};
 
 use stand::Stand;
 
@@ -30,6 +31,10 @@ async fn faults(stage: &Stage) -> Result<()> {
     let mut timer = StepTimer::start();
     let stand = Stand::open(stage).await?;
     timer.step("a contract is in force, and a pod over there is called");
+    let directions = if suite::level() == Level::Full { direction::ALL.len() } else { 1 };
+    for direction in &direction::ALL[..directions] {
+        timer.take(direction.name, direction::loses(&stand, direction)).await?;
+    }
     for row in table::ROWS {
         timer.take(row.name, stand.play(row)).await?;
     }

@@ -18,7 +18,7 @@ use super::table::ON;
 const NODE: &str = "mercato-turin";
 const NAMESPACE: &str = "calls";
 /// A pod that is over there before anything is broken.
-const STEADY: &str = "steady";
+pub(super) const STEADY: &str = "steady";
 const SQUATTER: &str = "squatter";
 /// Until a fault is told, and until its end is seen: some look every ten seconds.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -84,11 +84,16 @@ impl<'a> Stand<'a> {
         self.provider.kept_to_its_rights().context("in turin")
     }
 
-    fn user(&self) -> User<'a> {
+    pub(super) fn user(&self) -> User<'a> {
         User::new(self.home.cluster, NAMESPACE).on(NODE)
     }
 
-    fn at(&self, at: At) -> Vec<&Daemon<'a>> {
+    /// Whether a daemon is the one of home.
+    pub(super) fn is_home(&self, daemon: &Daemon<'_>) -> bool {
+        daemon.cluster.name() == self.home.cluster.name()
+    }
+
+    pub(super) fn at(&self, at: At) -> Vec<&Daemon<'a>> {
         match at {
             At::Rome => vec![&self.home],
             At::Turin => vec![&self.provider],
@@ -127,8 +132,7 @@ impl<'a> Stand<'a> {
 
     /// This configuration, of this daemon.
     fn config(&self, daemon: &Daemon<'_>, config: &str) -> String {
-        let is_home = daemon.cluster.name() == self.home.cluster.name();
-        let other = if is_home { &self.provider } else { &self.home };
+        let other = if self.is_home(daemon) { &self.provider } else { &self.home };
         config.replace("OTHER", &other.cluster.machine(1).address().to_string())
     }
 
@@ -203,14 +207,15 @@ impl<'a> Stand<'a> {
 
     /// Home's node gets an answer from a pod over there, by the address that it shows.
     async fn is_called(&self, pod: &str) -> Result<()> {
-        let address = self.user().address_of(pod).await?;
-        wait::until(&format!("{pod} answers"), PATIENCE, || async {
-            Ok(Sender::Node(self.home.cluster, 1).ping(address, 1).await? == 1)
-        })
-        .await
+        wait::until(&format!("{pod} answers"), PATIENCE, || self.answers(pod)).await
     }
 
-    async fn condition(&self) -> Result<Condition> {
+    pub(super) async fn answers(&self, pod: &str) -> Result<bool> {
+        let address = self.user().address_of(pod).await?;
+        Ok(Sender::Node(self.home.cluster, 1).ping(address, 1).await? == 1)
+    }
+
+    pub(super) async fn condition(&self) -> Result<Condition> {
         let node = ["get", "node", NODE, "-o", "json"];
         let node = self.home.cluster.kubectl(&node).await?.ok()?;
         let node: Value = serde_json::from_str(&node)?;
@@ -233,9 +238,9 @@ impl<'a> Stand<'a> {
 }
 
 /// What the virtual node says of its tunnel.
-struct Condition {
-    status: String,
-    message: String,
+pub(super) struct Condition {
+    pub(super) status: String,
+    pub(super) message: String,
 }
 
 /// Of the gateway, in the data folder of a daemon.

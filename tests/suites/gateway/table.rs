@@ -63,8 +63,9 @@ pub(crate) const ROWS: &[Row] = &[
             "nft add table inet wall; nft add chain inet wall in '{ type filter hook input priority 0; }'
              nft add rule inet wall in udp dport 7475 drop",
         ),
-        cause: "gateway does not answer at",
-        cure: "let UDP to one of the two gateways through (firewall, NAT)",
+        // Neither hears the other: each says what it knows.
+        cause: "nothing comes from the other cluster's gateway at",
+        cure: "let UDP through in that direction (firewall, NAT)",
         mend: Mend::Script("nft delete table inet wall"),
     },
     Row {

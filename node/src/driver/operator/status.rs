@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use mercato_offload::limits::SILENCE_S;
 use mercato_protocol::id::ClusterId;
+use mercato_session::limits::LINK_DOWN_MS;
 
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
 use super::{OperatorService, attention, view};
 use crate::admin::{
-    Answer, Attention, AttentionKind as Kind, EventPeer, Problem, Status, TunnelLink, TunnelState,
+    Answer, Attention, AttentionKind as Kind, EventPeer, Problem, Status, TunnelLink, TunnelLost,
+    TunnelState,
 };
 use crate::driver::Driver;
 use crate::driver::clock::wall_ms;
@@ -40,7 +42,8 @@ impl OperatorService {
         let attention = degraded.into_iter().chain(all).chain(self.about.off.clone());
         let tunnels = self.about.tunnels.states().await;
         let names = self.driver.look(view::names).await?;
-        let silent = tunnels.iter().filter_map(|tunnel| silent(tunnel, &names, wall_ms()));
+        let port = gateway.port;
+        let silent = tunnels.iter().filter_map(|tunnel| silent(tunnel, port, &names, wall_ms()));
         let attention = attention.chain(no_tunnel).chain(silent);
         let (listens, addresses) =
             (self.driver.net().local_addresses(), self.driver.net().published_addresses());
@@ -71,23 +74,40 @@ impl OperatorService {
     }
 }
 
-/// Whose gateway has not answered for so long that pods there are not ready.
+/// Whose gateway is out of reach for so long that pods there are not ready: counted from when a
+/// packet is known to have arrived there last.
 fn silent(
     tunnel: &TunnelState,
+    port_here: Option<u16>,
     names: &BTreeMap<ClusterId, String>,
     now_ms: u64,
 ) -> Option<Attention> {
     let since_ms = tunnel.since_ms.filter(|_| tunnel.link == TunnelLink::Down)?;
-    let silent_ms = now_ms.saturating_sub(since_ms);
+    let silent_ms = now_ms.saturating_sub(since_ms) + LINK_DOWN_MS;
     if silent_ms < 1_000 * u64::from(SILENCE_S) {
         return None;
     }
     let (id, name) = (tunnel.cluster, names.get(&tunnel.cluster).cloned());
+    let (peer, silent) = (called(name.as_deref(), &id), span(silent_ms));
+    let port = |port: Option<u16>| port.map_or("UDP".to_owned(), |port| format!("UDP port {port}"));
+    let (own, there) = (port(port_here), port(tunnel.address.map(|address| address.port())));
+    let (what, cure) = match tunnel.lost {
+        Some(TunnelLost::FromPeer) => (
+            format!("nothing has come from the gateway of {peer} for {silent}"),
+            format!("let {own} through from there to here, and see mercato status over there"),
+        ),
+        Some(TunnelLost::ToPeer) => (
+            format!("the gateway of {peer} is heard, and has not heard this one for {silent}"),
+            format!("let {there} through from here to there"),
+        ),
+        None => (
+            format!("the gateway of {peer} has not answered for {silent}"),
+            "let UDP to one of the two gateways through".to_owned(),
+        ),
+    };
     let text = format!(
-        "the gateway of {} has not answered for {}: no packet passes between pods of the two, and \
-         those with an address there are not ready; let UDP to one of the two gateways through",
-        called(name.as_deref(), &id),
-        span(silent_ms)
+        "{what}: no packet passes between pods of the two, and those with an address there are not \
+         ready; {cure}"
     );
     Some(Attention {
         peer: Some(EventPeer { id, name }),
@@ -100,4 +120,46 @@ fn silent(
 fn is_unsold(driver: &Driver) -> bool {
     let broker = driver.agent().broker();
     broker.share().is_some() && broker.offer().is_none_or(|(body, _)| body.pools.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn down(lost: Option<TunnelLost>) -> TunnelState {
+        TunnelState {
+            cluster: ClusterId([1; 32]),
+            link: TunnelLink::Down,
+            lost,
+            since_ms: Some(100_000),
+            address: "192.0.2.7:7476".parse().ok(),
+            round_trip_ms: None,
+            reason: None,
+            drops: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn whoever_is_out_of_reach_is_told_with_the_direction_and_the_port() {
+        let names = BTreeMap::from([(ClusterId([1; 32]), "turin".to_owned())]);
+        let said = |lost, at_ms| Some(silent(&down(lost), Some(7475), &names, at_ms)?.text);
+        let at_ms = 100_000 + 1_000 * u64::from(SILENCE_S) - LINK_DOWN_MS;
+        for (lost, what, cure) in [
+            (None, "the gateway of turin has not answered for 10s", "let UDP to one of"),
+            (
+                Some(TunnelLost::FromPeer),
+                "nothing has come from the gateway of turin for 10s",
+                "let UDP port 7475 through from there to here, and see mercato status over there",
+            ),
+            (
+                Some(TunnelLost::ToPeer),
+                "the gateway of turin is heard, and has not heard this one for 10s",
+                "let UDP port 7476 through from here to there",
+            ),
+        ] {
+            assert_eq!(said(lost, at_ms - 1), None, "pods are ready yet");
+            let said = said(lost, at_ms).unwrap();
+            assert!(said.starts_with(what) && said.contains(cure), "{said}");
+        }
+    }
 }

@@ -49,10 +49,10 @@ impl Keeper {
         for told in self.mends.news(mended, name.as_deref(), |node| self.nodes.has(node)) {
             isolation::tell(told, &self.driver, &self.kubernetes);
         }
-        let untold = untold(&self.nodes, said);
-        for told in self.untold.news(&untold, self.nodes.name().is_some()) {
+        for told in self.untold.news(&untold(&self.nodes, said), self.nodes.name().is_some()) {
             isolation::tell(told, &self.driver, &self.kubernetes);
         }
+        self.losses.look(&mut self.peers, &self.end, &self.ground);
         self.tell_news(said).await;
         self.tell_mapped(said).await;
         self.show(said);
@@ -176,7 +176,7 @@ impl Keeper {
                 .gateway()
                 .err()
                 .map(str::to_owned)
-                .or_else(|| peer.news().1)
+                .or_else(|| peer.why().or_else(|| peer.news().1))
                 .or_else(|| self.end.trouble().map(str::to_owned)),
         });
         let peers = peers.collect();
