@@ -29,6 +29,8 @@ mod attention;
 mod client;
 mod deal;
 mod event;
+#[cfg(test)]
+pub(crate) mod every;
 pub(crate) mod exchange;
 mod join;
 mod offload;

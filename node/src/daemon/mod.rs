@@ -28,7 +28,7 @@ use crate::desk::{self, Standing};
 use crate::driver::{self, About, Domains, Driver, Handle, LeaseTunnels, OperatorService, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
-use crate::resources::{self, Defaults};
+use crate::resources::{self, Defaults, Ruled};
 use crate::store::Disk;
 use crate::telemetry::{self, Metrics};
 use crate::tunnel::{self, Before, GatewaySettings};
@@ -152,14 +152,14 @@ impl Daemon {
         domains.follow(&driver).await?;
         let (cluster, rules) = (kubernetes.clone(), ruling.subscribe());
         let service = OperatorService::open(driver.clone(), about, domains, cluster, rules);
-        let api: Arc<dyn OperatorApi> = Arc::new(service);
+        let (unruled, api) = Ruled::over(service, ruling.subscribe());
         settle(&driver, &plan.defaults).await?;
         driver.say(started);
         if let Some(cluster) = kubernetes {
             let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
             tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
             tasks.spawn(desk::serve(cluster.clone(), plan.admin_port, api.clone(), standing));
-            tasks.spawn(resources::serve(cluster, driver, api, defaults, ruling));
+            tasks.spawn(resources::serve(cluster, driver, unruled, defaults, ruling));
         }
         let server = Server::start(&socket, api.clone())
             .with_context(|| format!("the admin socket {} cannot be opened", socket.display()))?;

@@ -59,6 +59,7 @@ impl Contracts {
             .collect();
         let mut wrong = None;
         let objects_now = objects.all().unwrap_or_default();
+        self.service.ruling.send_if_modified(|ruling| ruling.take_contracts(&objects_now));
         for object in &objects_now {
             let name = object.metadata.name.as_deref().unwrap_or_default();
             // By the whole id, once that is said: whoever asks for something chooses its own.

@@ -9,6 +9,7 @@ mod contracts;
 mod offloads;
 mod orders;
 mod policy;
+mod ruling;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,8 @@ use crate::kubernetes::Kubernetes;
 use crate::limits;
 use service::Service;
 
-pub(crate) use service::{ABSENT, Defaults, INSTALL, Ruling};
+pub(crate) use ruling::{Ruled, Ruling};
+pub(crate) use service::{ABSENT, Defaults, INSTALL};
 
 /// Serves for as long as the daemon runs, if the cluster may have them.
 pub(crate) async fn serve(

@@ -24,7 +24,9 @@ impl Serve for Offloads {
     fn serve<'a>(&'a mut self, objects: &'a mut Objects<NamespaceOffload>) -> BoxFuture<'a, ()> {
         async move {
             self.failing.begin();
-            for object in objects.all().unwrap_or_default() {
+            let all = objects.all().unwrap_or_default();
+            self.service.ruling.send_if_modified(|ruling| ruling.take_offloads(&all));
+            for object in all {
                 if let Err(why) = self.one(objects, &object).await {
                     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
                     let repeated = self.failing.of(namespace);

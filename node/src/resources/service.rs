@@ -12,6 +12,7 @@ use mercato_kubelet::{Cluster, Failure, every};
 use mercato_protocol::id::NegotiationId;
 use tokio::sync::{broadcast, watch};
 
+use super::ruling::Ruling;
 use crate::admin::{Deal, OperatorApi, Problem};
 use crate::driver::Handle;
 use crate::limits;
@@ -26,15 +27,6 @@ pub(crate) const INSTALL: &str = "kubectl apply -f config/deploy/crds.yaml";
 pub(crate) struct Defaults {
     pub(crate) share: Option<SharePolicy>,
     pub(crate) buy: Option<BuyPolicy>,
-}
-
-/// What the custom resources decide at the moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ruling {
-    /// The cluster could have them, and does not.
-    pub(crate) absent: bool,
-    /// A MarketPolicy says what is shared.
-    pub(crate) share: bool,
 }
 
 /// What serving takes; clones are the same.
@@ -84,7 +76,7 @@ impl Service {
         while self.look().await {
             tokio::time::sleep(limits::INSTALLED_LOOK).await;
         }
-        self.ruling.send_modify(|ruling| ruling.share = false);
+        self.ruling.send_modify(Ruling::forget);
     }
 
     /// Has a kind looked at whenever an object or a deal changes, and every so often.

@@ -21,7 +21,7 @@ use crate::limits;
 const US: ClusterId = ClusterId([1; 32]);
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
 
-fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
+pub(super) fn terms() -> Terms {
     let terms = json!({
         "pool": "amd64", "platform": { "arch": "amd64", "os": "linux" },
         "quantity": { "cpuMillis": 1_000, "memoryBytes": 1_073_741_824, "pods": 20 },
@@ -30,6 +30,10 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         "onDisconnect": "keep", "reclaimNoticeS": 3_600, "sla": null, "meteringIntervalS": 300,
         "disputeTolerancePpm": 10_000,
     });
+    serde_json::from_value(terms).unwrap()
+}
+
+fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
     Deal {
         id,
         side,
@@ -39,7 +43,7 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         reason: None,
         passing: false,
         round: None,
-        terms: serde_json::from_value(terms).unwrap(),
+        terms: terms(),
         asked: None,
         change: None,
         disputed: false,

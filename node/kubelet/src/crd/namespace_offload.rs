@@ -1,5 +1,7 @@
 //! `NamespaceOffload`: whether the pods of a namespace may leave home, and what with them.
 
+use std::collections::BTreeSet;
+
 use kube::{CustomResource, KubeSchema};
 use mercato_offload::placement::export;
 use schemars::JsonSchema;
@@ -87,6 +89,30 @@ impl NamespaceOffloadSpec {
                 .unreachable_after_seconds
                 .map(export::Patience::from)
                 .unwrap_or_default(),
+        }
+    }
+}
+
+/// What an object would say for this to hold.
+impl From<&export::OptIn> for NamespaceOffloadSpec {
+    fn from(how: &export::OptIn) -> Self {
+        let listed = |names: &BTreeSet<String>| Some(names.iter().cloned().collect());
+        Self {
+            strategy: match how.strategy {
+                export::Strategy::Local => Strategy::Local,
+                export::Strategy::Remote => Strategy::Remote,
+                export::Strategy::Both => Strategy::Both,
+            },
+            to: how.targets.clone().into(),
+            secrets: match &how.secrets {
+                export::Secrets::All => None,
+                export::Secrets::Allow(names) => Some(Secrets { allow: listed(names), deny: None }),
+                export::Secrets::Deny(names) => Some(Secrets { allow: None, deny: listed(names) }),
+            },
+            name: how.name.clone().into(),
+            api_access: if how.api_access { ApiAccess::Home } else { ApiAccess::None },
+            unreachable_after_seconds: (how.patience != export::Patience::default())
+                .then(|| how.patience.into()),
         }
     }
 }

@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Ask, BrokerInput, Input};
-use mercato_broker::{Command, Demand, Reply, SharePolicy};
+use mercato_broker::{Command, Demand, Reply};
 use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -90,7 +90,7 @@ impl OperatorApi for OperatorService {
                 Request::Browse { demand, explain } => self.browse(demand, explain).await,
                 Request::Providers => Ok(Answer::Providers(self.driver.look(providers).await?)),
                 Request::Share => self.share().await,
-                Request::SetShare(policy) => self.set_share(policy).await,
+                Request::SetShare(policy) => self.command(Command::Share(policy)).await,
                 Request::Order { demand, note } => {
                     self.measure().await;
                     self.command(Command::Order { demand, note: note.into(), id: None }).await
@@ -231,15 +231,6 @@ impl OperatorService {
         let (cluster, name, rtt_us) =
             peer.map_or((None, None, None), |peer| (peer.cluster, peer.name, peer.rtt_us));
         Ok(Answer::Pong(Pong { key, cluster, name, rtt_us }))
-    }
-
-    async fn set_share(&self, policy: Option<SharePolicy>) -> Result<Answer, Problem> {
-        if self.ruling.borrow().share {
-            let what = "a MarketPolicy says what is shared";
-            let todo = "change it there: kubectl edit marketpolicy default";
-            return Err(Problem::failed(what).todo(todo));
-        }
-        self.command(Command::Share(policy)).await
     }
 
     async fn share(&self) -> Result<Answer, Problem> {
