@@ -1,8 +1,12 @@
 //! Every bound of the daemon. Those without a source are guesses.
 
+mod resources;
+
 use std::time::Duration;
 
 use mercato_protocol::bounded::Room;
+
+pub(crate) use resources::*;
 
 /// A file of a state, all of it: far above what is kept.
 pub(crate) const STATE_BYTES: u64 = 1 << 30;
@@ -341,20 +345,6 @@ pub(crate) const RESTART_LOOK: Duration = Duration::from_millis(100);
 /// How many events `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
 
-/// Between two looks whether the cluster has the custom resources.
-pub(crate) const INSTALLED_LOOK: Duration = Duration::from_secs(10);
-/// Custom resources are looked at so often though none has changed: the market has.
-pub(crate) const RESOURCES_LOOK: Duration = Duration::from_secs(5);
-/// Candidates that an Order lists.
-pub(crate) const CANDIDATES: usize = 10;
-/// An Order that came to nothing for a reason that passes is tried again so often,
-pub(crate) const ATTEMPTS: u32 = 16;
-/// after so long, twice as long each time,
-pub(crate) const AGAIN_MS: u64 = 5_000;
-/// but never after longer than this.
-pub(crate) const AGAIN_MOST_MS: u64 = 600_000;
-/// A Contract that is over is shown for so long, as a finished Job may be.
-pub(crate) const CONTRACT_SHOWN_MS: u64 = 3_600_000;
 /// Between two looks at where the peers with leases are met.
 pub(crate) const PARTNERS_LOOK: Duration = Duration::from_secs(5);
 /// Peers of whom that is kept: a guess, four times as many as ever had leases with one cluster in

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::daemon::Daemon;
 use crate::admin::{Client, Deal, OperatorApi, Problem, Request};
-use crate::kubernetes::site::{Site, items, until, within};
+use crate::kubernetes::site::{LEASE, Site, items, until, within};
 use crate::present::deal::peer;
 
 /// The programs on the nodes, where they are installed.
@@ -128,7 +128,7 @@ impl Leaving {
                     .to_owned(),
             );
         }
-        if self.site.get(daemon::LEASE).await?.is_some() {
+        if self.site.get(LEASE).await?.is_some() {
             found.push("lease/daemon in mercato".to_owned());
         }
         if self.site.get(NODES).await?.is_some() {
@@ -162,7 +162,7 @@ impl Leaving {
         }
         let namespaces = self.site.remove(&[], &[]).await?;
         self.site.delete(&format!("{CLASS}/{SPOT}"), None).await?;
-        self.site.delete(daemon::LEASE, None).await?;
+        self.site.delete(LEASE, None).await?;
         match self.clean_nodes().await {
             Ok(true) => {}
             Ok(false) => left.push(

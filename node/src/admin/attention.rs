@@ -167,6 +167,8 @@ closed_list! {
         NodeNameTaken,
         /// The custom resources are not installed.
         ResourcesMissing,
+        /// Another daemon of the same cluster writes the same objects.
+        DaemonTwice,
         /// A virtual node waits for its serving certificate.
         CertificateWaiting,
         /// Objects in the cluster change so often that they are written at a pace.

@@ -26,6 +26,10 @@ use crate::telemetry::Metrics;
 pub(crate) const IMAGE: &str = "docker.io/library/busybox:1.37";
 /// Says the same as the simulated one.
 const SCRIPT: &str = "echo listening on :8080; echo GET / 200; echo GET /cart 200; sleep 3600";
+/// So many of the things that are in the way are named.
+const NAMED: usize = 10;
+/// For a sign of a daemon, as long as its Lease promises one.
+const SIGN: Duration = mercato_kubelet::limits::DAEMON_LEASE;
 /// For an API server to answer at the beginning.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -72,17 +76,35 @@ impl Side {
         let late = |_| Problem::failed(format!("{name} does not answer"));
         tokio::time::timeout(ANSWER, site.answers()).await.map_err(late)??;
         may_all(&site).await?;
-        let ours = site.ours().await?;
-        if !ours.is_empty() {
-            let what = format!("{name} has things of Mercato already, which a demo would disturb");
-            let problem = ours.iter().fold(Problem::failed(what), |all, one| all.todo(one.clone()));
-            return Err(problem.todo("if a demo was killed: kubectl delete them").into());
-        }
+        is_unused(&site, &name, SIGN).await?;
         let certificates = Certificates::approved_here();
         let kubernetes =
             Real::start(&settings, Nodes::default(), Metrics::new(), certificates).await?;
         let others = site.requests().await?;
         Ok(Self { site, kubernetes: Arc::new(kubernetes), others })
+    }
+}
+
+/// Whether nobody trades for the cluster already: its daemon and that of the demo would each remove what
+/// the other makes, and buy what is ordered here.
+async fn is_unused(site: &Site, name: &str, sign: Duration) -> Result<(), Problem> {
+    let mut ours = site.ours().await?;
+    ours.extend(site.resources().await?);
+    if !ours.is_empty() {
+        let what = format!("{name} has things of Mercato already, which a demo would disturb");
+        let more = ours.len().saturating_sub(NAMED);
+        let named = ours.into_iter().take(NAMED).fold(Problem::failed(what), Problem::todo);
+        let named = if more == 0 { named } else { named.todo(format!("and {more} more")) };
+        return Err(named
+            .todo("where Mercato runs there, use another cluster")
+            .todo("if a demo was killed, or Mercato was uninstalled: kubectl delete them"));
+    }
+    match site.sign_of_life(sign).await? {
+        Some(sign) => {
+            let what = format!("a daemon of {name} runs, which a demo would disturb: it {sign}");
+            Err(Problem::failed(what).todo("use another cluster, or end that daemon first"))
+        }
+        None => Ok(()),
     }
 }
 

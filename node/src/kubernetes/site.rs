@@ -1,6 +1,8 @@
 //! One real cluster, with the rights of whoever tidies up there: what of Mercato's is there, and how
 //! it is removed when no daemon does.
 
+mod life;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,11 +16,20 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::real::client;
 
+pub(crate) use life::LEASE;
+
 const NODES: &str = "/api/v1/nodes";
 const NAMESPACES: &str = "/api/v1/namespaces";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+/// The kinds of Mercato's own.
+const RESOURCES: [(&str, &str); 4] = [
+    ("marketpolicies", "marketpolicy"),
+    ("orders", "order"),
+    ("contracts", "contract"),
+    ("namespaceoffloads", "namespaceoffload"),
+];
 
 /// Something that is to come true: a guess, far above what each takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -66,6 +77,20 @@ impl Site {
             ours.push(format!("mutatingwebhookconfiguration/{}", names::WEBHOOK));
         }
         Ok(ours)
+    }
+
+    /// The objects of Mercato's own kinds, as kubectl calls them.
+    pub(crate) async fn resources(&self) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        for (plural, kind) in RESOURCES {
+            let list = self.get(&format!("/apis/mercato.dev/v1alpha1/{plural}")).await?;
+            let named = |object| {
+                let namespace = object_namespace(object).map(|it| format!(" in {it}"));
+                Some(format!("{kind}/{}{}", name(object)?, namespace.unwrap_or_default()))
+            };
+            all.extend(items(list.as_ref()).filter_map(named));
+        }
+        Ok(all)
     }
 
     /// Not a node of the cluster's own that somebody has given the label of one.
@@ -243,6 +268,10 @@ pub(crate) fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
 /// Labels as a part of a URL.
 pub(crate) fn selector(labels: &str) -> String {
     labels.replace('/', "%2F").replace('=', "%3D").replace(',', "%2C")
+}
+
+fn object_namespace(object: &Value) -> Option<&str> {
+    object["metadata"]["namespace"].as_str()
 }
 
 fn name(object: &Value) -> Option<String> {

@@ -10,12 +10,14 @@ use mercato_config::Show as _;
 use mercato_kubelet::crd::{
     Condition, Contract, ContractStatus, Desired, EventType, Objects, is_deleted,
 };
-use mercato_kubelet::{Repeated, warn_once};
+use mercato_kubelet::{Class, Failure, Repeated, warn_once};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
 use serde_json::json;
+use tokio::time::Instant;
 
+use super::contested::{Contested, told as contested};
 use super::service::{self, Serve, Service, contract_name, say};
 use super::wanted::{self, Wrong};
 use crate::admin::{Change, Deal, Problem, Request};
@@ -27,6 +29,7 @@ use crate::present::{brief, change};
 
 pub(super) struct Contracts {
     pub(super) service: Service,
+    pub(super) contested: Contested,
     pub(super) failing: Repeated,
 }
 
@@ -49,9 +52,9 @@ impl Serve for Contracts {
 }
 
 impl Contracts {
-    async fn mirror(&self, objects: &mut Objects<Contract>) -> Result<(), Problem> {
+    async fn mirror(&mut self, objects: &mut Objects<Contract>) -> Result<(), Problem> {
         let deals = self.service.deals().await?;
-        let now_ms = wall_ms();
+        let (now, now_ms) = (Instant::now(), wall_ms());
         let mut wanted: BTreeMap<NegotiationId, &Deal> = deals
             .iter()
             .filter(|(_, deal)| is_shown(deal, now_ms))
@@ -71,7 +74,14 @@ impl Contracts {
             let done = match deal {
                 _ if is_deleted(object) => Ok(()),
                 Some(deal) => self.keep(objects, object, deal).await,
-                None => objects.delete(object).await.map_err(Problem::from),
+                None if self.contested.permits(name, now) => {
+                    let deleted = objects.delete(object).await;
+                    if deleted.is_ok() {
+                        self.contested.count(name, object.metadata.uid.as_deref(), now);
+                    }
+                    deleted.map_err(Problem::from)
+                }
+                None => Ok(()),
             };
             wrong = wrong.or(done.err());
         }
@@ -81,11 +91,32 @@ impl Contracts {
             let taken =
                 objects_now.iter().any(|object| object.metadata.name.as_ref() == Some(&short));
             let name = if taken { deal.id.to_string() } else { short };
+            if !self.contested.permits(&name, now) {
+                continue;
+            }
             let status = self.status(deal, None, &Contract::new(&name, Default::default()));
-            let made = objects.make(&name, status).await;
+            let made = objects.make(&name, status).await.or_else(unless_gone);
+            if made.is_ok() {
+                self.contested.count(&name, None, now);
+            }
             wrong = wrong.or(made.err().map(Problem::from));
         }
+        self.tell_contested(now);
         wrong.map_or(Ok(()), Err)
+    }
+
+    /// Says whether somebody else writes the same objects.
+    fn tell_contested(&self, now: Instant) {
+        let names = self.contested.names(now);
+        self.service.ruling.send_if_modified(|ruling| {
+            if ruling.contested.is_empty() && !names.is_empty() {
+                // Once for each time that it begins.
+                tracing::warn!("{}", contested(&names));
+            }
+            let differs = ruling.contested != names;
+            ruling.contested = names;
+            differs
+        });
     }
 
     /// Does what its owner wants, and says how it is.
@@ -110,7 +141,7 @@ impl Contracts {
         };
         if let Some(spec) = spec {
             let taken = json!({ "metadata": { "uid": object.metadata.uid }, "spec": spec });
-            return Ok(objects.patch(object, taken).await?);
+            return Ok(objects.patch(object, taken).await.or_else(unless_gone)?);
         }
         if asked && refused.is_none() {
             // What comes of it is told by a notice.
@@ -119,8 +150,7 @@ impl Contracts {
         let status = self.status(deal, refused, object);
         let before = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let news = news(deal).and_then(|kind| service::news(kind, before, &status.conditions));
-        say(objects, object, status, news).await?;
-        Ok(())
+        Ok(say(objects, object, status, news).await.map(drop).or_else(unless_gone)?)
     }
 
     fn status(&self, deal: &Deal, refused: Option<Problem>, object: &Contract) -> ContractStatus {
@@ -154,6 +184,14 @@ impl Contracts {
             conditions: Condition::ready(ready, (&state, message), generation, &before.conditions),
             state,
         }
+    }
+}
+
+/// That an object is gone, or another stands in its place, is no failure: it is looked at again.
+fn unless_gone(failure: Failure) -> Result<(), Failure> {
+    match failure.class {
+        Class::Missing | Class::Conflict => Ok(()),
+        Class::Transient | Class::Refused => Err(failure),
     }
 }
 

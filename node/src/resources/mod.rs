@@ -5,6 +5,7 @@
 //! a deal changes. Without the definitions of the kinds there is nothing to serve; once
 //! they are there, that is noticed.
 
+mod contested;
 mod contracts;
 mod offloads;
 mod orders;
@@ -26,8 +27,10 @@ use crate::admin::OperatorApi;
 use crate::driver::Handle;
 use crate::kubernetes::Kubernetes;
 use crate::limits;
+use contested::Contested;
 use service::Service;
 
+pub(crate) use contested::told as contested;
 pub(crate) use ruling::{Ruled, Ruling};
 pub(crate) use service::{ABSENT, Defaults, INSTALL};
 
@@ -71,7 +74,11 @@ async fn serve_all(service: &Service) {
         waiting: Repeated::default(),
         failing: RepeatedEach::default(),
     };
-    let contracts = contracts::Contracts { service: service.clone(), failing: Repeated::default() };
+    let contracts = contracts::Contracts {
+        service: service.clone(),
+        contested: Contested::default(),
+        failing: Repeated::default(),
+    };
     let offloads =
         offloads::Offloads { service: service.clone(), failing: RepeatedEach::default() };
     let all = join4(

@@ -28,6 +28,8 @@ pub(crate) struct Ruling {
     pub(crate) absent: bool,
     /// A MarketPolicy says what is shared.
     pub(crate) share: bool,
+    /// Some of the Contracts that somebody else makes and removes, by name; none: nobody does.
+    pub(crate) contested: Vec<String>,
     /// What the NamespaceOffload of a namespace says, by the name of the namespace.
     offloads: BTreeMap<String, NamespaceOffloadSpec>,
     /// Contracts whose spec says an amount or a term: by their ids, as they are called.

@@ -1,15 +1,12 @@
 //! The daemon of a cluster that is to be left: where it is asked, how it is stopped, and whether there
 //! is one that nobody has found.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use mercato_kubelet::daemon_lease::DaemonLease;
 use mercato_kubelet::names;
-use mercato_protocol::text::shown;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use crate::admin::{Class, Client, Deal, OperatorApi, Problem, Status};
 use crate::kubernetes::site::{Site, items, selector, within};
@@ -19,13 +16,8 @@ use crate::present::deal::is_running;
 const DAEMON: &str = "/apis/apps/v1/namespaces/mercato/deployments/mercato";
 const PODS: &str = "/api/v1/namespaces/mercato/pods";
 
-/// By what each daemon is seen to live.
-pub(super) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/mercato/leases/daemon";
-
 /// Whoever listens at a socket has so long to say whose daemon it is, which takes no time: a guess.
 const ANSWER: Duration = Duration::from_secs(10);
-/// So many looks for a sign of a daemon are taken, while one is waited for.
-const LOOKS: u32 = 25;
 
 /// The daemon that was found.
 pub(super) enum Daemon {
@@ -164,36 +156,12 @@ async fn whose(daemon: &dyn OperatorApi, cluster: &str) -> Whose {
 
 /// A daemon that is not found, on another machine, still says that it lives: by its own Lease, or, of
 /// an earlier release, by those of its virtual nodes.
-async fn nobody_renews(site: &Site, sign: Duration) -> Result<(), Problem> {
-    let first = signs(site).await?;
-    let deadline = Instant::now() + sign;
-    while !first.is_empty() && Instant::now() < deadline {
-        sleep(sign / LOOKS).await;
-        let now = signs(site).await?;
-        // Times are compared with none of this machine, whose clock may be another.
-        let renewed = now.iter().find(|(sign, at)| first.get(*sign) != Some(*at));
-        if let Some((sign, _)) = renewed {
-            let what = format!("nothing was removed: no daemon is found here, but one {sign}");
-            return Err(Problem::failed(what)
-                .todo("do it on the daemon's machine: sudo mercato uninstall")
-                .todo("or end the daemon there first, and do the same again"));
-        }
-    }
-    Ok(())
-}
-
-/// What was done last by daemons that live or have lived, each with the time at which it was, in the API
-/// server's form. Where a daemon has a Lease of its own, only that counts: those of its virtual nodes
-/// are renewed by `mercato heartbeat` as well, while it is away.
-async fn signs(site: &Site) -> Result<BTreeMap<String, String>> {
-    if let Some(lease) = site.get(LEASE).await? {
-        let DaemonLease { holder, renewed } = DaemonLease::read(&lease);
-        let (id, name) = (holder.daemon.get(..8).unwrap_or(&holder.daemon), shown(&holder.name));
-        let sign = format!("renews the Lease daemon in mercato: {name} ({id})");
-        return Ok(BTreeMap::from([(sign, renewed)]));
-    }
-    let nodes = site.renewals().await?.into_iter();
-    Ok(nodes.map(|(node, at)| (format!("keeps the virtual node {node} alive"), at)).collect())
+async fn nobody_renews(site: &Site, patience: Duration) -> Result<(), Problem> {
+    let Some(sign) = site.sign_of_life(patience).await? else { return Ok(()) };
+    let what = format!("nothing was removed: no daemon is found here, but one {sign}");
+    Err(Problem::failed(what)
+        .todo("do it on the daemon's machine: sudo mercato uninstall")
+        .todo("or end the daemon there first, and do the same again"))
 }
 
 /// Whether the chart's daemon is to run.

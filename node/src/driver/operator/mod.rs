@@ -302,6 +302,7 @@ impl OperatorService {
             ),
         }
         findings.extend(self.driver.look(unsold_devices).await?);
+        findings.extend(self.contested().map(|why| Finding::warn("daemons", why)));
         findings.extend(self.about.desk.finding());
         findings.extend(peers::rules(&self.driver.look(view::countries_of_nobody).await?));
         let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();

@@ -15,7 +15,7 @@ use crate::admin::{
 use crate::driver::Driver;
 use crate::driver::clock::wall_ms;
 use crate::present::text::{called, span};
-use crate::resources::{ABSENT, INSTALL};
+use crate::resources::{ABSENT, INSTALL, contested};
 
 impl OperatorService {
     /// Why the records cannot be written, if so.
@@ -25,6 +25,12 @@ impl OperatorService {
         let says =
             |why| format!("read-only: cannot write to the data folder; no new contracts: {why}");
         Ok(why.map(says))
+    }
+
+    /// Who else writes this daemon's objects, if somebody does.
+    pub(super) fn contested(&self) -> Option<String> {
+        let ruling = self.ruling.borrow();
+        (!ruling.contested.is_empty()).then(|| contested(&ruling.contested))
     }
 
     pub(super) async fn status(&self) -> Result<Answer, Problem> {
@@ -37,6 +43,7 @@ impl OperatorService {
             .borrow()
             .absent
             .then(|| Attention::of(Kind::ResourcesMissing, ABSENT).command(INSTALL));
+        let twice = self.contested().map(|text| Attention::of(Kind::DaemonTwice, text));
         let gateway = self.about.tunnels.own();
         let no_tunnel = gateway.reason.as_deref().map(Attention::tunnel_off);
         let attention = degraded.into_iter().chain(all).chain(self.about.off.clone());
@@ -51,7 +58,7 @@ impl OperatorService {
             let text = format!("{UNREACHABLE}; {PUBLIC_ADDRESS}");
             Attention::of(Kind::AddressUnknown, text)
         });
-        let attention = attention.chain(unreachable).chain(absent).chain(waiting);
+        let attention = attention.chain(unreachable).chain(absent).chain(twice).chain(waiting);
         let unsold = self.driver.look(is_unsold).await?.then(|| {
             Attention::of(Kind::NotOnSale, "what is shared is not on sale; to see why")
                 .command("mercato share show")

@@ -3,8 +3,8 @@
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::super::daemon::LEASE;
 use super::*;
+use crate::kubernetes::site::LEASE;
 
 /// For what answers at once, however busy the machine is.
 const ANSWER: Duration = Duration::from_secs(60);
