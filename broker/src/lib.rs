@@ -16,8 +16,8 @@ pub mod syntax;
 
 pub use broker::{Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply};
 pub use catalogue::{
-    Affiliation, Budget, BuyPolicy, Candidate, Demand, Excluded, Exclusion, Market, Membership,
-    Miss, ParsePartyError, Party, Sort, Standing,
+    Affiliation, Budget, BuyPolicy, Candidate, Demand, Excluded, Exclusion, Known, Market,
+    Membership, Miss, Noun, ParsePartyError, Party, Sort, Standing, Unknown,
 };
 pub use config::Config;
 pub use deal::{

@@ -63,6 +63,10 @@ pub const WITHDRAWN: usize = 256;
 /// A request that comes so long after the word that ended it is answered. A guess: longer than a
 /// connection holds a word back.
 pub const WITHDRAWN_MS: u64 = 300_000;
+/// Names that match nothing known, and are said at once: as many as anybody reads.
+pub const UNKNOWN: usize = 16;
+/// The longest name, in characters, to which a near one is looked for: that of a label.
+pub const SLIP_CHARS: usize = 64;
 /// Orders of this cluster's own that are not contracts yet: a guess.
 pub const OPEN_ORDERS: usize = 64;
 /// So long nothing is ordered of a provider that would not sign what it offers, unless it is

@@ -10,7 +10,7 @@ use mercato_protocol::price::PriceError;
 use mercato_protocol::time::Now;
 
 use super::Broker;
-use crate::catalogue::{Audience, Budget, BuyPolicy, Demand, Market, Standing, reputations};
+use crate::catalogue::{Audience, Budget, BuyPolicy, Demand, Known, Market, Standing, reputations};
 use crate::deal::{Deal, Statement};
 use crate::sale::{SharePolicy, Unsold};
 
@@ -32,9 +32,13 @@ impl Broker {
         let Some(policy) = self.supply.policy() else { return BTreeSet::new() };
         let peers = &self.catalogue.peers;
         let certified = peers.membership.certified.values().flatten();
-        policy
-            .countries_of_nobody(certified, peers.countries.values().map(String::as_str))
-            .collect()
+        let said = peers.countries.values().map(String::as_str);
+        policy.countries_of_nobody(certified, said).collect()
+    }
+
+    /// What the market knows by name: of federations, those that a certificate is of.
+    pub fn known(&self, now: Now) -> Known {
+        self.catalogue.known(now, self.deals.all().map(Deal::peer))
     }
 
     /// Of which country the owner says that a peer is.

@@ -3,7 +3,9 @@
 
 mod book;
 mod buy_policy;
+mod countries;
 mod demand;
+mod known;
 mod party;
 mod rank;
 mod reputation;
@@ -19,13 +21,14 @@ use mercato_protocol::time::Now;
 
 use crate::deal::{Deal, EndReason, Remains, Side};
 use crate::limits;
-use crate::sale::{Buyer, may_mean};
+use crate::sale::{Buyer, certified_countries, may_mean};
 use book::{Book, BuyerContext, SearchInputs};
 use reputation::{is_careless, unfaithful};
 
 pub use book::{Candidate, Excluded, Market, Miss};
 pub use buy_policy::{Budget, BuyPolicy};
 pub use demand::{Demand, Exclusion};
+pub use known::{Known, Noun, Unknown};
 pub use party::{ParsePartyError, Party};
 pub use rank::Sort;
 pub use trust::{Affiliation, Membership, Standing};
@@ -45,6 +48,27 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
+    /// What it knows by name, with those whom this cluster has traded with.
+    pub(crate) fn known(&self, now: Now, traded: impl Iterator<Item = ClusterId>) -> Known {
+        let Peers { named, countries, membership, .. } = &self.peers;
+        let certified = || membership.certified.values().flatten();
+        let ads = || self.book.providers(now);
+        let clusters = named.keys().chain(membership.certified.keys()).copied().chain(traded);
+        let gpus = ads().flat_map(|(ad, _)| &ad.body.pools).flat_map(|pool| &pool.gpus);
+        let said = ads().filter_map(|(ad, _)| ad.body.jurisdiction.as_deref());
+        let countries = countries.values().map(String::as_str).chain(said);
+        let countries = countries.chain(certified().flat_map(certified_countries));
+        let organisations = certified().filter_map(|of| of.organisation.as_ref());
+        Known {
+            federations: certified().map(|of| of.name.to_string()).collect(),
+            organisations: organisations.map(ToString::to_string).collect(),
+            clusters: ads().map(|(ad, _)| ad.header.provider).chain(clusters).collect(),
+            providers: ads().map(|(_, name)| name.to_owned()).collect(),
+            models: gpus.map(|gpu| gpu.model.clone()).collect(),
+            countries: countries.map(str::to_owned).collect(),
+        }
+    }
+
     pub(crate) fn new(
         named: BTreeMap<ClusterId, Standing>,
         countries: BTreeMap<ClusterId, String>,

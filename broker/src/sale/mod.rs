@@ -19,7 +19,7 @@ pub use policy::{Approve, SharePolicy, ShareRule};
 pub(crate) use family::may_mean;
 pub(crate) use gpu_sharing::{is_kept, sharers};
 pub(crate) use offer::{Purchase, terms_of};
-pub(crate) use policy::Buyer;
+pub(crate) use policy::{Buyer, certified_countries};
 pub(crate) use publisher::{Announcement, Series};
 pub(crate) use size::says_share;
 pub(crate) use supply::{Growth, Shortage, Supply};

@@ -96,7 +96,7 @@ pub enum Approve {
 const JURISDICTION: &str = "jurisdiction";
 
 /// The countries that the certificates behind an affiliation vouch for.
-fn certified_countries(of: &Affiliation) -> impl Iterator<Item = &str> {
+pub(crate) fn certified_countries(of: &Affiliation) -> impl Iterator<Item = &str> {
     let vouched = of.attributes.iter().filter(|it| it.assurance != Assurance::SelfAsserted);
     vouched.filter(|it| it.name.as_str() == JURISDICTION).map(|it| it.value.as_str())
 }

@@ -248,6 +248,34 @@ impl Term {
         end.map_or(&self.text, |end| &self.text[..end])
     }
 
+    /// The words that it names, of which an offer has to say one, or none.
+    pub fn words(&self) -> Vec<&str> {
+        let mut rest = match self.test {
+            Test::OneOf { .. } => &self.text[self.name().len()..],
+            Test::Present | Test::Than(..) => return Vec::new(),
+        };
+        let between = |c: char| c.is_whitespace() || matches!(c, '=' | '!' | ',' | ')');
+        rest = rest.trim_start_matches(between);
+        if let Some((_, list)) = rest.split_once('(')
+            && rest.starts_with(['i', 'n'])
+        {
+            rest = list;
+        }
+        let mut words = Vec::new();
+        while !rest.is_empty() {
+            rest = rest.trim_start_matches(between);
+            let (word, after) = match rest.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+                None => rest.split_at(rest.find(between).unwrap_or(rest.len())),
+            };
+            if !word.is_empty() {
+                words.push(word);
+            }
+            rest = after;
+        }
+        words
+    }
+
     pub(crate) fn attribute(&self) -> Attribute {
         self.attribute
     }

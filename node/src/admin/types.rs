@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::syntax::PriceChange;
-use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement, Unsold};
+use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement, Unknown, Unsold};
 use mercato_protocol::ad::Attribute;
 use mercato_protocol::ad::Pool;
 use mercato_protocol::certificate::{RevocationList, Role};
@@ -316,6 +316,9 @@ pub(crate) struct Share {
     /// Devices that are not for sale, whatever the policy says.
     #[serde(default)]
     pub(crate) unsold: Vec<Unsold>,
+    /// Names in it, and in what may be bought, that match nothing known here.
+    #[serde(default)]
+    pub(crate) unknown: Vec<Unknown>,
 }
 
 /// One pool that is for sale.

@@ -13,7 +13,7 @@ use mercato_protocol::text::shown;
 use super::demand::Wanted;
 use super::global::Format;
 use super::global::now_ms;
-use super::screen::Screen;
+use super::screen::{Screen, print};
 use super::table::{Table, pairs, wrapped};
 use super::{lookup, watch};
 use crate::admin::{Class, OperatorApi, Problem};
@@ -77,25 +77,29 @@ pub(crate) async fn show(
             .todo("see what each of them lacks: add --explain");
         return Err(unmatched(api, demand, problem).await);
     }
-    match screen.format {
+    screen.warn(&market.unknown);
+    let text = match screen.format {
         Format::Csv => Ok(rows(&market.offers, &demand, true).csv()),
         Format::Name => Ok(names(&market.offers)),
         Format::Table | Format::Wide | Format::Json | Format::Yaml => {
             screen.render(&market, || page(&market, &demand, explain, screen.is_wide()))
         }
+    }?;
+    if market.suiting > 0 {
+        return Ok(text);
     }
+    // Programs go by how a command ends, whatever it explained.
+    print(&text)?;
+    Err(Problem::new(Class::NoMatch, none_suits(&market)))
 }
 
-/// Of the offers that do not match, which comes nearest, and what it lacks.
-async fn nearest(api: &dyn OperatorApi, demand: Demand) -> Option<String> {
-    let market = api.browse(demand, true).await.ok()?;
-    market.excluded.first().map(lacking).filter(|_| market.suiting == 0)
-}
-
-/// The same, put before what else is to be done about it.
+/// Of the offers that do not match, which comes nearest, and what it lacks: put before what else is
+/// to be done about it, after names that match nothing.
 pub(crate) async fn unmatched(api: &dyn OperatorApi, demand: Demand, problem: Problem) -> Problem {
-    let nearest = nearest(api, demand).await;
-    let todo = nearest.into_iter().chain(problem.todo).collect();
+    let market = api.browse(demand, true).await.unwrap_or_default();
+    let nearest = market.excluded.first().map(lacking).filter(|_| market.suiting == 0);
+    let unknown = market.unknown.iter().map(ToString::to_string);
+    let todo = unknown.chain(nearest).chain(problem.todo).collect();
     Problem { todo, ..problem }
 }
 
@@ -118,7 +122,7 @@ fn none_suits(market: &Market) -> String {
 }
 
 fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {
-    let Market { seen, suiting, offers, excluded } = market;
+    let Market { seen, suiting, offers, excluded, .. } = market;
     let others = seen - suiting;
     let mut text = match offers.is_empty() {
         true => format!("{}\n", none_suits(market)),

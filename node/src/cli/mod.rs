@@ -38,6 +38,7 @@ mod requests;
 mod revoke;
 mod rfq;
 mod root_key;
+mod rule;
 mod run;
 mod screen;
 mod share;

@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use mercato_broker::Unknown;
 use mercato_protocol::text::{is_plain, shown, shown_lines};
 use serde::Serialize;
 
@@ -84,6 +85,11 @@ impl Screen {
     /// A word to the person, beside the result.
     pub(crate) fn note(&self, sentence: impl Into<String>) {
         eprint!("{}", self.done(sentence));
+    }
+
+    /// What may be a slip, beside the result; programs find it in there.
+    pub(crate) fn warn(&self, unknown: &[Unknown]) {
+        unknown.iter().for_each(|name| self.note(format!("warning: {name}")));
     }
 
     /// Asks on the terminal, after what is said first.

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
-use mercato_broker::{Amount, Approve, DevicePolicy, ParsePartyError, Party, SharePolicy};
+use mercato_broker::{
+    Amount, Approve, DevicePolicy, ParsePartyError, Party, SharePolicy, ShareRule,
+};
 use mercato_config::{GpuNodes, Gpus, Seconds, Show as _, SyntaxError, amount};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -11,10 +13,11 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use mercato_protocol::text::GpuModel;
 
 use super::lookup;
+use super::rule::{self, Typed};
 use super::screen::Screen;
 use super::table::{Table, pairs, wrapped};
 use crate::admin::{self, Class as Kind, OnSale, OperatorApi, OwnGateway, Problem, Request};
-use crate::present::text::{amounts, gpus, name, of, party, rule, spaced, text, word};
+use crate::present::text::{amounts, gpus, name, of, party, spaced, text, word};
 use crate::present::unsold;
 
 #[derive(Args, Debug)]
@@ -45,8 +48,13 @@ enum What {
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = "Examples:
-  mercato share set --cpu 30% --memory 30% --network-isolation none
-  mercato share set --gpu h100=2 --price 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'")]
+  mercato share set --approve deny --rule 'federation=italia: ask'
+  mercato share set --gpu h100=2 --price 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'
+
+The first rule that a request is a case of decides it. All of its CASES have to hold, but
+of several buyers one: federation=NAME, org=NAME, a cluster, stranger, trusted,
+jurisdiction=IT, gpu.h100, spot, reserved, longest=4h, shortest=7d, everybody. THEN is auto,
+ask or deny; 'trusted: auto at cpu=0.01 EUR/h' has a price of its own.")]
 pub(crate) struct Set {
     /// Of the processors: 30%, or 8
     #[arg(long, value_name = "AMOUNT", value_parser = cpu)]
@@ -98,6 +106,13 @@ pub(crate) struct Set {
     /// none
     #[arg(long, value_name = "WHO", value_delimiter = ',')]
     allow: Vec<String>,
+    /// What becomes of some requests, before all that; several in their order, in the place of all
+    /// rules before: 'federation=italia: ask'
+    #[arg(long, value_name = "CASES: THEN", value_parser = rule::typed)]
+    rule: Vec<Typed>,
+    /// Have no rules from now on
+    #[arg(long, conflicts_with = "rule")]
+    no_rules: bool,
     /// Notice before capacity is taken back
     #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
     reclaim: Option<Seconds>,
@@ -117,7 +132,11 @@ impl Share {
             What::Set(set) => {
                 let before = api.share().await?.policy;
                 let allow = set.allowed(api).await?;
-                api.tell(Request::SetShare(Some(set.policy(before, allow)?))).await?;
+                let rules = set.rules(api).await?;
+                let policy = set.policy(before, allow)?;
+                let rules = rules.unwrap_or_else(|| policy.rules.clone());
+                let policy = SharePolicy { rules, ..policy };
+                api.tell(Request::SetShare(Some(policy))).await?;
                 show(api, screen).await
             }
             What::Stop => {
@@ -140,6 +159,20 @@ impl Set {
             });
         }
         Ok((!self.allow.is_empty()).then_some(allow))
+    }
+
+    /// The rules from now on; none: as they are.
+    async fn rules(&self, api: &dyn OperatorApi) -> Result<Option<Vec<ShareRule>>, Problem> {
+        let mut rules = Vec::new();
+        for Typed { rule, names } in &self.rule {
+            let mut rule = rule.clone();
+            for name in names {
+                let cluster = lookup::cluster(api, name).await?.cluster;
+                rule.buyers.insert(Party::Cluster(cluster));
+            }
+            rules.push(rule);
+        }
+        Ok((self.no_rules || !rules.is_empty()).then_some(rules))
     }
 
     /// What is offered from now on.
@@ -196,6 +229,7 @@ impl Set {
 
 async fn show(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
     let share = api.share().await?;
+    screen.warn(&share.unknown);
     let is_unsold = share.policy.is_some() && share.on_sale.is_empty();
     let own = if is_unsold { Some(api.status().await?.gateway) } else { None };
     screen.render(&share, || page(&share, own.as_ref(), screen.is_wide()))
@@ -221,7 +255,12 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         ("network isolation", name(policy.network_isolation)),
         ("pod security", name(policy.pod_security)),
         ("requests", requests(policy)),
-        ("rules", dash(policy.rules.iter().map(rule).collect::<Vec<_>>().join("\n"))),
+        (
+            "rules",
+            dash(
+                policy.rules.iter().map(crate::present::text::rule).collect::<Vec<_>>().join("\n"),
+            ),
+        ),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
         ("set by", set_by.to_owned()),

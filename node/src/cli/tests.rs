@@ -61,6 +61,7 @@ impl OperatorApi for Script {
                 ruled: false,
                 on_sale: Vec::new(),
                 unsold: Vec::new(),
+                unknown: Vec::new(),
             })),
             Request::Deals => {
                 if let Some(deal) = self.deal.lock().unwrap().clone() {
@@ -366,4 +367,14 @@ fn what_is_shared_changes_only_where_it_is_said() {
     };
     assert_eq!(policy, said.policy());
     assert_eq!(mercato(&api, "share set --cpu 8").unwrap_err().class, Class::Usage);
+    let ruled = |line: &str| {
+        mercato(&api, &format!("share set --cpu 30% --memory 8Gi {line}")).unwrap();
+        let Some(Request::SetShare(Some(policy))) = told(&api) else { panic!("nothing is set") };
+        policy.rules.iter().map(crate::present::text::rule).collect::<Vec<_>>()
+    };
+    let rules = ruled("--rule federation=italia:ask --rule 4f,stranger:deny");
+    assert_eq!(rules.len(), 2);
+    assert_eq!(rules[0], "ask: federation=italia");
+    assert!(rules[1].starts_with("deny: 4f4f4f4f"), "{rules:?}");
+    assert_eq!(ruled("--no-rules"), [""; 0]);
 }

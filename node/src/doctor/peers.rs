@@ -1,5 +1,6 @@
 //! The way to others: where we listen, whether UDP gets through, whose clock differs.
 
+use mercato_broker::Unknown;
 use mercato_discovery::{Address, Transport};
 
 use super::{Finding, clock};
@@ -70,6 +71,16 @@ pub(crate) fn rules(countries: &[String]) -> Option<Finding> {
     Some(Finding::warn("rules", what).todo(registrar).todo(owner))
 }
 
+/// Names in what is shared, and in what may be bought, that match nothing known here.
+pub(crate) fn unknown(names: &[Unknown]) -> Option<Finding> {
+    let all: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let finding = Finding::warn("names", all.join("; "));
+    let slip =
+        "mend a slip where it was written: mercato share, or kubectl edit marketpolicy default";
+    let later = "nothing is to be done where it is to be known later";
+    (!names.is_empty()).then(|| finding.todo(slip).todo(later))
+}
+
 /// What each peer's clock said when it connected.
 pub(crate) fn clocks(peers: &[Peer]) -> Vec<Finding> {
     let told = peers.iter().filter(|peer| peer.connected.is_some());
@@ -88,7 +99,7 @@ fn called(peer: &Peer) -> String {
 mod tests {
     use super::super::Verdict;
     use super::*;
-    use mercato_broker::Standing;
+    use mercato_broker::{Noun, Standing};
 
     fn peer(connected: Option<&str>) -> Peer {
         Peer {
@@ -113,6 +124,21 @@ mod tests {
         assert_eq!(found.verdict, Verdict::Warn);
         assert!(found.what.contains("FR, IT"), "{found:?}");
         assert!(found.todo[0].ends_with("--attribute jurisdiction=FR"), "{found:?}");
+    }
+
+    #[test]
+    fn names_that_match_nothing_are_a_warning() {
+        assert_eq!(unknown(&[]), None);
+        let slip = |kind, name: &str, nearest: Option<&str>| Unknown {
+            kind,
+            name: name.to_owned(),
+            nearest: nearest.map(str::to_owned),
+        };
+        let names =
+            [slip(Noun::Federation, "itala", Some("italia")), slip(Noun::Country, "ITA", None)];
+        let found = unknown(&names).unwrap();
+        assert_eq!(found.verdict, Verdict::Warn);
+        assert!(found.what.contains("(did you mean italia?); ITA is no"), "{found:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_broker::{BuyPolicy, Command, SharePolicy};
+use mercato_broker::{BuyPolicy, Command, SharePolicy, Unknown};
 use mercato_kubelet::crd::{
     Condition, EventType, MarketPolicy, MarketPolicyStatus, Objects, is_deleted,
 };
@@ -17,6 +17,9 @@ use crate::present::brief;
 
 const SHARE: &str = "share";
 const BUY: &str = "buy";
+/// What says whether all names in it are known.
+const NAMES: &str = "NamesKnown";
+const UNKNOWN: &str = "UnknownNames";
 const NOT_ON_SALE: &str = "there is no room for what is shared, or the network cannot keep guests \
     apart; to sell without: share.networkIsolation: none";
 
@@ -115,8 +118,11 @@ impl Policy {
         let before = policy.status.clone().unwrap_or_default();
         let generation = policy.metadata.generation.unwrap_or_default();
         let kind = if ready { EventType::Normal } else { EventType::Warning };
-        let conditions = Condition::ready(ready, (reason, message), generation, &before.conditions);
+        let mut conditions =
+            Condition::ready(ready, (reason, message), generation, &before.conditions);
         let news = news(kind, &before.conditions, &conditions);
+        let slips = slips(&share.unknown, generation, &before.conditions);
+        conditions.extend(slips.clone());
         let status = MarketPolicyStatus {
             fingerprint: status.cluster.to_string(),
             name: status.name,
@@ -129,7 +135,15 @@ impl Policy {
             holds,
             conditions,
         };
-        say(objects, policy, status, news).await?;
+        if !say(objects, policy, status, news).await? {
+            return Ok(());
+        }
+        let said = before.conditions.iter().find(|known| known.kind == NAMES);
+        if let Some(Condition { message, .. }) = slips
+            && said.is_none_or(|said| said.message != message)
+        {
+            objects.event(policy, EventType::Warning, UNKNOWN, &message).await?;
+        }
         Ok(())
     }
 
@@ -172,6 +186,13 @@ impl Policy {
         let refused = driver.command(Command::Buy(wanted)).await?.err();
         Ok(refused.map(|refusal| format!("spec.buy: {refusal}")))
     }
+}
+
+/// That names in it match nothing known; none: they all do.
+fn slips(unknown: &[Unknown], generation: i64, before: &[Condition]) -> Option<Condition> {
+    let names: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+    let said = || Condition::of(NAMES, false, UNKNOWN, names.join("; "), generation, before);
+    (!names.is_empty()).then(said)
 }
 
 impl From<Failure> for Problem {

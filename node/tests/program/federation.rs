@@ -17,7 +17,9 @@ fn an_offer_spreads_is_bought_and_ended() {
     let market = rome.wait_for(&["browse", "-o", "json"], |browse| browse["suiting"] == 1);
     assert_eq!(market["offers"][0]["name"], "turin");
     let selector = "cpu>=2, provider in (turin,oslo), gpu.model";
-    let market = rome.json(&["browse", selector, "--explain", "-o", "json"]);
+    let explained = rome.ask(&["browse", selector, "--explain", "-o", "json"]);
+    assert_eq!(explained.status.code(), Some(3), "{}", stderr(&explained));
+    let market: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
     assert_eq!((&market["seen"], &market["suiting"]), (&1.into(), &0.into()));
     assert_eq!(market["excluded"][0]["by"], "gpu.model");
     assert_eq!(rome.ask(&["browse", selector]).status.code(), Some(3));

@@ -24,6 +24,7 @@ use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::demand::Demand;
+use crate::catalogue::known::Unknown;
 use crate::catalogue::rank::Ranking;
 use crate::catalogue::trust::{Peers, Standing};
 use crate::limits;
@@ -47,6 +48,9 @@ pub struct Market {
     pub offers: Vec<Candidate>,
     /// Why the others do not; empty unless that was asked for.
     pub excluded: Vec<Excluded>,
+    /// Names of what is wanted that match nothing known; whoever knows all names fills it in.
+    #[serde(default)]
+    pub unknown: Vec<Unknown>,
 }
 
 /// An offer that meets the whole demand.
@@ -180,7 +184,8 @@ impl Book {
         let (suiting, excluded) = (found.len(), explanation.groups());
         let (ranking, best) = found.best(demand.sort, limits::CANDIDATES);
         let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, &needs, context);
-        Market { seen, suiting, offers: best.iter().map(shown).collect(), excluded }
+        let offers = best.iter().map(shown).collect();
+        Market { seen, suiting, offers, excluded, unknown: Vec::new() }
     }
 
     /// Those that suit best: the best, and all that are as good. Empty: none suits.

@@ -16,7 +16,7 @@ mod sum;
 mod watch;
 
 pub use binding::bindings;
-pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold};
+pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold, models};
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
 pub use place::{GuestPlace, PodPlace, places};

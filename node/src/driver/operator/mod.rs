@@ -5,6 +5,7 @@ mod attention;
 pub(in crate::driver) mod domains;
 pub(in crate::driver) mod events;
 mod federations;
+mod known;
 pub(in crate::driver) mod news;
 mod status;
 pub(in crate::driver) mod told;
@@ -170,8 +171,7 @@ impl OperatorService {
 
     async fn browse(&self, demand: Demand, explain: bool) -> Result<Answer, Problem> {
         self.measure().await;
-        let look =
-            move |driver: &Driver| driver.agent().broker().browse(driver.now(), &demand, explain);
+        let look = move |driver: &Driver| known::market(driver, &demand, explain);
         Ok(Answer::Offers(self.driver.look(look).await?))
     }
 
@@ -245,7 +245,8 @@ impl OperatorService {
                 body.pools.iter().zip(rows).map(row).collect()
             });
             let unsold = broker.unsold().to_vec();
-            Share { policy: broker.share().cloned(), ruled, on_sale, unsold }
+            let unknown = known::unknown(driver);
+            Share { policy: broker.share().cloned(), ruled, on_sale, unsold, unknown }
         };
         Ok(Answer::Share(self.driver.look(look).await?))
     }
@@ -304,6 +305,7 @@ impl OperatorService {
         findings.extend(self.driver.look(unsold_devices).await?);
         findings.extend(self.contested().map(|why| Finding::warn("daemons", why)));
         findings.extend(self.about.desk.finding());
+        findings.extend(peers::unknown(&self.driver.look(known::unknown).await?));
         findings.extend(peers::rules(&self.driver.look(view::countries_of_nobody).await?));
         let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();
         findings.extend::<Vec<_>>(self.driver.look(stuck).await?);

@@ -41,6 +41,11 @@ pub(super) fn is_family(vendor: &str, family: &str) -> bool {
     ROWS.iter().any(|row| row.vendor == vendor && of(row))
 }
 
+/// What all of them are called on the market.
+pub fn models() -> impl Iterator<Item = &'static GpuModel> {
+    ROWS.iter().map(|row| &row.model)
+}
+
 impl Row {
     /// Whether a whole device may say that it has so much memory: what drivers keep for themselves
     /// is less than a tenth.

@@ -21,6 +21,7 @@ mod unit;
 
 use serde_json::Value;
 
+pub use catalogue::models;
 pub use unit::{Cut, Found, OwnersWord, Unit, Unsold};
 
 use judge::{Said, judge};
