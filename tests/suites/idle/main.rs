@@ -1,10 +1,12 @@
 //! A lease whose pods do nothing costs next to nothing: no write to either API server but
-//! the renewals of Leases, and hardly any processor time.
+//! the renewals of Leases, and hardly any processor time; nor does any other state of an object.
+
+mod states;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{ClusterSpec, Kind};
 use mercato_tests::daemon::{Daemon, PART};
 use mercato_tests::suite::{self, Level, Stage, Test};
@@ -29,7 +31,7 @@ async fn idle(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     let program = stage.program("mercato")?;
     let home = Daemon::start(rome, &program, "").await?;
-    let provider = Daemon::start(turin, &program, "").await?;
+    let provider = Daemon::start(turin, &program, states::METERED).await?;
     home.leases_from(&provider, PODS).await?;
     home.cluster.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
     home.offload("shop", "Remote").await?;
@@ -65,5 +67,5 @@ async fn idle(stage: &Stage) -> Result<()> {
         // A debug build on a busy machine is no measure.
         ensure!(!whole || used < time / 100, "{} used {used:?} in {time:?}", cluster.name());
     }
-    Ok(())
+    states::stand(&home, &provider).await.context("in each state of an object")
 }
