@@ -197,7 +197,7 @@ impl Lease {
         let begun_ms = self.agreements.contract().not_before_ms;
         let term_ms = terms.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
         let end_ms = begun_ms.checked_add(term_ms).ok_or(PriceError::Overflow)?;
-        let from_ms = change.from_ms().clamp(begun_ms, end_ms.max(begun_ms));
+        let from_ms = change.holds_from_ms().clamp(begun_ms, end_ms.max(begun_ms));
         let before = self.agreements.usage(begun_ms, from_ms)?;
         let after = Usage::of(&terms.quantity, end_ms.saturating_sub(from_ms))?;
         terms.price.total(&before.checked_add(&after)?)

@@ -80,7 +80,7 @@ impl Amendment {
     /// From when on it would hold, wall clock, in milliseconds: from when both sign it or, as long as
     /// neither has, from when it was asked for. What the change costs is of this moment, so that it stays
     /// the same while nothing happens.
-    pub(crate) fn from_ms(&self) -> u64 {
+    pub(crate) fn holds_from_ms(&self) -> u64 {
         let amends = self.agreement().and_then(|agreement| agreement.contract.amends);
         amends.map_or(self.asked_ms, |amends| amends.from_ms)
     }
