@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mercato_kubelet::guest::namespace::SPOT;
+use mercato_kubelet::offload_namespace::{Stranded, deletion};
 use mercato_kubelet::{limits, names};
 use mercato_protocol::text::Line;
 use serde_json::{Value, json};
@@ -157,10 +158,14 @@ impl Leaving {
         for path in self.bindings().await? {
             self.site.delete(&path, None).await?;
         }
-        for namespace in self.site.labelled(NAMESPACES, names::OFFLOAD).await? {
-            self.unmark(&namespace).await?;
+        let homes = self.site.labelled(NAMESPACES, names::OFFLOAD).await?;
+        for namespace in &homes {
+            self.unmark(namespace).await?;
         }
         let namespaces = self.site.remove(&[], &[]).await?;
+        for namespace in &homes {
+            left.extend(self.free(namespace).await?);
+        }
         self.site.delete(&format!("{CLASS}/{SPOT}"), None).await?;
         self.site.delete(LEASE, None).await?;
         match self.clean_nodes().await {
@@ -286,6 +291,26 @@ impl Leaving {
         };
         let ours = items(list.as_ref()).filter(ours);
         Ok(ours.map(|object| path_of(RBAC, "rolebindings", object)).collect())
+    }
+
+    /// Ends the pods of a namespace that wait for a virtual node, where somebody makes them again; says
+    /// which the others are.
+    async fn free(&self, namespace: &str) -> Result<Option<String>> {
+        let pods = format!("{NAMESPACES}/{namespace}/pods");
+        let unbound = self.site.get(&format!("{pods}?fieldSelector=spec.nodeName%3D")).await?;
+        let mut left = Vec::new();
+        for pod in items(unbound.as_ref()).filter_map(Stranded::read) {
+            match pod.is_remade {
+                true => self.site.delete(&format!("{pods}/{}", pod.name), None).await?,
+                false => left.push(pod.name),
+            }
+        }
+        Ok((!left.is_empty()).then(|| {
+            format!(
+                "pods that nobody makes again wait for a virtual node, and would for ever: {}",
+                deletion(namespace, &left)
+            )
+        }))
     }
 
     /// Takes the daemon's labels and annotations off a namespace that may leave home.

@@ -69,6 +69,11 @@ pub const ADMISSION_FIELD: usize = 32 << 10;
 pub const ADMISSION_VALUE: usize = 32;
 /// An API server does not wait longer for the webhook's answer.
 pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often pods of a namespace that comes home are deleted again that its API server does not let go,
+/// since its policies have not seen yet that the namespace's marks are gone,
+pub const STRANDED_TRIES: u32 = 5;
+/// and how long after each time.
+pub const STRANDED_AGAIN: Duration = Duration::from_millis(300);
 /// Reviews of tokens, and of rights, of one virtual node that are under way at once: apart
 /// from [`REQUESTS_IN_FLIGHT`], which renew Leases and write statuses.
 pub const REVIEWS_IN_FLIGHT: usize = 4;

@@ -141,7 +141,8 @@ pub(crate) enum Request {
     Publish(FederationId, Signed<RevocationList>),
     /// Let the pods of a namespace leave home.
     Offload(Offload),
-    /// Keep them at home; those elsewhere are ended there.
+    /// Keep them at home; those elsewhere are ended there. Answered by [`Answer::Stranded`], if there are
+    /// any.
     Unoffload(String),
     /// What stands in the way, or may. Answered by [`Answer::Findings`].
     Doctor,
@@ -161,6 +162,8 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// What was asked for is done.
     Done,
+    /// It is done; these pods wait for a virtual node, and nobody makes them again without that.
+    Stranded(Vec<String>),
     /// Who this is, and how it is.
     Status(Status),
     /// The clusters and addresses that are known.

@@ -2,11 +2,12 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use mercato_kubelet::offload_namespace::deletion;
 use mercato_offload::placement::export::{GuestName, OptIn, Secrets, Strategy, Targets};
 
 use super::lookup;
 use super::screen::Screen;
-use crate::admin::{self, Class, OperatorApi, Problem, Request};
+use crate::admin::{self, Answer, Class, OperatorApi, Problem, Request, unexpected};
 use crate::present::text::label;
 
 #[derive(Args, Debug)]
@@ -111,6 +112,15 @@ pub(crate) async fn unoffload(
 ) -> Result<String, Problem> {
     let said = format!("pods of {namespace} that run at providers are ended there");
     screen.confirm(&said, &format!("run {namespace} at home only?"))?;
-    api.tell(Request::Unoffload(namespace.clone())).await?;
+    let answer = api.ask(Request::Unoffload(namespace.clone())).await?;
+    if let Answer::Stranded(pods) = &answer {
+        screen.note(format!(
+            "pods that nobody makes again wait for a virtual node, and would for ever; delete them, and \
+             make them again: {}",
+            deletion(&namespace, pods)
+        ));
+    } else if answer != Answer::Done {
+        return Err(unexpected(&answer));
+    }
     Ok(screen.done(format!("new pods of {namespace} run at home")))
 }

@@ -46,6 +46,8 @@ struct Script {
     market: Market,
     federations: Vec<Joined>,
     members: Vec<Listed>,
+    /// Pods that stay behind when a namespace comes home.
+    stranded: Vec<String>,
 }
 
 impl OperatorApi for Script {
@@ -79,6 +81,9 @@ impl OperatorApi for Script {
             Request::Events(_) => Ok(Answer::Events(Vec::new())),
             Request::Federations => Ok(Answer::Federations(self.federations.clone())),
             Request::Members(_) => Ok(Answer::Members(self.members.clone())),
+            Request::Unoffload(_) if !self.stranded.is_empty() => {
+                Ok(Answer::Stranded(self.stranded.clone()))
+            }
             Request::Token { .. } => {
                 let (token, expires_ms) = ("mercato-join-x".to_owned(), 1_795_161_600_000);
                 Ok(Answer::Token(Token { token, expires_ms }))

@@ -107,8 +107,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Whether all namespaces may leave home unless it is said otherwise.
     fn offloads_all(&self) -> bool;
 
-    /// Keeps a namespace's pods at home from now on.
-    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>>;
+    /// Keeps a namespace's pods at home from now on. Those that wait for a virtual node are made again,
+    /// by whoever makes them; the names of the others come back.
+    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<Vec<String>, String>>;
 
     /// Why it does not answer now, if so.
     fn trouble(&self) -> Option<String>;

@@ -51,7 +51,8 @@ impl Offloads {
                 true => Request::Offload(as_ever()),
                 false => Request::Unoffload(namespace),
             };
-            self.service.api.tell(request).await?;
+            // Of pods that stay behind their events tell.
+            self.service.api.ask(request).await?;
             return Ok(objects.hold(object, false).await?);
         }
         objects.hold(object, true).await?;

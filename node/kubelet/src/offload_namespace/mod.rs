@@ -7,6 +7,7 @@ mod known;
 mod opt_in;
 mod review;
 mod rights;
+mod stranded;
 mod wanted;
 mod webhook;
 
@@ -23,6 +24,7 @@ use known::Entry;
 pub use known::{Known, OptedIn};
 pub use opt_in::{opt_in, opt_out, opted_in};
 use rights::Rights;
+pub use stranded::{STRANDED, Stranded, deletion, free};
 use wanted::Wanted;
 pub use webhook::{Reach, Webhook, WebhookError};
 

@@ -1,9 +1,11 @@
 //! What `offload` and `unoffload` ask.
 
+use std::sync::Arc;
+
 use clap::Parser as _;
 use mercato_offload::placement::export::{GuestName, Secrets, Strategy, Targets};
 
-use super::{mercato, told};
+use super::{Script, mercato, told};
 use crate::admin::{Class, Request};
 use crate::cli::args::Cli;
 
@@ -39,4 +41,8 @@ fn a_namespace_leaves_and_comes_back() {
     assert_eq!(mercato(&api, "unoffload shop").unwrap_err().class, Class::Usage);
     mercato(&api, "unoffload shop --yes").unwrap();
     assert_eq!(told(&api), Some(Request::Unoffload("shop".to_owned())));
+    let said = mercato(&api, "unoffload shop --yes").unwrap();
+    // Pods that stay behind are for people to delete; the command has done its part.
+    let stranded = Script { stranded: vec!["a".into(), "b".into()], ..Script::default() };
+    assert_eq!(mercato(&Arc::new(stranded), "unoffload shop --yes").unwrap(), said);
 }

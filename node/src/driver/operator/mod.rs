@@ -272,8 +272,10 @@ impl OperatorService {
 
     async fn unoffload(&self, namespace: String) -> Result<Answer, Problem> {
         let done = self.cluster()?.unoffload(namespace.clone()).await;
-        done.map_err(|why| self.cluster_failed(format!("{namespace} is not brought home: {why}")))?;
-        Ok(Answer::Done)
+        let left = done.map_err(|why| {
+            self.cluster_failed(format!("{namespace} is not brought home: {why}"))
+        })?;
+        Ok(if left.is_empty() { Answer::Done } else { Answer::Stranded(left) })
     }
 
     async fn doctor(&self) -> Result<Answer, Problem> {

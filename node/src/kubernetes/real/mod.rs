@@ -270,7 +270,7 @@ impl Kubernetes for Real {
             let bound = shared.account.bind(&shared.cluster, &namespace, Grant::Namespace).await;
             bound.map_err(|failure| unbound(&namespace, &how, &failure))?;
             let marked = opt_in(&shared.cluster, &namespace, &how);
-            shared.marked(namespace, Some(how), marked).await
+            shared.marked(namespace, Some(how), marked).await.map(drop)
         }
         .boxed()
     }
@@ -279,7 +279,7 @@ impl Kubernetes for Real {
         self.scope == settings::Offload::All
     }
 
-    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
+    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
         if self.offloads_all() {
             let hint = format!(
                 "the configuration lets all namespaces leave: \

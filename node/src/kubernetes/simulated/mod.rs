@@ -108,8 +108,9 @@ impl Kubernetes for Simulated {
         self.mark(&offload.namespace, offload.how.marks())
     }
 
-    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
-        self.mark(&namespace, OptIn::no_marks())
+    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
+        let marked = self.mark(&namespace, OptIn::no_marks());
+        async move { marked.await.map(|()| Vec::new()) }.boxed()
     }
 
     /// No real one has it.

@@ -224,3 +224,30 @@ async fn who_keeps_the_nodes_of_a_daemon_that_is_away_is_no_daemon() {
     leaving.perform().await.unwrap();
     assert!(log.has("DELETE /api/v1/nodes/turin") && log.has(&format!("DELETE {LEASE}")));
 }
+
+#[tokio::test]
+async fn pods_that_wait_for_a_virtual_node_do_not_wait_for_ever() {
+    let (site, log) = site(|path, _| match path {
+        NAMESPACES => list(&[json!({ "metadata": { "name": "shop" } })]),
+        "/api/v1/namespaces/shop/pods" => {
+            let term = json!({ "matchExpressions": [
+                { "key": "mercato.dev/provider", "operator": "Exists" }] });
+            let affinity = json!({ "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [term] } } });
+            let owned = json!([{ "kind": "ReplicaSet", "controller": true }]);
+            list(&[
+                json!({ "metadata": { "name": "bare" }, "spec": { "affinity": affinity } }),
+                json!({ "metadata": { "name": "web", "ownerReferences": owned },
+                    "spec": { "affinity": affinity } }),
+                json!({ "metadata": { "name": "home", "ownerReferences": owned }, "spec": {} }),
+            ])
+        }
+        _ => None,
+    });
+    let leaving = leaving(site, Vec::new(), silent()).await.unwrap();
+    let left = leaving.perform().await.unwrap();
+    assert!(has(&left, "kubectl -n shop delete pod bare"), "{left:?}");
+    let before = log.changes().len();
+    assert!(leaving.free("shop").await.unwrap().unwrap().ends_with("delete pod bare"));
+    assert_eq!(log.changes()[before..], ["DELETE /api/v1/namespaces/shop/pods/web"]);
+}

@@ -38,6 +38,25 @@ pub fn admitted(strategy: Strategy, targets: &Targets, mut pod: Value) -> Value 
     pod
 }
 
+/// Whether a pod can be bound to virtual nodes alone, as [`admission`] has it where its namespace says
+/// so: each alternative of what it requires of its node names a provider. What is bound already is not
+/// meant.
+pub fn must_leave(pod: &Value) -> bool {
+    let names = |term: &Value| {
+        let named = |one: &Value| {
+            one["key"] == PROVIDER && (one["operator"] == "Exists" || one["operator"] == "In")
+        };
+        expressions(term).iter().any(named)
+    };
+    let required = pod["spec"]["affinity"].pointer(TERMS).and_then(Value::as_array);
+    let is_bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    !is_bound && required.is_some_and(|terms| !terms.is_empty() && terms.iter().all(names))
+}
+
+/// What a pod requires of its node, within its affinity.
+const TERMS: &str =
+    "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+
 fn tolerate(pod: &Value) -> Option<Value> {
     let toleration = json!({ "key": PROVIDER, "operator": "Exists", "effect": "NoSchedule" });
     let present = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
@@ -51,8 +70,6 @@ fn tolerate(pod: &Value) -> Option<Value> {
 /// Terms are alternatives, so each goes with each of ours; a term without
 /// any expression matches nothing and is left so.
 fn require(pod: &Value, alternatives: &[Vec<Value>]) -> Option<Value> {
-    const TERMS: &str =
-        "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     let mut affinity = pod["spec"]["affinity"].clone();
     let terms = affinity.pointer(TERMS).and_then(Value::as_array).cloned().unwrap_or_default();
     let holds = |term: &Value| {
@@ -134,6 +151,30 @@ mod tests {
         assert_eq!(terms[1], json!({}), "a term that matches nothing must not begin to match");
         assert_eq!(terms[2]["matchExpressions"][1]["operator"], "Exists");
         assert_eq!(pod["spec"]["affinity"]["podAffinity"]["kept"], true);
+    }
+
+    #[test]
+    fn a_pod_that_must_leave_is_known_again_and_one_that_may_stay_is_not() {
+        let bare = json!({ "spec": {} });
+        let turin = Targets::new(["mercato-turin".to_owned(), "4f".repeat(32)]);
+        for (strategy, targets, must) in [
+            (Strategy::Remote, &Targets::All, true),
+            (Strategy::Remote, &turin, true),
+            (Strategy::Both, &turin, false),
+            (Strategy::Both, &Targets::All, false),
+            (Strategy::Local, &Targets::All, false),
+        ] {
+            let mut pod = to(targets, strategy, &bare);
+            assert_eq!(must_leave(&pod), must, "{strategy:?} {targets:?}");
+            pod["spec"]["nodeName"] = "mercato-turin".into();
+            assert!(!must_leave(&pod), "it is bound");
+        }
+        assert!(!must_leave(&bare));
+        // An annotation that permits nobody leaves no alternative at all.
+        let mut none = bare;
+        none["spec"]["affinity"]["nodeAffinity"] = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [] } });
+        assert!(!must_leave(&none));
     }
 
     #[test]

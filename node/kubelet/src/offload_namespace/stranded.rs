@@ -1,0 +1,202 @@
+//! Pods that wait for a virtual node when their namespace comes home. The webhook has had them require
+//! one, which no write takes back: they would wait for ever. Those that somebody makes again are ended,
+//! and come without it; of the others it is said.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::placement::export::must_leave;
+use serde_json::Value;
+
+use crate::apiserver::cluster::{Cluster, Deletion};
+use crate::apiserver::events::{self, About, EventType};
+use crate::apiserver::failure::{Class, Failure};
+use crate::apiserver::kind::POD;
+use crate::limits;
+
+/// What an event on such a pod is called.
+pub const STRANDED: &str = "Stranded";
+
+/// A pod that waits for a virtual node for ever, as its namespace lets none leave any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranded {
+    /// The name of the pod.
+    pub name: String,
+    /// Which pod of that name.
+    pub uid: Option<String>,
+    /// Somebody makes it again once it is deleted.
+    pub is_remade: bool,
+}
+
+impl Stranded {
+    /// Reads a pod, an object of an API server; none: it does not wait so.
+    pub fn read(pod: &Value) -> Option<Self> {
+        let metadata = &pod["metadata"];
+        if !metadata["deletionTimestamp"].is_null() || !must_leave(pod) {
+            return None;
+        }
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        Some(Self {
+            name: metadata["name"].as_str()?.to_owned(),
+            uid: metadata["uid"].as_str().map(str::to_owned),
+            is_remade: owners.into_iter().any(|owner| owner["controller"] == true),
+        })
+    }
+}
+
+/// The command that deletes these pods of a namespace.
+pub fn deletion(namespace: &str, pods: &[String]) -> String {
+    format!("kubectl -n {namespace} delete pod {}", pods.join(" "))
+}
+
+/// Ends those of a namespace that somebody makes again; gives the names of the others, of which an event
+/// says so.
+///
+/// # Errors
+/// When the API server does not answer. What it does not permit is among the others.
+pub fn free(
+    cluster: &Cluster,
+    namespace: &str,
+) -> BoxFuture<'static, Result<Vec<String>, Failure>> {
+    let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
+    async move {
+        let pods = cluster.list(POD, Some(&namespace), UNBOUND).await?;
+        let (mut left, mut tries) = (Vec::new(), limits::STRANDED_TRIES);
+        for pod in pods.iter().filter_map(Stranded::read) {
+            if pod.is_remade && ended(&cluster, &namespace, &pod, &mut tries).await? {
+                continue;
+            }
+            let about = About::core(POD.kind, &namespace, &pod.name, pod.uid.clone());
+            let line = deletion(&namespace, std::slice::from_ref(&pod.name));
+            let message = format!(
+                "it requires a virtual node, as its namespace did when it was made, and none may take \
+                 it any more: delete it, and make it again: {line}"
+            );
+            let said = events::write_once(&cluster, about, EventType::Warning, STRANDED, &message);
+            match said.await {
+                Err(failure) if failure.is_transient() => return Err(failure),
+                Ok(()) | Err(_) => left.push(pod.name),
+            }
+        }
+        Ok(left)
+    }
+    .boxed()
+}
+
+/// Whether such a pod goes, or is gone; not where the API server does not permit it. Its policies look at
+/// the namespace as they know it, which takes a moment after the marks are gone: it is asked again, as often
+/// as all pods together have tries.
+async fn ended(
+    cluster: &Cluster,
+    namespace: &str,
+    pod: &Stranded,
+    tries: &mut u32,
+) -> Result<bool, Failure> {
+    loop {
+        let how = Deletion { uid: pod.uid.clone(), grace: None };
+        let Err(failure) = cluster.delete(POD, Some(namespace), &pod.name, how).await else {
+            return Ok(true);
+        };
+        match failure.class {
+            Class::Missing | Class::Conflict => return Ok(true),
+            Class::Transient => return Err(failure),
+            Class::Refused if *tries == 0 => return Ok(false),
+            Class::Refused => {
+                *tries -= 1;
+                tokio::time::sleep(limits::STRANDED_AGAIN).await;
+            }
+        }
+    }
+}
+
+const UNBOUND: &str = "fieldSelector=spec.nodeName%3D";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use mercato_offload::placement::export::{Strategy, Targets, admitted};
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{scripted, status};
+
+    fn pod(name: &str, owner: Option<&str>, strategy: Strategy) -> Value {
+        let mut pod =
+            json!({ "metadata": { "name": name, "uid": format!("u-{name}") }, "spec": {} });
+        if let Some(kind) = owner {
+            pod["metadata"]["ownerReferences"] = json!([{ "kind": kind, "controller": true }]);
+        }
+        admitted(strategy, &Targets::All, pod)
+    }
+
+    fn going(mut pod: Value) -> Value {
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        pod
+    }
+
+    /// What is written where these pods wait, and which are left, with these answers to deletions, of
+    /// which the last holds on.
+    async fn freed(
+        pods: Vec<Value>,
+        answers: &'static [u16],
+    ) -> (Result<Vec<String>, Failure>, Vec<String>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let cluster = scripted(move |method, path, body| {
+            let name = path.split(['/', '?']).nth(6).unwrap_or_default().to_owned();
+            match method.as_str() {
+                "GET" if name.is_empty() || name.contains("fieldSelector") => {
+                    (200, json!({ "items": pods }))
+                }
+                "GET" => {
+                    let of = pods.iter().find(|pod| pod["metadata"]["name"] == *name);
+                    (200, of.cloned().unwrap_or_default())
+                }
+                "DELETE" => {
+                    let mut seen = seen.lock().unwrap();
+                    let answer = answers[seen.len().min(answers.len() - 1)];
+                    seen.push(format!("delete {name}"));
+                    if answer == 200 { (200, json!({})) } else { status(answer, "no") }
+                }
+                _ => {
+                    let of = body["involvedObject"]["name"].as_str().unwrap_or_default();
+                    let (reason, line) = (&body["reason"], &body["message"]);
+                    assert!(line.as_str().unwrap().ends_with(&format!("shop delete pod {of}")));
+                    seen.lock().unwrap().push(format!("{} {of}", reason.as_str().unwrap()));
+                    (201, json!({}))
+                }
+            }
+        });
+        let left = free(&cluster, "shop").await;
+        let asked = asked.lock().unwrap().clone();
+        (left, asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_made_again_is_ended_and_of_the_others_it_is_said() {
+        let pods = || {
+            vec![
+                pod("web", Some("ReplicaSet"), Strategy::Remote),
+                pod("bare", None, Strategy::Remote),
+                pod("free", Some("ReplicaSet"), Strategy::Both),
+                going(pod("going", Some("Job"), Strategy::Remote)),
+            ]
+        };
+        let (left, asked) = freed(pods(), &[200]).await;
+        assert_eq!(left.unwrap(), ["bare"]);
+        assert_eq!(asked, ["delete web", "Stranded bare"]);
+        // The policies learn a moment later that the marks are gone.
+        let (left, asked) = freed(pods(), &[403, 403, 200]).await;
+        assert_eq!(left.unwrap(), ["bare"]);
+        assert_eq!(asked, ["delete web", "delete web", "delete web", "Stranded bare"]);
+        // Those of an earlier release do not let it: it is said, and nothing waits for it.
+        let two = [pods(), vec![pod("shop", Some("ReplicaSet"), Strategy::Remote)]].concat();
+        let (left, asked) = freed(two, &[403]).await;
+        assert_eq!(left.unwrap(), ["web", "bare", "shop"]);
+        let deletions = asked.iter().filter(|asked| asked.starts_with("delete")).count();
+        assert_eq!(deletions, limits::STRANDED_TRIES as usize + 2, "{asked:?}");
+        assert_eq!(asked.last().unwrap(), "Stranded shop");
+        assert_eq!(freed(pods(), &[404]).await.0.unwrap(), ["bare"]);
+        assert!(freed(pods(), &[503]).await.0.is_err());
+    }
+}
