@@ -104,6 +104,9 @@ fn every_topology_trades_and_is_reported() {
         report::write(folder.path(), &[&run]).unwrap();
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
         assert!(page.contains("</svg>") && !page.contains("NaN") && !page.contains("http"));
+        let again =
+            format!("simnet run {topology} --clusters {}", run.federation.plan.clusters.len());
+        assert!(page.contains(&format!("{again} --seed 2 --for 8m")), "{again}");
         assert!(!page.contains("Minute 20"), "what would come after the end is not told");
         let json = std::fs::read(folder.path().join("report.json")).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();

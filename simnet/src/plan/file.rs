@@ -126,7 +126,8 @@ impl Plan {
     ) -> Result<Self, ScenarioError> {
         let wrong = |what: String| ScenarioError(format!("{name}: {what}"));
         let file: File = serde_saphyr::from_str(yaml).map_err(|error| wrong(error.to_string()))?;
-        file.plan(clusters, seed).map_err(wrong)
+        let plan = file.plan(clusters, seed).map_err(wrong)?;
+        Ok(Self { scenario: name.to_owned(), asked_clusters: clusters, ..plan })
     }
 }
 
@@ -147,6 +148,8 @@ impl File {
             None => Plan {
                 name: "scenario".to_owned(),
                 about: String::new(),
+                scenario: String::new(),
+                asked_clusters: None,
                 clusters: Vec::new(),
                 crashes_per_mille: 0,
                 gpu_jobs_percent: 0,
@@ -183,6 +186,12 @@ impl File {
             if wiring == Wiring::Hubs && plan.clusters.iter().all(|cluster| !cluster.hub) {
                 return Err("`wiring: hubs`, but no group says `hub: true`".to_owned());
             }
+            if let Some(region) = lonely(wiring, &plan) {
+                return Err(format!(
+                    "`wiring: regions`, but no group of region {region:?} says `hub: true`: \
+                     nobody there would know of the other regions"
+                ));
+            }
             wiring.apply(&mut plan.clusters, seed);
         }
         if !self.incidents.is_empty() {
@@ -195,6 +204,16 @@ impl File {
         plan.incidents.sort_by_key(|incident| incident.at_ms);
         Ok(plan)
     }
+}
+
+/// A region that is an island: no cluster of it is told of another region's.
+fn lonely(wiring: Wiring, plan: &Plan) -> Option<String> {
+    let regions = plan.regions();
+    if wiring != Wiring::Regions || regions.len() < 2 {
+        return None;
+    }
+    let hub = |region: &String| plan.clusters.iter().any(|it| it.hub && it.region == *region);
+    regions.into_iter().find(|region| !hub(region))
 }
 
 impl Group {
@@ -297,6 +316,10 @@ mod tests {
         assert_eq!(plan.clusters[11].character, Some(Character::Flooder));
         assert_eq!(plan.incidents.len(), 3);
         assert!(plan.incidents.is_sorted_by_key(|incident| incident.at_ms));
+        assert_eq!(plan.scenario, "campus.yaml");
+        let of = |region: &str| plan.clusters.iter().position(|it| it.region == region).unwrap();
+        let knows = |from: usize, to: usize| plan.clusters[from].knows.contains(&to);
+        assert!(knows(of("campus"), of("city")) && knows(of("field"), of("city")));
     }
 
     #[test]
@@ -312,6 +335,10 @@ mod tests {
     const LARGE: &str =
         "groups:\n- {name: a, count: 99999999, has: 'cpu=4,memory=1Gi,pods=9', shares: 9}\n";
 
+    const ISLANDS: &str = "wiring: regions\ngroups:\n\
+        - {name: a, has: 'cpu=4,memory=1Gi,pods=9', hub: true}\n\
+        - {name: b, has: 'cpu=4,memory=1Gi,pods=9'}\n";
+
     #[test]
     fn an_error_says_where_and_what_would_be_right() {
         for (yaml, says) in [
@@ -324,6 +351,7 @@ mod tests {
             ("clusters: 4\n", "groups have a `count`"),
             ("topology: star\nclusters: 99999999\n", "a federation has 2 to 2000"),
             ("topology: star\nclusters: 1\n", "a federation has 2 to 2000"),
+            (ISLANDS, "no group of region \"b\" says `hub: true`"),
             (LARGE, "a federation has 2 to 2000"),
             ("topology: pair\nincidents:\n- {at: 1m, for: 1m}\n", "one of partition"),
             ("topology: pair\nincidents:\n- {at: 1m, for: 1m, diskFull: x}\n", "is no cluster"),

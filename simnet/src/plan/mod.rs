@@ -23,6 +23,10 @@ pub struct Plan {
     pub name: String,
     /// What it is, in a sentence for people.
     pub about: String,
+    /// What it is read from: a scenario file, or the name of a topology.
+    pub scenario: String,
+    /// The number of clusters that was asked for; none: that of the scenario.
+    pub asked_clusters: Option<usize>,
     /// A cluster's place is its index here.
     pub clusters: Vec<Cluster>,
     /// Sudden ends of a cluster's daemon in an hour, per thousand clusters.

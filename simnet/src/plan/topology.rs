@@ -110,6 +110,7 @@ impl Topology {
     /// seed.
     pub fn plan(self, clusters: Option<usize>, seed: u64) -> Plan {
         let (name, usual, about) = self.facts();
+        let asked_clusters = clusters;
         let n = clusters.unwrap_or(usual).clamp(*CLUSTERS.start(), *CLUSTERS.end());
         let mut rng = Rng::new(seed, "clusters");
         let mut clusters: Vec<Cluster> = (0..n).map(|at| cluster(at, &mut rng)).collect();
@@ -121,6 +122,8 @@ impl Topology {
         Plan {
             name: name.to_owned(),
             about: about.to_owned(),
+            scenario: name.to_owned(),
+            asked_clusters,
             clusters,
             crashes_per_mille: if self == Self::National { 50 } else { 0 },
             gpu_jobs_percent: 8,

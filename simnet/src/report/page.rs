@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use mercato_config::{Seconds, Show as _};
+
 use super::figures::{market_map, prices, queue, refused, spread, times, traffic, utilisation};
 use super::plot::bars;
 use super::style::CSS;
@@ -76,7 +78,7 @@ pub(super) fn of_one(run: &Run) -> String {
         "wide",
         "To run it again",
         "The same seed gives the same trace, on any machine.",
-        &again(run),
+        &again("run", &[run]),
     );
     page(&title, &(body + "</div>"))
 }
@@ -122,8 +124,7 @@ pub(super) fn of_several(runs: &[&Run]) -> String {
         })
         .collect();
     body += &card("", "Bytes sent by each cluster in an hour", "", &bars(&traffic, 1));
-    let again: String = runs.iter().map(|run| again(run)).collect();
-    body += &card("wide", "To run it again", "", &again);
+    body += &card("wide", "To run it again", "", &again("compare", runs));
     page(&title, &(body + "</div>"))
 }
 
@@ -281,15 +282,28 @@ fn regions(run: &Run) -> String {
              that were made, for each hour of the run.</p>"
 }
 
-fn again(run: &Run) -> String {
-    let (plan, seed) = (&run.federation.plan, run.federation.seed);
-    let (minutes, clusters) = (run.federation.for_ms / 60_000, plan.clusters.len());
-    format!(
-        "<p><code>simnet run {} --clusters {clusters} --seed {seed} --for {minutes}m</code><br>\
-         <code>trace {}</code><br><span class=\"soft\">{} events, {} messages</span></p>",
-        escape(&plan.name),
-        run.trace,
-        count(run.steps),
-        count(run.messages)
-    )
+/// The command that does the same, and the traces that it gives.
+fn again(command: &str, runs: &[&Run]) -> String {
+    let mut html = format!("<p><code>simnet {command}");
+    for run in runs {
+        let _ = write!(html, " {}", escape(&run.federation.plan.scenario));
+    }
+    if let Some(Run { federation, .. }) = runs.first() {
+        if let Some(clusters) = federation.plan.asked_clusters {
+            let _ = write!(html, " --clusters {clusters}");
+        }
+        let lasts = Seconds(federation.for_ms / 1_000).show();
+        let _ = write!(html, " --seed {} --for {lasts}", federation.seed);
+    }
+    html += "</code>";
+    for run in runs {
+        let (steps, messages) = (count(run.steps), count(run.messages));
+        let _ = write!(
+            html,
+            "<br><code>trace {}</code><br><span class=\"soft\">{steps} events, {messages} \
+             messages</span>",
+            run.trace
+        );
+    }
+    html + "</p>"
 }
