@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn up_is_what_the_other_end_hears() {
         let first = |heard| control::Ping { number: 1, heard };
-        let table: [(&str, fn(&mut Watch), bool); 10] = [
+        type Comes = fn(&mut Watch);
+        let table: [(&str, Comes, bool); 10] = [
             ("nothing", |_| {}, false),
             ("packets", |watch| watch.heard(3_500), false),
             ("an echo of the last ping", |watch| watch.came_back(3_500, 2), true),
