@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             Box::pin(provider::deletes_the_namespace(s))
         }),
         Test::ci("the_provider_has_such_objects", |s| Box::pin(provider::has_such_objects(s))),
-        Test::ci("the_provider_has_such_a_namespace", |s| {
+        Test::full("the_provider_has_such_a_namespace", |s| {
             Box::pin(provider::has_such_a_namespace(s))
         }),
         Test::ci("large_objects_stop_nothing", |s| Box::pin(large::stops_nothing(s))),
