@@ -14,6 +14,9 @@ pub const WRITES_AT_ONCE: u32 = 12;
 /// After that once in this time; a kubelet looks at a pod's status each ten seconds. With
 /// [`WRITES_AT_ONCE`] that is under twenty in any minute.
 pub const WRITES_EACH: Duration = Duration::from_secs(8);
+/// Writes of a virtual node that is to be another: itself, its taints, its status. A change of a node counts
+/// as one write of another object does.
+pub const NODE_WRITES: u32 = 3;
 /// The same of endpoints, which lead connections, and change with each pod of a roll-out.
 pub const SLICE_WRITES_AT_ONCE: u32 = 60;
 /// After that once in this time.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::apiserver::kind::{ENDPOINT_SLICE, EVENT, Kind, LEASE};
+use crate::apiserver::kind::{ENDPOINT_SLICE, EVENT, Kind, LEASE, NODE};
 use crate::limits;
 
 /// When each object may be written to, of all clients of one API server.
@@ -137,6 +137,10 @@ fn allowed(kind: Kind) -> (u32, Duration) {
     if kind == ENDPOINT_SLICE {
         return (limits::SLICE_WRITES_AT_ONCE, limits::SLICE_WRITES_EACH);
     }
+    if kind == NODE {
+        let (at_once, each) = (limits::WRITES_AT_ONCE, limits::WRITES_EACH);
+        return (at_once * limits::NODE_WRITES, each / limits::NODE_WRITES);
+    }
     (limits::WRITES_AT_ONCE, limits::WRITES_EACH)
 }
 
@@ -186,6 +190,19 @@ mod tests {
         assert_eq!(pace.take(POD, Some("bank"), "web-0", now), Duration::ZERO);
         pace.forget(POD, Some("shop"), "web-0");
         assert_eq!(take(), Duration::ZERO, "that is another pod");
+    }
+
+    #[test]
+    fn a_node_changes_as_often_as_others_are_written_to() {
+        let (pace, now) = (WritePace::default(), Instant::now());
+        let changes = (0..100).take_while(|_| {
+            let wait = pace.wait(NODE, None, "mercato-turin", limits::NODE_WRITES, now);
+            for _ in 0..limits::NODE_WRITES {
+                pace.take(NODE, None, "mercato-turin", now);
+            }
+            wait.is_zero()
+        });
+        assert_eq!(changes.count(), limits::WRITES_AT_ONCE as usize);
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Kept {
         spec: &Arc<NodeSpec>,
     ) -> Result<Duration, Failure> {
         let changed = self.spec.as_ref() != Some(spec);
-        let wait = cluster.pace(NODE, None, &spec.name, WRITES);
+        let wait = cluster.pace(NODE, None, &spec.name, limits::NODE_WRITES);
         if self.uid.is_some() && !wait.is_zero() {
             // As it was, until its turn comes.
         } else if changed || !self.holds(cluster, spec).await? {
@@ -283,7 +283,5 @@ impl Kept {
     }
 }
 
-/// Writes of a node that is there, and is to be another: itself, its taints, its status.
-const WRITES: u32 = 3;
 /// Where kubelets keep their Leases.
 const LEASES: &str = "kube-node-lease";
