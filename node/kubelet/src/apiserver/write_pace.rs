@@ -3,13 +3,14 @@
 //! without end costs an API server a few writes a minute for each object.
 //!
 //! Not so paced: Leases, which are renewed at a pace of their own; events, of which each lease has its
-//! own bound; reviews, which are not kept; and deletions.
+//! own bound; the webhook, which is registered again as namespaces change; reviews, which are not kept;
+//! and deletions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::apiserver::kind::{ENDPOINT_SLICE, EVENT, Kind, LEASE, NODE};
+use crate::apiserver::kind::{ENDPOINT_SLICE, EVENT, Kind, LEASE, NODE, WEBHOOK};
 use crate::limits;
 
 /// When each object may be written to, of all clients of one API server.
@@ -41,7 +42,7 @@ pub struct Held {
 impl WritePace {
     /// Counts a write to this object, and says how long it has to wait for its turn.
     pub(crate) fn take(&self, kind: Kind, ns: Option<&str>, name: &str, now: Instant) -> Duration {
-        if name.is_empty() || [LEASE, EVENT].contains(&kind) {
+        if name.is_empty() || [LEASE, EVENT, WEBHOOK].contains(&kind) {
             return Duration::ZERO;
         }
         let (at_once, each) = allowed(kind);
