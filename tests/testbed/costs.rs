@@ -38,7 +38,7 @@ pub const COSTS: [Cost; 35] = [
     Cost { program: "conformance", seconds: 50, alone: None },
     Cost { program: "faults", seconds: 400, alone: None },
     Cost { program: "floors", seconds: 18, alone: None },
-    Cost { program: "gateway", seconds: 94, alone: None },
+    Cost { program: "gateway", seconds: 90, alone: None },
     Cost { program: "gpus", seconds: 90, alone: None },
     Cost { program: "heartbeat", seconds: 80, alone: None },
     Cost { program: "hostile", seconds: 200, alone: Some(MEASURES) },
