@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RecordType};
-use mercato_names::{Asker, Bounds, Knowledge, NameServer, Zone, answer};
+use mercato_names::{Asker, Bounds, Knowledge, NameServer, Telling, Zone, answer};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{LeaseNames, NamedPort, NamespaceNames, ServiceNames};
 
@@ -67,7 +67,8 @@ fn decide(criterion: &mut Criterion) {
     ] {
         let of = name(of);
         group.bench_function(what, |bencher| {
-            bencher.iter(|| answer(&known, BY, black_box(&of), RecordType::A, 0));
+            let telling = Telling { turn: 0, room: 1_232 };
+            bencher.iter(|| answer(&known, BY, black_box(&of), RecordType::A, telling));
         });
     }
     group.finish();
@@ -150,7 +151,7 @@ fn server(bounds: Bounds) -> SocketAddr {
     std::thread::spawn(move || {
         runtime.block_on(async {
             let at = "127.0.0.53:0".parse().expect("an address");
-            let server = NameServer::start(at, bounds).await.expect("a port");
+            let server = NameServer::start(at, bounds).expect("a port");
             server.know(knowledge());
             told.send(server.address()).expect("somebody listens");
             std::future::pending::<()>().await;

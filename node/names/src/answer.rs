@@ -42,29 +42,45 @@ pub struct Asker {
     pub lease: ContractId,
 }
 
-/// What a guest is answered. With `turn` the order of several changes.
-pub fn answer(known: &Knowledge, by: Asker, name: &Name, of: RecordType, turn: usize) -> Answer {
+/// How it is told what there is, where that is much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// Another one of several is the first with each.
+    pub turn: usize,
+    /// The bytes of an answer: what certainly does not fit into it is left out, but for one record, which
+    /// shows that there is more.
+    pub room: u16,
+}
+
+/// What a guest is answered.
+pub fn answer(
+    known: &Knowledge,
+    by: Asker,
+    name: &Name,
+    of: RecordType,
+    telling: Telling,
+) -> Answer {
     let Some(zone) = known.zones.get(&by.lease).filter(|zone| !zone.domains.is_empty()) else {
         return Answer::NotYet;
     };
-    let sought = if of == RecordType::SRV { Sought::Places } else { Sought::Addresses };
+    let sought = if of == RecordType::SRV { Sought::Targets } else { Sought::Addresses };
     // What is no text is no name of anybody here.
     let Some(text) = lower(name) else { return Answer::NoName(None) };
     for domain in &zone.domains {
         if let Some(before) = before(&text, domain) {
             let found = zone.find(by.guest, &labels(before), sought);
-            return of_home(found, domain, before, of, turn);
+            return of_home(found, domain, before, of, telling);
         }
     }
     // As who has no search list is told of it.
     if text == HOME_API {
         let found = zone.find(by.guest, &labels(HOME_API), sought);
-        return of_home(found, &zone.domains[0], HOME_API, of, turn);
+        return of_home(found, &zone.domains[0], HOME_API, of, telling);
     }
     if let Some(address) = address_of(&text) {
         let names = zone.pointers(address);
         if !names.is_empty() {
-            return pointers(names, &zone.domains[0], of);
+            return pointers(names, &zone.domains[0], of, telling.room);
         }
         // Of others the provider's own servers may know names.
         if !is_global(address) {
@@ -91,9 +107,15 @@ fn labels(before: &str) -> Vec<&str> {
     before.split('.').filter(|label| !label.is_empty()).collect()
 }
 
-fn of_home(found: Found, domain: &str, before: &str, of: RecordType, turn: usize) -> Answer {
+fn of_home(
+    found: Found<'_>,
+    domain: &str,
+    before: &str,
+    of: RecordType,
+    telling: Telling,
+) -> Answer {
     let origin = || Name::from_ascii(format!("{domain}.")).ok();
-    let full = |name: &String| Name::from_ascii(format!("{name}.{domain}.")).ok();
+    let full = |name: String| Name::from_ascii(format!("{name}.{domain}.")).ok();
     let records: Vec<RData> = match found {
         Found::Nothing => return Answer::NoName(origin()),
         Found::Unknown => return Answer::NotYet,
@@ -107,30 +129,37 @@ fn of_home(found: Found, domain: &str, before: &str, of: RecordType, turn: usize
         Found::Text(text) if of == RecordType::TXT => {
             vec![RData::TXT(TXT::new(vec![text.to_owned()]))]
         }
-        Found::Addresses(all) => all.into_iter().filter_map(|at| address(at, of)).collect(),
-        Found::Places(all) if of == RecordType::SRV => {
-            let weight = u16::try_from(100 / all.len().max(1)).unwrap_or(1).max(1);
-            let record = |(port, name)| Some(RData::SRV(SRV::new(0, weight, port, full(&name)?)));
-            all.into_iter().filter_map(record).collect()
+        Found::Address(at) => address(at, of).into_iter().collect(),
+        Found::Addresses(all) => addresses(all, of, telling),
+        Found::Targets(targets) if of == RecordType::SRV => {
+            let taken = targets.taken(telling.turn, telling.room);
+            let weight = u16::try_from(100 / taken.of.max(1)).unwrap_or(1).max(1);
+            let srv = |port, name| Some(RData::SRV(SRV::new(0, weight, port, full(name)?)));
+            taken.all.iter().filter_map(|(port, name)| srv(*port, targets.full(name))).collect()
         }
-        Found::Text(_) | Found::Places(_) => Vec::new(),
+        Found::Text(_) | Found::Targets(_) => Vec::new(),
     };
-    several(records, turn).unwrap_or_else(|| Answer::NoData(origin()))
+    if records.is_empty() { Answer::NoData(origin()) } else { Answer::Records(records) }
 }
 
-fn pointers(names: &[String], domain: &str, of: RecordType) -> Answer {
+fn pointers(names: &[String], domain: &str, of: RecordType, room: u16) -> Answer {
     if of != RecordType::PTR {
         return Answer::NoData(None);
     }
-    let full = names.iter().filter_map(|name| Name::from_ascii(format!("{name}.{domain}.")).ok());
+    let most = usize::from(room) / limits::PTR_BYTES + 1;
+    let full = names
+        .iter()
+        .take(most)
+        .filter_map(|name| Name::from_ascii(format!("{name}.{domain}.")).ok());
     Answer::Records(full.map(|name| RData::PTR(PTR(name))).collect())
 }
 
-/// In another order each time: many take the first one. None: there is nothing.
-fn several(mut records: Vec<RData>, turn: usize) -> Option<Answer> {
-    let count = records.len();
-    records.rotate_left(turn.checked_rem(count)?);
-    Some(Answer::Records(records))
+/// Those of the type, as many as there may be room for, in another order each time: many take the first one.
+fn addresses(all: &[IpAddr], of: RecordType, telling: Telling) -> Vec<RData> {
+    let those = || all.iter().filter_map(|at| address(*at, of));
+    let Some(first) = telling.turn.checked_rem(those().count()) else { return Vec::new() };
+    let most = usize::from(telling.room) / limits::ADDRESS_BYTES + 1;
+    those().skip(first).chain(those().take(first)).take(most).collect()
 }
 
 fn address(address: IpAddr, of: RecordType) -> Option<RData> {

@@ -66,13 +66,13 @@ pub(crate) async fn converse(
                         Outcome::Said(reply) => Some(reply),
                         Outcome::Nothing => return Ok(()),
                         Outcome::Forward(name, before) => match resolver.place(&asked) {
-                            None => asked.question.reply(&Said::failed(), u16::MAX),
+                            None => asked.question.reply(Said::failed(), u16::MAX),
                             Some(place) => {
                                 let resolver = resolver.clone();
                                 under_way.spawn(async move {
                                     let said = resolver.forward(&asked, name, before, place).await;
                                     let said = said.unwrap_or_else(Said::failed);
-                                    asked.question.reply(&said, u16::MAX)
+                                    asked.question.reply(said, u16::MAX)
                                 });
                                 continue;
                             }

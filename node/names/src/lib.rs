@@ -1,7 +1,7 @@
 //! Home's names for its guests at a provider: what each guest is answered, and the name server that
 //! answers it.
 //!
-//! `zone` has the names of one lease, and `answer` decides by them and touches nothing; `reply` is
+//! `zone` has the names of one lease and `targets` their ports, and `answer` decides by them and touches nothing; `reply` is
 //! what goes back on the wire. `server` has the sockets and `connection` what is asked on one;
 //! `resolver` looks up, within what `guests` and `places` leave each guest. `upstreams` chooses whom to
 //! ask elsewhere what nobody here knows, `forward` asks, and `cache` keeps the answers. Who is a guest
@@ -22,10 +22,11 @@ mod reply;
 mod resolver;
 mod server;
 mod stream;
+mod targets;
 mod upstreams;
 mod zone;
 
-pub use answer::{Answer, Asker, answer};
+pub use answer::{Answer, Asker, Telling, answer};
 pub use knowledge::Knowledge;
 pub use limits::Bounds;
 pub use server::NameServer;

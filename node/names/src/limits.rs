@@ -10,6 +10,17 @@ pub(crate) const QUESTION_BYTES: usize = 1_232;
 pub(crate) const ANSWER_BYTES: u16 = 1_232;
 /// The largest answer of a resolver that knows no EDNS (RFC 1035, section 4.2.1).
 pub(crate) const PLAIN_ANSWER_BYTES: u16 = 512;
+/// What a record takes in an answer at least, in bytes: its own name as a pointer to the question's, type,
+/// class, time and length (RFC 1035, section 4.1.3). Of one with an address,
+pub(crate) const ADDRESS_BYTES: usize = RECORD_BYTES + 4;
+/// of one with the name of an address, which may end in a pointer,
+pub(crate) const PTR_BYTES: usize = RECORD_BYTES + 4;
+/// and of one with a port, whose name is written out (RFC 2782), besides that name.
+pub(crate) const SRV_BYTES: usize = RECORD_BYTES + 6;
+const RECORD_BYTES: usize = 12;
+/// Ports of names that are looked at for one question: far more than fit into the largest answer, as several
+/// slices may have the same ones.
+pub(crate) const TARGETS_LOOKED_AT: usize = 8_192;
 /// Names that stand for each other, one after another.
 pub(crate) const ALIASES: usize = 8;
 /// Bytes of questions that wait in the socket: a guest that asks fast fills no more.

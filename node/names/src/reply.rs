@@ -101,7 +101,7 @@ impl Question {
     }
 
     fn refused(&self, code: ResponseCode) -> Option<Vec<u8>> {
-        self.reply(&Said::only(code), limits::PLAIN_ANSWER_BYTES)
+        self.reply(Said::only(code), limits::PLAIN_ANSWER_BYTES)
     }
 
     /// How large an answer by UDP may be.
@@ -113,7 +113,7 @@ impl Question {
     }
 
     /// The answer, of at most so many bytes: what does not fit is left out, and that is said.
-    pub(crate) fn reply(&self, said: &Said, room: u16) -> Option<Vec<u8>> {
+    pub(crate) fn reply(&self, said: Said, room: u16) -> Option<Vec<u8>> {
         let asked = &self.message;
         let mut reply = Message::new(asked.metadata.id, MessageType::Response, OpCode::Query);
         let head = &mut reply.metadata;
@@ -123,8 +123,7 @@ impl Question {
         head.authoritative = said.is_own;
         head.response_code = said.code;
         reply.queries.clone_from(&asked.queries);
-        reply.answers.clone_from(&said.answers);
-        reply.authorities.clone_from(&said.authorities);
+        (reply.answers, reply.authorities) = (said.answers, said.authorities);
         if asked.edns.is_some() {
             let mut edns = Edns::new();
             edns.set_max_payload(limits::ANSWER_BYTES);

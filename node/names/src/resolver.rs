@@ -8,7 +8,7 @@ use std::time::Instant;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, Record, RecordType};
 
-use crate::answer::{Answer, Asker, alias, answer};
+use crate::answer::{Answer, Asker, Telling, alias, answer};
 use crate::cache::Cache;
 use crate::guests::Guests;
 use crate::knowledge::Knowledge;
@@ -59,7 +59,7 @@ impl Resolver {
     /// It knows this from now on, and nothing else.
     pub(crate) fn know(&self, knowledge: Knowledge) {
         self.guests.retain(|guest| knowledge.guests.contains_key(guest));
-        self.upstreams.retain(&knowledge.servers);
+        self.upstreams.retain(|lease| knowledge.zones.contains_key(lease), &knowledge.servers);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.retain(|lease| knowledge.zones.contains_key(lease));
         drop(cache);
@@ -106,10 +106,10 @@ impl Resolver {
         let (turn, of) = (usize::from(message.metadata.id), query.query_type);
         let (mut name, mut before) = (query.name.clone(), Vec::new());
         if matches!(of, RecordType::AXFR | RecordType::IXFR) {
-            return said(asked, &Said::only(ResponseCode::Refused), room);
+            return said(asked, Said::only(ResponseCode::Refused), room);
         }
         for _ in 0..limits::ALIASES {
-            let answer = answer(&asked.knowledge, asked.by, &name, of, turn);
+            let answer = answer(&asked.knowledge, asked.by, &name, of, Telling { turn, room });
             let now = match answer {
                 Answer::Records(data) => Said::records(&name, data),
                 Answer::NoData(origin) => Said::nothing(ResponseCode::NoError, origin),
@@ -121,7 +121,7 @@ impl Resolver {
                     if of == RecordType::CNAME {
                         let is_own = true;
                         let only = Said { is_own, ..Said::only(ResponseCode::NoError) };
-                        return said(asked, &only.after(before), room);
+                        return said(asked, only.after(before), room);
                     }
                     name = other;
                     continue;
@@ -131,9 +131,9 @@ impl Resolver {
                     None => return Outcome::Forward(name, before),
                 },
             };
-            return said(asked, &now.after(before), room);
+            return said(asked, now.after(before), room);
         }
-        said(asked, &Said::failed(), room)
+        said(asked, Said::failed(), room)
     }
 
     fn kept(&self, asked: &Asked, name: &Name, of: RecordType) -> Option<Said> {
@@ -156,7 +156,7 @@ impl Resolver {
         let query = asked.question.message.queries.first();
         let of = query.map_or(RecordType::A, |query| query.query_type);
         let said = tokio::select! {
-            said = self.upstreams.ask(&asked.knowledge.servers, &name, of) => said,
+            said = self.upstreams.ask(asked.by.lease, &asked.knowledge.servers, &name, of) => said,
             () = place.lost() => return None,
         };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,10 +166,13 @@ impl Resolver {
     }
 }
 
-fn said(asked: &Asked, said: &Said, room: u16) -> Outcome {
+fn said(asked: &Asked, said: Said, room: u16) -> Outcome {
     asked.question.reply(said, room).map_or(Outcome::Nothing, Outcome::Said)
 }
 
 fn key(name: &Name) -> String {
     name.to_lowercase().to_ascii()
 }
+
+#[cfg(test)]
+mod tests;

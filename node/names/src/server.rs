@@ -1,11 +1,14 @@
 //! The name server: its sockets, and who is answered on them. Whoever is no guest hears nothing.
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{self, SocketAddr};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::{io, thread};
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -14,11 +17,14 @@ use crate::knowledge::Knowledge;
 use crate::limits::{self, Bounds};
 use crate::resolver::{Outcome, Resolver};
 
-/// A name server that answers guests until it is dropped.
+/// A name server that answers guests until it is dropped: in a thread of its own, so that whatever guests
+/// ask, no link and no lease waits for it.
 pub struct NameServer {
     resolver: Arc<Resolver>,
     address: SocketAddr,
-    tasks: JoinSet<()>,
+    thread: Option<JoinHandle<()>>,
+    /// It answers for as long as this is there.
+    stop: Option<oneshot::Sender<()>>,
 }
 
 impl NameServer {
@@ -26,18 +32,33 @@ impl NameServer {
     /// neither there nor at all addresses: none of the two is shared with anybody.
     ///
     /// # Errors
-    /// When it cannot listen there: the address is not on this machine, or another program listens.
-    pub async fn start(at: SocketAddr, bounds: Bounds) -> io::Result<Self> {
-        let datagrams = UdpSocket::bind(at).await.map_err(|error| told(error, at))?;
-        let address = datagrams.local_addr()?;
-        // The kernel gives what the machine allows.
-        SockRef::from(&datagrams).set_recv_buffer_size(limits::RECEIVE_BYTES)?;
-        let connections = TcpListener::bind(address).await.map_err(|error| told(error, address))?;
+    /// When it cannot listen there: the address is not on this machine, or another program listens; or
+    /// when the machine has no thread for it.
+    pub fn start(at: SocketAddr, bounds: Bounds) -> io::Result<Self> {
+        let sockets = Sockets::bind(at)?;
+        let address = sockets.datagrams.local_addr()?;
         let resolver = Arc::new(Resolver::new(bounds));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(answer_datagrams(datagrams, resolver.clone()));
-        tasks.spawn(answer_connections(connections, resolver.clone()));
-        Ok(Self { resolver, address, tasks })
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = mpsc::sync_channel(1);
+        let asked = resolver.clone();
+        let thread = thread::Builder::new().name("names".to_owned());
+        let thread = thread.spawn(move || {
+            let built = runtime::Builder::new_current_thread().enable_all().build();
+            let built = built.and_then(|runtime| {
+                let _inside = runtime.enter();
+                let datagrams = UdpSocket::from_std(sockets.datagrams)?;
+                Ok((datagrams, TcpListener::from_std(sockets.connections)?, runtime))
+            });
+            match built {
+                Ok((datagrams, connections, runtime)) => {
+                    let _ = tell.send(Ok(()));
+                    runtime.block_on(answer(datagrams, connections, asked, stopped));
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        })?;
+        told.recv().map_err(io::Error::other)??;
+        Ok(Self { resolver, address, thread: Some(thread), stop: Some(stop) })
     }
 
     /// Where it answers: an address and a port.
@@ -51,8 +72,51 @@ impl NameServer {
     }
 
     /// Whether it has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
-        self.tasks.try_join_next().is_some()
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for NameServer {
+    /// Its port is free afterwards.
+    fn drop(&mut self) {
+        self.stop = None;
+        // What it panicked of was printed then.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where guests ask, by both ways.
+struct Sockets {
+    datagrams: net::UdpSocket,
+    connections: net::TcpListener,
+}
+
+impl Sockets {
+    fn bind(at: SocketAddr) -> io::Result<Self> {
+        let datagrams = net::UdpSocket::bind(at).map_err(|error| told(error, at))?;
+        let address = datagrams.local_addr()?;
+        // The kernel gives what the machine allows.
+        SockRef::from(&datagrams).set_recv_buffer_size(limits::RECEIVE_BYTES)?;
+        let connections = net::TcpListener::bind(address).map_err(|error| told(error, address))?;
+        datagrams.set_nonblocking(true)?;
+        connections.set_nonblocking(true)?;
+        Ok(Self { datagrams, connections })
+    }
+}
+
+async fn answer(
+    datagrams: UdpSocket,
+    connections: TcpListener,
+    resolver: Arc<Resolver>,
+    stopped: oneshot::Receiver<()>,
+) {
+    tokio::select! {
+        () = answer_datagrams(datagrams, resolver.clone()) => {},
+        () = answer_connections(connections, resolver) => {},
+        _ = stopped => {},
     }
 }
 
@@ -108,7 +172,7 @@ async fn answer_datagrams(socket: UdpSocket, resolver: Arc<Resolver>) {
                 let (resolver, socket) = (resolver.clone(), socket.clone());
                 forwards.spawn(async move {
                     let said = resolver.forward(&asked, name, before, place).await;
-                    let reply = said.and_then(|said| asked.question.reply(&said, room));
+                    let reply = said.and_then(|said| asked.question.reply(said, room));
                     if let Some(reply) = reply {
                         send(&socket, &reply, from).await;
                     }

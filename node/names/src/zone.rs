@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::names::{
-    ApiNames, LeaseNames, NamedPort, NamedRange, OwnName, ServiceNames, SliceNames,
+    ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamedRange, OwnName, ServiceNames, SliceNames,
 };
 
 use crate::dashed::{dashed, undashed};
+use crate::targets::{Group, Targets};
 
 /// The names of one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +55,9 @@ struct Service {
     external: Option<String>,
     /// Its endpoints, some with the same ports each.
     slices: Vec<Slice>,
-    /// The same by the names that they have below it.
+    /// Where they are, each once.
+    endpoints: Vec<IpAddr>,
+    /// The same by the names that they have below it, in order.
     hosts: BTreeMap<String, Vec<IpAddr>>,
 }
 
@@ -74,15 +77,17 @@ struct Endpoint {
 
 /// What a name means; there may be nothing of the type that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Found<'a> {
     /// It is above others, and has nothing itself.
     Empty,
+    /// It has this one address.
+    Address(IpAddr),
     /// It has these addresses, of both families.
-    Addresses(Vec<IpAddr>),
-    /// It has these places: ports and names before the domain.
-    Places(Vec<(u16, String)>),
+    Addresses(&'a [IpAddr]),
+    /// It has these ports, each at a name.
+    Targets(Targets<'a>),
     /// It stands for this one, of whichever domain.
-    Alias(String),
+    Alias(&'a str),
     /// Of which release of the rules it is.
     Text(&'static str),
     /// There is no such name.
@@ -97,7 +102,7 @@ pub(crate) enum Sought {
     /// Its addresses, or whatever else it has.
     Addresses,
     /// The ports that are behind it.
-    Places,
+    Targets,
 }
 
 /// Which rules it is by.
@@ -112,23 +117,20 @@ impl Zone {
     pub fn new(said: &LeaseNames) -> Self {
         let ranges = Ranges(said.ranges.clone());
         let mut namespaces = BTreeMap::new();
-        let mut pointers: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+        let mut pointers: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
         for namespace in &said.namespaces {
             let home = &namespace.home;
             let mut services = BTreeMap::new();
             for names in &namespace.services {
                 let below = format!("{}.{home}.svc", names.name);
                 for address in &names.addresses {
-                    pointers.entry(*address).or_default().push(below.clone());
+                    pointers.entry(*address).or_default().insert(below.clone());
                 }
                 for endpoint in names.slices.iter().flat_map(|slice| &slice.endpoints) {
                     // One without a name of its own is called by its address, which nobody asks for.
                     if !endpoint.hostname.is_empty() {
                         let name = format!("{}.{below}", endpoint.hostname);
-                        let all = pointers.entry(endpoint.address).or_default();
-                        if !all.contains(&name) {
-                            all.push(name);
-                        }
+                        pointers.entry(endpoint.address).or_default().insert(name);
                     }
                 }
                 services.insert(names.name.clone(), Service::new(names, &ranges));
@@ -136,6 +138,8 @@ impl Zone {
             let is_part = said.is_part || namespace.is_part;
             namespaces.insert(home.clone(), Namespace { services, is_part });
         }
+        let in_order = |(address, all): (_, BTreeSet<_>)| (address, all.into_iter().collect());
+        let pointers = pointers.into_iter().map(in_order).collect();
         let domains = said.domains.clone();
         let api = said.api.as_ref().map(Api::new);
         let name = |it: &OwnName| format!("{}.{}.{}.svc", it.hostname, it.subdomain, it.home);
@@ -146,7 +150,12 @@ impl Zone {
     }
 
     /// What a guest finds at these labels before the domain, lower case, the first one first.
-    pub(crate) fn find(&self, guest: IpAddr, labels: &[&str], sought: Sought) -> Found {
+    pub(crate) fn find<'a>(
+        &'a self,
+        guest: IpAddr,
+        labels: &[&'a str],
+        sought: Sought,
+    ) -> Found<'a> {
         let api = self.api.as_ref();
         if let Some(found) = api.and_then(|api| api.find(guest, labels, sought)) {
             return found;
@@ -156,12 +165,13 @@ impl Zone {
         let own = own.filter(|(own, _)| own.split('.').eq(labels.iter().copied()));
         let Some((_, at)) = own else { return self.find_shared(labels, sought) };
         match sought {
-            Sought::Addresses => Found::Addresses(vec![*at]),
-            Sought::Places => match self.find_shared(labels, sought) {
+            Sought::Addresses => Found::Address(*at),
+            Sought::Targets => match self.find_shared(labels, sought) {
                 Found::Nothing | Found::Unknown => Found::Empty,
                 found @ (Found::Empty
+                | Found::Address(_)
                 | Found::Addresses(_)
-                | Found::Places(_)
+                | Found::Targets(_)
                 | Found::Alias(_)
                 | Found::Text(_)) => found,
             },
@@ -169,7 +179,7 @@ impl Zone {
     }
 
     /// The same, of what each guest finds.
-    fn find_shared(&self, labels: &[&str], sought: Sought) -> Found {
+    fn find_shared<'a>(&'a self, labels: &[&'a str], sought: Sought) -> Found<'a> {
         match labels {
             [] | ["svc" | "pod"] => Found::Empty,
             ["dns-version"] => Found::Text(VERSION),
@@ -180,7 +190,7 @@ impl Zone {
             // As CoreDNS does without looking for the pod (`pods insecure`).
             [pod, namespace, "pod"] if self.namespaces.contains_key(*namespace) => {
                 let address = undashed(pod).map(|address| self.ranges.here_of(address));
-                address.map_or(Found::Nothing, |address| Found::Addresses(vec![address]))
+                address.map_or(Found::Nothing, Found::Address)
             }
             [before @ .., service, namespace, "svc"] => {
                 let Some(of) = self.namespaces.get(*namespace) else { return Found::Nothing };
@@ -235,7 +245,7 @@ impl Api {
     }
 
     /// None: it is another name, or one that this guest is not told.
-    fn find(&self, guest: IpAddr, labels: &[&str], sought: Sought) -> Option<Found> {
+    fn find<'a>(&'a self, guest: IpAddr, labels: &[&'a str], sought: Sought) -> Option<Found<'a>> {
         let before = match labels {
             [before @ .., SERVICE, NAMESPACE, "svc"] => Some(before),
             [NAMESPACE, "svc"] => None,
@@ -254,45 +264,49 @@ impl Api {
 
 impl Service {
     fn new(said: &ServiceNames, ranges: &Ranges) -> Self {
-        let mut hosts: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
-        let mut call = |host: &str, address| {
-            let all = hosts.entry(host.to_owned()).or_default();
-            if !all.contains(&address) {
-                all.push(address);
-            }
-        };
+        let mut hosts: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+        let (mut endpoints, mut known) = (Vec::new(), BTreeSet::new());
         let slice = |slice: &SliceNames| {
-            let mut endpoints = Vec::with_capacity(slice.endpoints.len());
-            for endpoint in &slice.endpoints {
-                let address = endpoint.address;
-                let host = match endpoint.hostname.is_empty() {
-                    true => dashed(ranges.home_of(address)),
-                    false => endpoint.hostname.clone(),
+            let mut names = Vec::with_capacity(slice.endpoints.len());
+            for NamedEndpoint { address, hostname } in &slice.endpoints {
+                let host = match hostname.is_empty() {
+                    true => dashed(ranges.home_of(*address)),
+                    false => hostname.clone(),
                 };
-                call(&host, address);
+                hosts.entry(host.clone()).or_default().insert(*address);
                 // Guests know it as this.
-                if endpoint.hostname.is_empty() {
-                    call(&dashed(address), address);
+                if hostname.is_empty() {
+                    hosts.entry(dashed(*address)).or_default().insert(*address);
                 }
-                endpoints.push(Endpoint { address, host });
+                if known.insert(*address) {
+                    endpoints.push(*address);
+                }
+                names.push(Endpoint { address: *address, host });
             }
-            Slice { ports: slice.ports.clone(), endpoints }
+            Slice { ports: slice.ports.clone(), endpoints: names }
         };
         let slices = said.slices.iter().map(slice).collect();
+        let in_order = |(host, all): (_, BTreeSet<_>)| (host, all.into_iter().collect());
+        let hosts = hosts.into_iter().map(in_order).collect();
         let ServiceNames { addresses, ports, external, .. } = said.clone();
-        Self { addresses, ports, external, slices, hosts }
+        Self { addresses, ports, external, slices, endpoints, hosts }
     }
 
     /// What is found at these labels before its name and that of its namespace.
-    fn find(&self, before: &[&str], [name, namespace]: [&str; 2], sought: Sought) -> Found {
+    fn find<'a>(
+        &'a self,
+        before: &[&'a str],
+        [name, namespace]: [&str; 2],
+        sought: Sought,
+    ) -> Found<'a> {
         let below = format!("{name}.{namespace}.svc");
         match before {
             [] => match &self.external {
-                Some(external) => Found::Alias(external.clone()),
+                Some(external) => Found::Alias(external),
                 // As CoreDNS has it, with which programs find all that is behind a Service.
-                None if sought == Sought::Places => Found::Places(self.places(|_| true, &below)),
-                None if self.addresses.is_empty() => Found::Addresses(self.endpoints()),
-                None => Found::Addresses(self.addresses.clone()),
+                None if sought == Sought::Targets => Found::Targets(self.targets(|_| true, below)),
+                None if self.addresses.is_empty() => Found::Addresses(&self.endpoints),
+                None => Found::Addresses(&self.addresses),
             },
             ["_tcp" | "_udp"] if self.has_any(before[0] == "_udp") => Found::Empty,
             [port, protocol @ ("_tcp" | "_udp")] => {
@@ -300,26 +314,24 @@ impl Service {
                 let Some(port) = port else { return Found::Nothing };
                 let is_udp = *protocol == "_udp";
                 let is_it = |it: &NamedPort| it.name == port && it.is_udp == is_udp;
-                let places = self.places(is_it, &below);
-                if places.is_empty() { Found::Nothing } else { Found::Places(places) }
+                let targets = self.targets(is_it, below);
+                if targets.is_empty() { Found::Nothing } else { Found::Targets(targets) }
             }
             [host] => match self.hosts.get(*host) {
-                Some(all) if sought == Sought::Places => {
-                    let is_one = |it: &Endpoint| all.contains(&it.address);
-                    Found::Places(self.behind(|_| true, is_one, |_| format!("{host}.{below}")))
+                Some(all) if sought == Sought::Targets => {
+                    let is_one = |it: &Endpoint| all.binary_search(&it.address).is_ok();
+                    let has = |slice: &&Slice| slice.endpoints.iter().any(is_one);
+                    let groups = self.slices.iter().filter(has).map(|slice| Group {
+                        ports: numbers(&slice.ports, |_| true),
+                        names: vec![*host],
+                    });
+                    Found::Targets(Targets::new(groups, below))
                 }
-                Some(addresses) => Found::Addresses(addresses.clone()),
+                Some(addresses) => Found::Addresses(addresses),
                 None => Found::Nothing,
             },
             _ => Found::Nothing,
         }
-    }
-
-    /// Where its endpoints are, each once.
-    fn endpoints(&self) -> Vec<IpAddr> {
-        let all = self.slices.iter().flat_map(|slice| &slice.endpoints);
-        let mut known = BTreeSet::new();
-        all.map(|endpoint| endpoint.address).filter(|address| known.insert(*address)).collect()
     }
 
     fn has_any(&self, is_udp: bool) -> bool {
@@ -328,36 +340,21 @@ impl Service {
         all.any(|port| port.is_udp == is_udp && !port.name.is_empty())
     }
 
-    /// Where such ports of it are.
-    fn places(&self, is_it: impl Fn(&NamedPort) -> bool, below: &str) -> Vec<(u16, String)> {
-        if self.addresses.is_empty() {
-            return self.behind(is_it, |_| true, |it| format!("{}.{below}", it.host));
+    /// Where such ports of it are: its own, or those of its endpoints.
+    fn targets(&self, is_it: impl Fn(&NamedPort) -> bool, below: String) -> Targets<'_> {
+        if !self.addresses.is_empty() {
+            let own = Group { ports: numbers(&self.ports, is_it), names: vec![""] };
+            return Targets::new([own], below);
         }
-        let mut known = BTreeSet::new();
-        let all = self.ports.iter().filter(|it| is_it(it)).map(number);
-        all.filter(|port| known.insert(*port)).map(|port| (port, below.to_owned())).collect()
-    }
-
-    /// Where such ports of such endpoints are, each once: what listens at one by TCP and by UDP is told of
-    /// by one record.
-    fn behind(
-        &self,
-        is_it: impl Fn(&NamedPort) -> bool,
-        is_one: impl Fn(&Endpoint) -> bool,
-        called: impl Fn(&Endpoint) -> String,
-    ) -> Vec<(u16, String)> {
-        let (mut places, mut known) = (Vec::new(), BTreeSet::new());
-        for slice in &self.slices {
-            for port in slice.ports.iter().filter(|it| is_it(it)).map(number) {
-                let hosts = slice.endpoints.iter().filter(|it| is_one(it)).map(&called);
-                let all = hosts.map(|host| (port, host));
-                places.extend(all.filter(|place| known.insert(place.clone())));
-            }
-        }
-        places
+        let groups = self.slices.iter().map(|slice| Group {
+            ports: numbers(&slice.ports, &is_it),
+            names: slice.endpoints.iter().map(|it| it.host.as_str()).collect(),
+        });
+        Targets::new(groups, below)
     }
 }
 
-fn number(port: &NamedPort) -> u16 {
-    u16::try_from(port.port).unwrap_or_default()
+fn numbers(ports: &[NamedPort], is_it: impl Fn(&NamedPort) -> bool) -> Vec<u16> {
+    let it = ports.iter().filter(|port| is_it(port));
+    it.map(|port| u16::try_from(port.port).unwrap_or_default()).collect()
 }

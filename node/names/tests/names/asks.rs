@@ -59,10 +59,11 @@ impl Connection {
         Self(timeout(PATIENCE, socket.connect(to)).await.unwrap().unwrap())
     }
 
+    /// Of a server that has closed it nothing comes: that is seen by who waits for an answer.
     pub(crate) async fn ask(&mut self, question: &Message) {
         let bytes = question.to_vec().unwrap();
-        self.0.write_u16(bytes.len().try_into().unwrap()).await.unwrap();
-        self.0.write_all(&bytes).await.unwrap();
+        let length = u16::try_from(bytes.len()).unwrap();
+        let _closed = self.0.write_all(&[&length.to_be_bytes()[..], &bytes].concat()).await;
     }
 
     /// Says that it asks no more.

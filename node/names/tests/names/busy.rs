@@ -146,10 +146,17 @@ async fn a_modest_guest_has_its_look_ups_beside_greedy_ones() {
             greedy.push(socket);
         }
         let socket = guest(modest).await;
-        asked_by_udp(&socket, to, many("late")).await;
         let mut answers = Vec::new();
-        for _ in 0..MANY {
-            answers.push(next(&socket, to).await);
+        // On a machine that does much else, some may be late: a resolver asks twice.
+        for _ in 0..2 {
+            asked_by_udp(&socket, to, many("late")).await;
+            answers.clear();
+            for _ in 0..MANY {
+                answers.push(next(&socket, to).await);
+            }
+            if answers.iter().all(|answer| !answer.answers.is_empty()) {
+                break;
+            }
         }
         all_answered(&answers);
         let of_greedy = upstream.names(&format!("for-{modest}"));

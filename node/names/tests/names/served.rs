@@ -16,7 +16,7 @@ pub(crate) const STRANGER: &str = "127.0.0.99";
 
 /// A name server of such a home that knows these guests.
 pub(crate) async fn server(bounds: Bounds, servers: Vec<SocketAddr>) -> NameServer {
-    let server = NameServer::start("127.0.0.53:0".parse().unwrap(), bounds).await.unwrap();
+    let server = NameServer::start("127.0.0.53:0".parse().unwrap(), bounds).unwrap();
     server.know(with(servers));
     server
 }

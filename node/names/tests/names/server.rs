@@ -197,13 +197,13 @@ async fn its_port_is_its_own_by_udp_and_by_tcp() {
                 Err(_) => tokio::task::yield_now().await,
             }
         };
-        let Err(refused) = NameServer::start(at, Bounds::default()).await else {
+        let Err(refused) = NameServer::start(at, Bounds::default()) else {
             panic!("{kind:?} is shared")
         };
         assert_eq!(refused.kind(), ErrorKind::AddrInUse, "{kind:?}");
         let who = format!("ss -lntup sport = :{}", at.port());
         assert!(refused.to_string().contains(&who), "{refused}");
         drop(other);
-        NameServer::start(at, Bounds::default()).await.unwrap();
+        NameServer::start(at, Bounds::default()).unwrap();
     }
 }

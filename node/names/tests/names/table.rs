@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, RecordType};
-use mercato_names::{Answer, Asker, Zone, answer};
+use mercato_names::{Answer, Asker, Telling, Zone, answer};
 use mercato_protocol::names::{LeaseNames, NamedRange, OwnName};
 
 use crate::samples::*;
@@ -26,13 +26,16 @@ fn shown(answer: Answer) -> String {
     }
 }
 
+/// As by TCP.
+const FIRST: Telling = Telling { turn: 0, room: u16::MAX };
+
 fn by(lease: mercato_protocol::id::ContractId) -> Asker {
     Asker { guest: at(TOLD), lease }
 }
 
 pub(crate) fn asked(lease: mercato_protocol::id::ContractId, name: &str, of: RecordType) -> String {
     let name = Name::from_ascii(name).unwrap();
-    shown(answer(&knowledge(), by(lease), &name, of, 0))
+    shown(answer(&knowledge(), by(lease), &name, of, FIRST))
 }
 
 use RecordType::{A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT};
@@ -181,7 +184,7 @@ fn a_home_takes_no_names_from_the_guests_of_others() {
         let mut knowledge = knowledge();
         knowledge.zones.insert(OTHER, Arc::new(Zone::new(&said)));
         let name = Name::from_ascii(name).unwrap();
-        shown(answer(&knowledge, by(lease), &name, A, 0))
+        shown(answer(&knowledge, by(lease), &name, A, FIRST))
     };
     for (domain, name) in [
         ("com", "www.shop.com."),
@@ -220,7 +223,7 @@ fn a_guest_finds_its_own_name_at_its_own_address() {
         let asked = |guest: &str, of| {
             let name = format!("db-0.{subdomain}.shop.svc.rome.example.");
             let by = Asker { guest: at(guest), lease: LEASE };
-            shown(answer(&knowledge, by, &Name::from_ascii(name).unwrap(), of, 0))
+            shown(answer(&knowledge, by, &Name::from_ascii(name).unwrap(), of, FIRST))
         };
         assert_eq!(asked(TOLD, A), TOLD, "{subdomain}");
         let ports = match subdomain {
@@ -234,7 +237,7 @@ fn a_guest_finds_its_own_name_at_its_own_address() {
         knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
         let name = Name::from_ascii(format!("db-0.{subdomain}.shop.svc.rome.example.")).unwrap();
         let by = Asker { guest: at(TOLD), lease: LEASE };
-        assert_eq!(shown(answer(&knowledge, by, &name, A, 0)), "10.203.0.7", "{subdomain}");
+        assert_eq!(shown(answer(&knowledge, by, &name, A, FIRST)), "10.203.0.7", "{subdomain}");
     }
 }
 
@@ -251,7 +254,7 @@ fn pods_are_found_by_their_addresses_at_home() {
     knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
     let asked = |name: &str, of| {
         let name = Name::from_ascii(name).unwrap();
-        shown(answer(&knowledge, by(LEASE), &name, of, 0))
+        shown(answer(&knowledge, by(LEASE), &name, of, FIRST))
     };
     let table: &[(&str, RecordType, &str)] = &[
         ("10-42-3-8.shop.pod.rome.example.", A, "10.201.3.8"),
@@ -295,7 +298,7 @@ fn tricks_lead_nowhere() {
     ];
     let asked = |labels: &[&str], of| {
         let labels = labels.iter().map(|label| label.as_bytes());
-        shown(answer(&knowledge(), by(LEASE), &Name::from_labels(labels).unwrap(), of, 0))
+        shown(answer(&knowledge(), by(LEASE), &Name::from_labels(labels).unwrap(), of, FIRST))
     };
     for before in all {
         for of in [A, SRV, PTR] {
@@ -316,8 +319,9 @@ fn where_names_are_left_out_nobody_says_that_there_is_none() {
     let said = LeaseNames { is_part: true, ..rome() };
     let mut knowledge = knowledge();
     knowledge.zones.insert(LEASE, Arc::new(Zone::new(&said)));
-    let asked =
-        |name: &str| shown(answer(&knowledge, by(LEASE), &Name::from_ascii(name).unwrap(), A, 0));
+    let asked = |name: &str| {
+        shown(answer(&knowledge, by(LEASE), &Name::from_ascii(name).unwrap(), A, FIRST))
+    };
     assert_eq!(asked("web.shop.svc.rome.example."), "10.96.0.7");
     assert_eq!(asked("late.shop.svc.rome.example."), "not yet");
     // As a resolver asks for a name of the Internet, with each domain in turn.
@@ -332,7 +336,7 @@ fn homes_api_server_is_told_to_guests_that_have_access_alone() {
         knowledge.zones.insert(LEASE, Arc::new(Zone::new(&rome_with_api(address))));
         move |guest: &str, name: &str, of| {
             let by = Asker { guest: at(guest), lease: LEASE };
-            shown(answer(&knowledge, by, &Name::from_ascii(name).unwrap(), of, 0))
+            shown(answer(&knowledge, by, &Name::from_ascii(name).unwrap(), of, FIRST))
         }
     };
     let (name, alone) = ("kubernetes.default.svc.rome.example.", "kubernetes.default.svc.");
@@ -375,7 +379,7 @@ fn homes_api_server_is_told_to_guests_that_have_access_alone() {
 fn the_first_of_several_is_another_each_time() {
     let name = Name::from_ascii("members.shop.svc.rome.example.").unwrap();
     let first = |turn| {
-        let answer = answer(&knowledge(), by(LEASE), &name, A, turn);
+        let answer = answer(&knowledge(), by(LEASE), &name, A, Telling { turn, ..FIRST });
         let Answer::Records(all) = answer else { panic!("{answer:?}") };
         all[0].to_string()
     };

@@ -109,7 +109,7 @@ pub(super) async fn serve(
                     server = None;
                 }
                 if server.is_none() {
-                    match NameServer::start(at, Bounds::default()).await {
+                    match NameServer::start(at, Bounds::default()) {
                         Ok(started) => {
                             failing.is_over();
                             (server, failed) = (Some(started), None);

@@ -138,7 +138,7 @@ impl OwnNames {
         };
         if !self.listens(of_nodes.address) {
             let at = SocketAddr::new(of_nodes.address, limits::NAMES_PORT);
-            match NameServer::start(at, Bounds::default()).await {
+            match NameServer::start(at, Bounds::default()) {
                 Ok(server) => {
                     self.failing.is_over();
                     (self.server, self.known) = (Some(server), Knowledge::default());
