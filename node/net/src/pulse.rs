@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
-use futures::{AsyncReadExt as _, AsyncWriteExt as _};
+use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::swarm::ConnectionId;
 use libp2p::{Multiaddr, Stream};
 use mercato_protocol::id::PublicKey;
@@ -40,6 +40,11 @@ impl Heard {
 pub(crate) async fn ask(opener: Opener, peer: PublicKey, heard: Heard) -> Result<(), NetError> {
     let stream = opener.open(peer, Protocol::Pulse).await?;
     heard.set(Instant::now());
+    ask_over(stream, &heard).await
+}
+
+/// Neither end takes more of the other than its pace: what comes beyond that waits in the stream's window.
+async fn ask_over(stream: impl AsyncRead + AsyncWrite, heard: &Heard) -> Result<(), NetError> {
     let (mut reader, mut writer) = stream.split();
     let asks = async {
         loop {
@@ -52,6 +57,7 @@ pub(crate) async fn ask(opener: Opener, peer: PublicKey, heard: Heard) -> Result
         let mut bytes = [0; limits::PULSE_BYTES];
         while reader.read(&mut bytes).await? > 0 {
             heard.set(Instant::now());
+            sleep(PACE).await;
         }
         Ok(())
     };
@@ -62,7 +68,11 @@ pub(crate) async fn ask(opener: Opener, peer: PublicKey, heard: Heard) -> Result
 }
 
 /// Sends back what the partner asks with, no more often than that is worth.
-pub(crate) async fn answer(mut stream: Stream) -> Result<(), NetError> {
+pub(crate) async fn answer(stream: Stream) -> Result<(), NetError> {
+    answer_over(stream).await
+}
+
+async fn answer_over(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<(), NetError> {
     let mut bytes = [0; limits::PULSE_BYTES];
     loop {
         let read = stream.read(&mut bytes).await?;
@@ -71,9 +81,12 @@ pub(crate) async fn answer(mut stream: Stream) -> Result<(), NetError> {
         }
         stream.write_all(&bytes[..read]).await?;
         stream.flush().await?;
-        sleep(limits::PULSE / 4).await;
+        sleep(PACE).await;
     }
 }
+
+/// The least time between two readings of a stream.
+const PACE: Duration = limits::PULSE.checked_div(4).expect("it is no zero");
 
 /// What follows from how long partners have been silent.
 #[derive(Debug, PartialEq, Eq)]
@@ -218,6 +231,10 @@ impl Pulse {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::time::timeout;
+    use tokio_util::compat::TokioAsyncReadCompatExt as _;
+
     use super::*;
 
     const PEER: PublicKey = PublicKey([7; 32]);
@@ -300,5 +317,45 @@ mod tests {
         pulses.ended(&PEER, ConnectionId::new_unchecked(1), true);
         assert_eq!(pulses.look(began + limits::RENEW_FOR), []);
         assert!(!pulses.is_silent(&PEER, began + limits::RENEW_FOR));
+    }
+
+    /// A partner that says as much as it can, for a minute: how many bytes each end takes of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_costs_no_more_than_its_pace() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let paces = MINUTE.div_duration_f64(PACE).ceil() as usize + 1;
+        for asks in [true, false] {
+            // As much as a stream takes before anybody reads.
+            let (ours, theirs) = tokio::io::duplex(limits::PULSE_BYTES);
+            let (mut hears, mut says) = tokio::io::split(theirs);
+            let flood = async {
+                let mut taken = 0;
+                while let Ok(more) = says.write(&[0; 4_096]).await {
+                    taken += more;
+                    if more == 0 {
+                        break;
+                    }
+                }
+                taken
+            };
+            let heard = Heard::new(Instant::now());
+            let ours = async {
+                match asks {
+                    true => ask_over(ours.compat(), &heard).await,
+                    false => answer_over(ours.compat()).await,
+                }
+            };
+            let drain = async { tokio::io::copy(&mut hears, &mut tokio::io::sink()).await };
+            let ended = timeout(MINUTE, async {
+                tokio::select! {
+                    ended = ours => ended.is_err(),
+                    _ = drain => true,
+                }
+            });
+            let (ended, taken) = tokio::join!(ended, flood);
+            assert!(ended.is_err(), "it goes on all the time");
+            let most = (paces + 1) * limits::PULSE_BYTES;
+            assert!((1..=most).contains(&taken), "asks: {asks}: {taken} bytes, {most} at most");
+        }
     }
 }
