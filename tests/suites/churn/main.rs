@@ -48,7 +48,7 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
     // Of each home: waves, namespaces in each, and how long requests are counted.
     let (waves, namespaces, window) = match whole {
         true => (5, 50, Duration::from_secs(60)),
-        false => (1, 25, Duration::from_secs(10)),
+        false => (1, 12, Duration::from_secs(10)),
     };
     let ended = if whole { 100 } else { 12 };
     let mut timer = StepTimer::start();
