@@ -2,6 +2,8 @@
 //! ServiceAccount of `config/deploy` and no other rights, one part of the cluster among
 //! others.
 
+mod offload;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -308,31 +310,6 @@ impl<'a> Daemon<'a> {
         let (order, from) = (order.iter().map(String::as_str), ["--from", name]);
         let order = order.chain(from).chain(["--wait", "--timeout", "60s"]);
         self.mercato(&order.collect::<Vec<_>>()).await?.ok().map(drop)
-    }
-
-    /// Lets pods of a namespace leave home by this strategy (`Remote`, `Both`), and waits for it.
-    ///
-    /// # Errors
-    /// When they may not within half a minute.
-    pub async fn offload(&self, namespace: &str, strategy: &str) -> Result<()> {
-        let object = json!({
-            "apiVersion": "mercato.dev/v1alpha1", "kind": "NamespaceOffload",
-            "metadata": { "name": "default", "namespace": namespace },
-            "spec": { "strategy": strategy },
-        });
-        self.cluster.apply(&object.to_string()).await?;
-        let ready = ["wait", "-n", namespace, "namespaceoffload/default"];
-        let ready = [&ready[..], &["--for=condition=Ready", "--timeout=30s"]].concat();
-        self.cluster.kubectl(&ready).await?.ok().map(drop)
-    }
-
-    /// Brings the pods of a namespace home, as its people do.
-    ///
-    /// # Errors
-    /// When the daemon does not let go of it.
-    pub async fn unoffload(&self, namespace: &str) -> Result<()> {
-        let delete = ["delete", "-n", namespace, "namespaceoffload/default", "--timeout=180s"];
-        self.cluster.kubectl(&delete).await?.ok().map(drop)
     }
 
     /// What the daemon's account did to the API server must have been within its rights,

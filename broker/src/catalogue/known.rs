@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::buy_policy::BuyPolicy;
 use super::countries;
 use super::demand::Demand;
+use super::nearest::nearest;
 use super::party::Party;
 use crate::limits;
 use crate::sale::SharePolicy;
@@ -30,6 +31,9 @@ pub struct Known {
     pub clusters: BTreeSet<ClusterId>,
     /// What those who offer something call themselves.
     pub providers: BTreeSet<String>,
+    /// Virtual nodes: those that are there, and what those of known providers would be called;
+    /// whoever names nodes fills it in.
+    pub nodes: BTreeSet<String>,
     /// GPUs that exist: whole devices, by their names on the market.
     pub models: BTreeSet<GpuModel>,
     /// Countries that somebody says, beside the codes of ISO 3166-1.
@@ -60,6 +64,8 @@ pub enum Noun {
     Cluster,
     /// A cluster that sells, by its name.
     Provider,
+    /// A virtual node, by its name.
+    Node,
     /// A GPU, by its name on the market.
     GpuModel,
     /// A country, by its code.
@@ -74,6 +80,7 @@ impl fmt::Display for Unknown {
             Noun::Organisation => write!(f, "no certificate known here names organisation {name}"),
             Noun::Cluster => write!(f, "cluster {name:.12} was never seen here"),
             Noun::Provider => write!(f, "nobody called {name} offers anything"),
+            Noun::Node => write!(f, "{name} is no virtual node, and none of a known provider"),
             Noun::GpuModel => write!(f, "{name} is no GPU that is known here"),
             Noun::Country => write!(f, "{name} is no country's code of two letters"),
         }?;
@@ -118,6 +125,16 @@ impl Known {
         once(self.in_selector(&demand.selector).chain(models))
     }
 
+    /// The same of where pods may go: of virtual nodes, and of their providers.
+    pub fn unknown_in_targets<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a str>,
+        providers: impl Iterator<Item = &'a ClusterId>,
+    ) -> Vec<Unknown> {
+        let nodes = nodes.filter_map(|name| self.node(name));
+        once(nodes.chain(providers.filter_map(|provider| self.cluster(provider))))
+    }
+
     fn in_selector<'a>(&'a self, selector: &'a Selector) -> impl Iterator<Item = Unknown> + 'a {
         let of_term = |term: &'a crate::selector::Term| {
             let words = term.words().into_iter();
@@ -157,6 +174,15 @@ impl Known {
 
     fn provider(&self, name: &str) -> Option<Unknown> {
         unless_in(&self.providers, Noun::Provider, name)
+    }
+
+    /// Of a provider's name its node is meant: nearer than any other name.
+    fn node(&self, name: &str) -> Option<Unknown> {
+        let unknown = unless_in(&self.nodes, Noun::Node, name)?;
+        let of_provider =
+            |node: &&String| node.strip_suffix(name).is_some_and(|it| it.ends_with('-'));
+        let own = self.nodes.iter().find(of_provider).filter(|_| !name.is_empty()).cloned();
+        Some(Unknown { nearest: own.or(unknown.nearest), ..unknown })
     }
 
     fn model(&self, name: &str) -> Option<Unknown> {
@@ -219,44 +245,6 @@ fn once(found: impl Iterator<Item = Unknown>) -> Vec<Unknown> {
     all.into_iter().take(limits::UNKNOWN).collect()
 }
 
-/// The one name that is closer than all others: a letter off, or two in a longer word.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let letters: Vec<char> = name.to_lowercase().chars().collect();
-    let is_short = |name: &str| name.chars().nth(limits::SLIP_CHARS).is_none();
-    if !is_short(name) {
-        return None;
-    }
-    let most = if letters.len() < 6 { 1 } else { 2 };
-    let known: BTreeSet<&str> = known.filter(|one| is_short(one)).collect();
-    let far = known.into_iter().map(|one| (distance(&letters, one), one));
-    let mut near: Vec<(usize, &str)> = far.filter(|(far, _)| *far <= most).collect();
-    near.sort_unstable();
-    match near[..] {
-        [(_, only)] => Some(only),
-        [(first, one), (second, _), ..] if first < second => Some(one),
-        [] | [_, _, ..] => None,
-    }
-}
-
-/// How many letters are to be added, taken away, changed or swapped with their neighbours.
-fn distance(from: &[char], to: &str) -> usize {
-    let to: Vec<char> = to.to_lowercase().chars().collect();
-    let mut rows: Vec<Vec<usize>> = vec![(0..=to.len()).collect()];
-    for (i, a) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in to.iter().enumerate() {
-            let change = rows[i][j] + usize::from(a != b);
-            let mut least = change.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == to[j - 1] && from[i - 1] == *b {
-                least = least.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[from.len()][to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,6 +259,7 @@ mod tests {
             organisations: words(&["polito"]),
             clusters: [ClusterId([1; 32])].into(),
             providers: words(&["turin", "rome"]),
+            nodes: words(&["mercato-turin", "mercato-rome"]),
             models: ["h100-80gb-sxm", "t4", "a10", "a100-80gb-sxm"]
                 .map(|it| it.parse().unwrap())
                 .into(),
@@ -367,11 +356,22 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_are_as_near_none_is_meant() {
-        let near = |name, known: &[&'static str]| nearest(name, known.iter().copied());
-        assert_eq!(near("rom", &["rome", "roma"]), None);
-        assert_eq!(near("rmoe", &["rome", "roma"]), Some("rome"));
-        assert_eq!(near("abc", &["xyz"]), None);
-        assert_eq!(near(&"a".repeat(65), &["a"]), None);
+    fn a_slip_in_where_pods_may_go_is_said_with_the_node_that_is_meant() {
+        let of = |name: &'static str| {
+            said(&known().unknown_in_targets([name].into_iter(), [ClusterId([1; 32])].iter()))
+        };
+        assert_eq!(of("mercato-turin"), [""; 0]);
+        let none = "is no virtual node, and none of a known provider";
+        for (name, meant) in [
+            ("mercato-truin", " (did you mean mercato-turin?)"),
+            ("turin", " (did you mean mercato-turin?)"),
+            ("mercato-lyon", ""),
+            ("", ""),
+        ] {
+            assert_eq!(of(name), [format!("{name} {none}{meant}")]);
+        }
+        let stranger = [ClusterId([2; 32])];
+        let found = said(&known().unknown_in_targets([].into_iter(), stranger.iter()));
+        assert_eq!(found, ["cluster 020202020202 was never seen here"]);
     }
 }

@@ -6,6 +6,7 @@ mod buy_policy;
 mod countries;
 mod demand;
 mod known;
+mod nearest;
 mod party;
 mod rank;
 mod reputation;
@@ -64,6 +65,7 @@ impl Catalogue {
             organisations: organisations.map(ToString::to_string).collect(),
             clusters: ads().map(|(ad, _)| ad.header.provider).chain(clusters).collect(),
             providers: ads().map(|(_, name)| name.to_owned()).collect(),
+            nodes: BTreeSet::new(),
             models: gpus.map(|gpu| gpu.model.clone()).collect(),
             countries: countries.map(str::to_owned).collect(),
         }

@@ -9,6 +9,7 @@ use mercato_protocol::id::{ContractId, FederationId};
 
 use super::deal::Deal;
 use super::event::Event;
+use super::offload::{Leaving, Offload};
 use super::types::{Announced, Answer, Peer, Pong, Provider, Request, Share, Status};
 use super::{Class, Problem};
 use crate::doctor::Finding;
@@ -44,6 +45,8 @@ typed! {
     browse(demand: Demand, explain: bool) -> Market: Request::Browse { demand, explain } => Offers;
     /// The clusters that offer something now.
     providers() -> Vec<Provider>: Request::Providers => Providers;
+    /// Lets a namespace's pods leave home, and says what becomes of them.
+    offload(offload: Offload) -> Leaving: Request::Offload(offload) => Leaving;
     /// What this cluster shares, and has on sale.
     share() -> Share: Request::Share => Share;
     /// Orders, requests and contracts on both sides.

@@ -49,7 +49,7 @@ pub(crate) use client::Client;
 pub(crate) use deal::{Asked, Change, Deal};
 pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
 pub(crate) use join::{Invitation, go_by, is_by, join};
-pub(crate) use offload::Offload;
+pub(crate) use offload::{Leaving, Offload};
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::{Server, status};
 pub(crate) use tunnel::{

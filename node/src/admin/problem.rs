@@ -76,6 +76,11 @@ impl Problem {
         self
     }
 
+    /// What failed and what to do, as a condition of an object says it.
+    pub(crate) fn in_a_line(self) -> String {
+        [vec![self.what], self.todo].concat().join("; ")
+    }
+
     /// With all that lies behind it.
     #[must_use]
     pub(crate) fn because(mut self, error: &dyn std::error::Error) -> Self {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::attention::Attention;
 use super::deal::Deal;
 use super::event::Event;
-use super::offload::Offload;
+use super::offload::{Leaving, Offload};
 use super::tunnel::{OwnGateway, TunnelState};
 use crate::doctor::Finding;
 
@@ -164,6 +164,8 @@ pub(crate) enum Answer {
     Done,
     /// It is done; these pods wait for a virtual node, and nobody makes them again without that.
     Stranded(Vec<String>),
+    /// The pods of the namespace may leave; what becomes of them.
+    Leaving(Leaving),
     /// Who this is, and how it is.
     Status(Status),
     /// The clusters and addresses that are known.

@@ -4,6 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mercato_kubelet::offload_namespace::deletion;
 use mercato_offload::placement::export::{GuestName, OptIn, Secrets, Strategy, Targets};
+use mercato_offload::placement::spec::NODE_PREFIX;
 
 use super::lookup;
 use super::screen::Screen;
@@ -71,8 +72,10 @@ impl Offload {
         let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
         let targets = Targets::new(to);
         let how = OptIn { strategy, api_access, secrets, targets, name, ..OptIn::default() };
-        let offload = admin::Offload { namespace, how, further: false };
-        api.tell(Request::Offload(offload)).await?;
+        let offload = admin::Offload { namespace, how: how.clone(), further: false };
+        let leaving = api.offload(offload).await?;
+        screen.warn(&leaving.unknown);
+        leaving.lacks(&how).into_iter().for_each(|lacks| screen.note(lacks));
         Ok(screen.done(sentence))
     }
 }
@@ -88,13 +91,20 @@ fn strategy() -> impl TypedValueParser<Value = Strategy> {
     PossibleValuesParser::new(all).map(|name| Strategy::parse(&name).unwrap_or_default())
 }
 
-/// A virtual node's name as it is, a provider's as its fingerprint: names are claimed.
+/// A virtual node's name as it is, also of one that is to come; a provider's as its fingerprint: names
+/// are claimed.
 async fn target(api: &dyn OperatorApi, text: &str) -> Result<String, Problem> {
     let deals = api.deals().await?;
     if deals.iter().any(|deal| deal.node.as_deref() == Some(text)) {
         return Ok(text.to_owned());
     }
-    Ok(lookup::cluster(api, text).await?.cluster.to_string())
+    match lookup::cluster(api, text).await {
+        Ok(known) => Ok(known.cluster.to_string()),
+        Err(none) if none.class == Class::NoMatch && text.starts_with(NODE_PREFIX) => {
+            Ok(text.to_owned())
+        }
+        Err(none) => Err(none),
+    }
 }
 
 fn place(strategy: Strategy) -> String {

@@ -77,7 +77,8 @@ impl Order {
         };
         for namespace in namespace {
             let offload = Offload { namespace, further: true, ..Offload::default() };
-            api.tell(Request::Offload(offload)).await?;
+            // Its node is to come.
+            api.offload(offload).await?;
         }
         if !wait {
             let deals = api.deals().await?;

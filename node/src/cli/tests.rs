@@ -26,8 +26,9 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Attention, AttentionKind, Class, Client, Deal, Found, OperatorApi, OwnApiServer,
-    OwnGateway, Peer, Problem, Request, Server, Share, Status, Token, TunnelLink, TunnelState,
+    Answer, Attention, AttentionKind, Class, Client, Deal, Found, Leaving, OperatorApi,
+    OwnApiServer, OwnGateway, Peer, Problem, Request, Server, Share, Status, Token, TunnelLink,
+    TunnelState,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -46,6 +47,8 @@ struct Script {
     market: Market,
     federations: Vec<Joined>,
     members: Vec<Listed>,
+    /// What becomes of pods of a namespace that may leave.
+    leaving: Leaving,
     /// Pods that stay behind when a namespace comes home.
     stranded: Vec<String>,
 }
@@ -81,6 +84,7 @@ impl OperatorApi for Script {
             Request::Events(_) => Ok(Answer::Events(Vec::new())),
             Request::Federations => Ok(Answer::Federations(self.federations.clone())),
             Request::Members(_) => Ok(Answer::Members(self.members.clone())),
+            Request::Offload(_) => Ok(Answer::Leaving(self.leaving.clone())),
             Request::Unoffload(_) if !self.stranded.is_empty() => {
                 Ok(Answer::Stranded(self.stranded.clone()))
             }

@@ -243,7 +243,7 @@ async fn pod_runs(stage: &Stage) -> Told<()> {
     let namespace = stage.clusters.namespace().to_owned();
     let place = format!("{namespace}/{POD} ({})", stage.clusters.image());
     let offload = Offload { namespace, ..Offload::default() };
-    stage.rome.api.tell(Request::Offload(offload)).await?;
+    stage.rome.api.offload(offload).await?;
     stage.clusters.start_pod().await?;
     let node = until("the pod runs", async || stage.running_on().await).await?;
     let guest = stage.clusters.guest_namespaces().await?;

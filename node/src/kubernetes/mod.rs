@@ -19,6 +19,7 @@ use mercato_agent::{Input, LeaseDesire, LeaseInput, LeaseNews, Work};
 use mercato_broker::{DevicePolicy, Inventory};
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
+use mercato_kubelet::offload_namespace::Waiting;
 use mercato_kubelet::{Bodies, Cluster};
 use mercato_offload::placement::export::Consent;
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
@@ -110,6 +111,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Keeps a namespace's pods at home from now on. Those that wait for a virtual node are made again,
     /// by whoever makes them; the names of the others come back.
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<Vec<String>, String>>;
+
+    /// How many pods of a namespace are bound to no node, and can be to virtual ones alone.
+    fn waiting(&self, namespace: String) -> BoxFuture<'static, Result<Waiting, String>>;
 
     /// Why it does not answer now, if so.
     fn trouble(&self) -> Option<String>;

@@ -159,7 +159,7 @@ impl Contracts {
         let generation = object.metadata.generation.unwrap_or(1);
         let state = format!("{:?}", deal.state);
         let message = match refused {
-            Some(problem) => problem.what,
+            Some(problem) => problem.in_a_line(),
             None => told(deal, object.metadata.name.as_deref().unwrap_or_default()),
         };
         let ready = matches!(deal.state, State::Active | State::Reclaiming);

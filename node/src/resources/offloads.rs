@@ -3,6 +3,7 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use mercato_broker::Unknown;
 use mercato_kubelet::crd::{
     ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, Strategy,
     is_deleted,
@@ -65,19 +66,35 @@ impl Offloads {
         let how = spec.opt_in();
         let called = how.name.place(&namespace).ok().flatten();
         let there = called.map(|name| format!(", there in namespace {name}"));
-        let offload = Offload { namespace, how, further: false };
-        let done = self.service.api.tell(Request::Offload(offload)).await;
-        let (ready, why) = match done {
-            Ok(()) => {
-                (true, ("Offloaded", format!("new pods run {place}{}", there.unwrap_or_default())))
-            }
-            Err(problem) => (false, ("NotReady", problem.what)),
-        };
-        let kind = if ready { EventType::Normal } else { EventType::Warning };
+        let offload = Offload { namespace, how: how.clone(), further: false };
+        let mut done = self.service.api.offload(offload).await;
         let before = object.status.clone().unwrap_or_default();
         let generation = object.metadata.generation.unwrap_or_default();
-        let mut conditions = Condition::ready(ready, why, generation, &before.conditions);
+        if let Ok(leaving) = &mut done
+            && was_known(generation, &before.conditions)
+        {
+            leaving.unknown.clear();
+        }
+        let names = done.as_ref().ok().filter(|_| !spec.to.is_empty());
+        let names = names.map(|leaving| slips(&leaving.unknown));
+        let (ready, reason, message) = match done {
+            Ok(leaving) => {
+                let runs = format!("new pods run {place}{}", there.unwrap_or_default());
+                leads_to(spec.strategy, leaving.lacks(&how), runs)
+            }
+            Err(problem) => (false, "NotReady", problem.in_a_line()),
+        };
+        let slip = names.iter().flatten().map(|names| format!("; {names}"));
+        let message = slip.fold(message, |message, slip| message + &slip);
+        let kind = if ready { EventType::Normal } else { EventType::Warning };
+        let mut conditions =
+            Condition::ready(ready, (reason, message), generation, &before.conditions);
         let news = news(kind, &before.conditions, &conditions);
+        conditions.extend(names.as_ref().map(|slips| {
+            let (reason, said) = (slips.as_ref().map_or(KNOWN, |_| UNKNOWN), &before.conditions);
+            let message = slips.clone().unwrap_or_default();
+            Condition::of(NAMES, slips.is_none(), reason, message, generation, said)
+        }));
         let reach = self.reach_of_api(object).await?;
         conditions.extend(reach.as_ref().map(|reach| {
             let Reach { holds, reason, message } = reach;
@@ -88,9 +105,14 @@ impl Offloads {
         if !say(objects, object, status, news).await? {
             return Ok(());
         }
-        let said = before.conditions.iter().find(|known| known.kind == API_ACCESS);
+        let said = |kind| before.conditions.iter().find(|known| known.kind == kind);
+        if let Some(message) = names.flatten()
+            && said(NAMES).is_none_or(|said| said.message != message)
+        {
+            objects.event(object, EventType::Warning, UNKNOWN, &message).await?;
+        }
         if let Some(Reach { holds, reason, message }) = reach
-            && said.is_none_or(|said| said.reason != reason)
+            && said(API_ACCESS).is_none_or(|said| said.reason != reason)
         {
             let kind = if holds { EventType::Normal } else { EventType::Warning };
             objects.event(object, kind, reason, &message).await?;
@@ -106,6 +128,32 @@ impl Offloads {
         let status = self.service.api.status().await?;
         Ok(Some(Reach::of(&status.gateway)))
     }
+}
+
+/// Whether new pods go where the strategy says, why, and what they do; `lacks` says that there is no
+/// virtual node for them.
+fn leads_to(
+    strategy: Strategy,
+    lacks: Option<String>,
+    runs: String,
+) -> (bool, &'static str, String) {
+    match (strategy, lacks) {
+        (_, None) => (true, OFFLOADED, runs),
+        (Strategy::Remote, Some(lacks)) => (false, "NoNode", lacks),
+        (Strategy::Local | Strategy::Both, Some(lacks)) => (true, OFFLOADED, lacks),
+    }
+}
+
+/// Whether all names in it have been known since it was written so: whose offer is gone was no slip.
+fn was_known(generation: i64, before: &[Condition]) -> bool {
+    let known = before.iter().find(|known| known.kind == NAMES);
+    known.is_some_and(|known| known.reason == KNOWN && known.observed_generation == generation)
+}
+
+/// That names match nothing known; none: they do.
+fn slips(unknown: &[Unknown]) -> Option<String> {
+    let names: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+    (!names.is_empty()).then(|| format!("spec.to: {}", names.join("; ")))
 }
 
 /// Whether pods elsewhere reach this cluster's API server, and why, or why not.
@@ -140,6 +188,12 @@ impl Reach {
     }
 }
 
+/// Why it is Ready: new pods go where they may.
+const OFFLOADED: &str = "Offloaded";
+/// What says whether all names in `to` are known.
+const NAMES: &str = "NamesKnown";
+const KNOWN: &str = "Known";
+const UNKNOWN: &str = "UnknownNames";
 /// What says whether pods elsewhere reach this cluster's API server.
 const API_ACCESS: &str = "ApiReachable";
 /// What its owner has to set.
@@ -155,9 +209,40 @@ fn to_line(to: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mercato_broker::Noun;
+
     use crate::admin::OwnApiServer;
 
     use super::*;
+
+    #[test]
+    fn without_a_node_new_pods_wait_or_run_at_home() {
+        let is = |strategy, lacks: Option<&str>| {
+            leads_to(strategy, lacks.map(str::to_owned), "new pods run elsewhere".to_owned())
+        };
+        let (ready, reason, said) = is(Strategy::Remote, Some("no virtual node is there"));
+        assert_eq!((ready, reason, &*said), (false, "NoNode", "no virtual node is there"));
+        let (ready, reason, said) = is(Strategy::Both, Some("new pods run at home until"));
+        assert_eq!((ready, reason, &*said), (true, "Offloaded", "new pods run at home until"));
+        let (ready, reason, said) = is(Strategy::Remote, None);
+        assert_eq!((ready, reason, &*said), (true, "Offloaded", "new pods run elsewhere"));
+    }
+
+    #[test]
+    fn a_name_that_was_known_once_is_no_slip() {
+        let names = |generation, slips: Option<String>| {
+            let reason = slips.as_ref().map_or(KNOWN, |_| UNKNOWN);
+            let message = slips.clone().unwrap_or_default();
+            vec![Condition::of(NAMES, slips.is_none(), reason, message, generation, &[])]
+        };
+        let known = names(2, None);
+        assert!(was_known(2, &known) && !was_known(3, &known));
+        let unknown = Unknown { kind: Noun::Node, name: "mercato-truin".into(), nearest: None };
+        let said = slips(&[unknown]);
+        assert!(said.as_ref().is_some_and(|said| said.starts_with("spec.to: mercato-truin is no")));
+        assert!(!was_known(2, &names(2, said)) && !was_known(2, &[]));
+        assert_eq!(slips(&[]), None);
+    }
 
     #[test]
     fn why_nobody_reaches_the_api_server_is_said_with_what_to_do() {

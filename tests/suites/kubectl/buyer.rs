@@ -137,16 +137,23 @@ pub(crate) async fn changes(rome: &Cluster, turin: &Cluster, contract: &str) -> 
     .await
 }
 
-/// Only to Turin; what is put elsewhere stays, and says why.
+/// Only to Turin; what is put elsewhere stays, and says why. Where nobody is, that is said.
 pub(crate) async fn offloads(rome: &Cluster, turin: &Cluster) -> Result<()> {
-    rome.apply(&offload("mercato-lyon")).await?;
-    let wait = ["-n", "shop", "wait", "nso/default", "--for=condition=Ready", "--timeout=180s"];
-    rome.kubectl(&wait).await?.ok()?;
+    rome.apply(&offload("mercato-truin")).await?;
+    condition(rome, "nso/default", "NoNode").await?;
+    let said = field(rome, "nso/default", "{.status.conditions[0].message}").await?;
+    ensure!(said.contains("mercato-truin is no virtual node"), "{said}");
+    let names = "{.status.conditions[?(@.type=='NamesKnown')].reason}";
+    let said = field(rome, "nso/default", names).await?;
+    let events = ["-n", "shop", "get", "events", "--field-selector=reason=UnknownNames"];
+    let told = rome.kubectl(&events).await?.ok()?;
+    ensure!(said == "UnknownNames" && told.contains("mean mercato-turin?"), "{said}: {told}");
     let shop = User::new(rome, "shop");
     shop.on("mercato-turin").start("stray", "sleep 3600", &[]).await?;
     waits(&shop, "stray", "may not go to mercato-turin").await?;
     let turin = field(turin, "marketpolicy/default", "{.status.fingerprint}").await?;
     rome.apply(&offload(&turin)).await?;
+    condition(rome, "nso/default", "Offloaded").await?;
     let ready = ["wait", "pod/stray", "--for=condition=Ready", "--timeout=180s"];
     shop.kubectl(&ready).await?;
     shop.kubectl(&["delete", "pod", "stray", "--grace-period=1"]).await.map(drop)

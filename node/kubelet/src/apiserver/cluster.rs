@@ -26,6 +26,21 @@ pub(crate) use writes::Deletion;
 /// What every request of this crate answers.
 pub type Answer<T> = BoxFuture<'static, Result<T, Failure>>;
 
+/// Some of the objects of a list.
+pub(crate) struct Page {
+    /// The objects of this page.
+    pub(crate) items: Vec<Value>,
+    /// Where the next page begins; none: there is none.
+    next: Option<String>,
+}
+
+impl Page {
+    /// Whether there are objects that are not in it.
+    pub(crate) fn has_more(&self) -> bool {
+        self.next.is_some()
+    }
+}
+
 /// An API server and the right to use it. Cheap to clone.
 #[derive(Clone)]
 pub struct Cluster {
@@ -147,16 +162,34 @@ impl Cluster {
             let path = path?;
             let (mut items, mut next) = (Vec::new(), String::new());
             loop {
-                let query = format!("{query}&limit={}&continue={next}", limits::LIST_PAGE);
-                let mut page = this.at("GET", Ok(path.clone()), &query, None, "").await?;
-                if let Value::Array(found) = page["items"].take() {
-                    items.extend(found);
-                }
-                match page["metadata"]["continue"].as_str() {
-                    Some(token) if !token.is_empty() => next = token.to_owned(),
-                    _ => return Ok(items),
+                let page = this.page(path.clone(), &query, &next).await?;
+                items.extend(page.items);
+                match page.next {
+                    Some(token) => next = token,
+                    None => return Ok(items),
                 }
             }
+        }
+        .boxed()
+    }
+
+    /// The first page of what [`Self::list`] gives.
+    pub(crate) fn first_page(&self, kind: Kind, ns: Option<&str>, query: &str) -> Answer<Page> {
+        let (this, path, query) = (self.clone(), kind.collection(ns), query.to_owned());
+        async move { this.page(path?, &query, "").await }.boxed()
+    }
+
+    fn page(&self, path: String, query: &str, from: &str) -> Answer<Page> {
+        let query = format!("{query}&limit={}&continue={from}", limits::LIST_PAGE);
+        let page = self.at("GET", Ok(path), &query, None, "");
+        async move {
+            let mut page = page.await?;
+            let items = match page["items"].take() {
+                Value::Array(found) => found,
+                _ => Vec::new(),
+            };
+            let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty());
+            Ok(Page { next: next.map(str::to_owned), items })
         }
         .boxed()
     }

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use mercato_offload::placement::export::must_leave;
 use serde_json::Value;
 
-use crate::apiserver::cluster::{Cluster, Deletion};
+use crate::apiserver::cluster::{Answer, Cluster, Deletion};
 use crate::apiserver::events::{self, About, EventType};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::POD;
@@ -46,6 +46,27 @@ impl Stranded {
 /// The command that deletes these pods of a namespace.
 pub fn deletion(namespace: &str, pods: &[String]) -> String {
     format!("kubectl -n {namespace} delete pod {}", pods.join(" "))
+}
+
+/// Pods of a namespace that wait for a virtual node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many there are, of those that were looked at.
+    pub pods: usize,
+    /// Not all were looked at.
+    pub more: bool,
+}
+
+/// How many pods of a namespace wait: bound to no node, and for virtual ones alone. No more than a page
+/// of them is looked at.
+pub fn waiting(cluster: &Cluster, namespace: &str) -> Answer<Waiting> {
+    let page = cluster.first_page(POD, Some(namespace), UNBOUND);
+    async move {
+        let page = page.await?;
+        let pods = page.items.iter().filter_map(Stranded::read).count();
+        Ok(Waiting { pods, more: page.has_more() })
+    }
+    .boxed()
 }
 
 /// Ends those of a namespace that somebody makes again; gives the names of the others, of which an event
@@ -170,6 +191,26 @@ mod tests {
         let left = free(&cluster, "shop").await;
         let asked = asked.lock().unwrap().clone();
         (left, asked)
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_counted_by_the_page() {
+        let page = |more: &'static str| {
+            scripted(move |method, path, _| {
+                assert!(method == "GET" && path.contains("spec.nodeName%3D&limit="), "{path}");
+                let pods = [
+                    pod("web", None, Strategy::Remote),
+                    pod("home", None, Strategy::Both),
+                    going(pod("going", None, Strategy::Remote)),
+                ];
+                (200, json!({ "metadata": { "continue": more }, "items": pods }))
+            })
+        };
+        let count = async |more| waiting(&page(more), "shop").await;
+        assert_eq!(count("").await, Ok(Waiting { pods: 1, more: false }));
+        assert_eq!(count("x").await, Ok(Waiting { pods: 1, more: true }));
+        let away = scripted(|_, _, _| status(503, "later"));
+        assert!(waiting(&away, "shop").await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,6 +36,17 @@ fn a_namespace_leaves_and_comes_back() {
         assert_eq!(refused.class, Class::Usage, "{words}");
         assert!(refused.what.contains("no guest namespace can be called"), "{}", refused.what);
     }
+    let to = |words: &str| {
+        mercato(&api, &format!("offload shop --to {words}")).map(|_| {
+            let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
+            Vec::<String>::from(offload.how.targets)
+        })
+    };
+    assert_eq!(to("turin").unwrap(), ["4f".repeat(32)]);
+    // Of nodes that are to come the name alone is known, as a NamespaceOffload has it; a provider that
+    // nobody knows has no fingerprint yet.
+    assert_eq!(to("mercato-lyon,turin").unwrap(), ["mercato-lyon".to_owned(), "4f".repeat(32)]);
+    assert_eq!(to("lyon").unwrap_err().class, Class::NoMatch);
     let both = "mercato offload shop --secrets a --except-secrets b";
     assert!(Cli::try_parse_from(both.split(' ')).is_err());
     assert_eq!(mercato(&api, "unoffload shop").unwrap_err().class, Class::Usage);

@@ -13,7 +13,7 @@ pub(super) fn market(driver: &Driver, demand: &Demand, explain: bool) -> Market 
 
 /// Everything that this cluster knows by name: by the market, its federations, whom it has seen, and
 /// the GPUs that exist.
-fn known(driver: &Driver) -> Known {
+pub(super) fn known(driver: &Driver) -> Known {
     let agent = driver.agent();
     let mut known = agent.broker().known(driver.now());
     for joined in agent.federations() {

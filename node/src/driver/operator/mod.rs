@@ -7,6 +7,7 @@ pub(in crate::driver) mod events;
 mod federations;
 mod known;
 pub(in crate::driver) mod news;
+mod offloads;
 mod status;
 pub(in crate::driver) mod told;
 pub(in crate::driver) mod view;
@@ -29,8 +30,8 @@ use tokio::sync::{Notify, watch};
 use super::workload::stuck;
 use super::{Driver, Gone, Handle, records};
 use crate::admin::{
-    Answer, Attention, Class, Event, EventKind, Offload, OnSale, OperatorApi, Peer, Pong, Problem,
-    Provider, Request, Share, Tunnels,
+    Answer, Attention, Class, Event, EventKind, OnSale, OperatorApi, Peer, Pong, Problem, Provider,
+    Request, Share, Tunnels,
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
@@ -261,21 +262,6 @@ impl OperatorService {
             None => Err(Problem::new(Class::NoMatch, "there is no contract yet, so no statement")
                 .todo(format!("see how far it is: mercato contracts show {}", id.short()))),
         }
-    }
-
-    async fn offload(&self, offload: Offload) -> Result<Answer, Problem> {
-        let namespace = offload.namespace.clone();
-        let done = self.cluster()?.offload(offload).await;
-        done.map_err(|why| self.cluster_failed(format!("{namespace} stays at home: {why}")))?;
-        Ok(Answer::Done)
-    }
-
-    async fn unoffload(&self, namespace: String) -> Result<Answer, Problem> {
-        let done = self.cluster()?.unoffload(namespace.clone()).await;
-        let left = done.map_err(|why| {
-            self.cluster_failed(format!("{namespace} is not brought home: {why}"))
-        })?;
-        Ok(if left.is_empty() { Answer::Done } else { Answer::Stranded(left) })
     }
 
     async fn doctor(&self) -> Result<Answer, Problem> {

@@ -9,6 +9,7 @@ mod at_provider;
 mod certificates;
 mod cluster_domain;
 mod examine;
+mod leaving;
 mod link;
 mod market;
 mod name_servers;
@@ -29,14 +30,13 @@ use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
 use mercato_kubelet::guest::stream::{self as api, Opened, Refused};
 use mercato_kubelet::inventory::{OwnersWord, own_nodes};
-use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
-use mercato_kubelet::{Cluster, Failure, Grant, inventory};
+use mercato_kubelet::offload_namespace::{Waiting, waiting};
+use mercato_kubelet::{Cluster, inventory};
 use mercato_offload::placement::export::Consent;
-use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason, Request, Usage};
-use mercato_protocol::workload::{Uid, is_reserved};
+use mercato_protocol::workload::Uid;
 use tokio::sync::watch;
 
 pub(crate) use certificates::Certificates;
@@ -244,35 +244,8 @@ impl Kubernetes for Real {
     }
 
     fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>> {
-        let Offload { namespace, how, further } = offload;
-        let called = how.name.place(&namespace);
         let shared = self.now();
-        async move {
-            called?;
-            let shared = shared?;
-            let how = if further {
-                let before = opted_in(&shared.cluster, &namespace).await;
-                how.further(before.map_err(|failure| failure.to_string())?)
-            } else {
-                how
-            };
-            let known = shared.opt_ins.known().borrow().clone();
-            let wanted = Leave::Now(how.clone());
-            if known.is_some_and(|known| known.leave(&namespace) == wanted) {
-                return Ok(());
-            }
-            if is_reserved(&namespace) {
-                return Err(format!(
-                    "namespace {namespace} is the cluster's own: it stays at home"
-                ));
-            }
-            // It is marked only where the rights are had.
-            let bound = shared.account.bind(&shared.cluster, &namespace, Grant::Namespace).await;
-            bound.map_err(|failure| unbound(&namespace, &how, &failure))?;
-            let marked = opt_in(&shared.cluster, &namespace, &how);
-            shared.marked(namespace, Some(how), marked).await.map(drop)
-        }
-        .boxed()
+        async move { leaving::offload(&*shared?, offload).await }.boxed()
     }
 
     fn offloads_all(&self) -> bool {
@@ -288,10 +261,14 @@ impl Kubernetes for Real {
             return async move { Err(hint) }.boxed();
         }
         let shared = self.now();
+        async move { leaving::unoffload(&*shared?, namespace).await }.boxed()
+    }
+
+    fn waiting(&self, namespace: String) -> BoxFuture<'static, Result<Waiting, String>> {
+        let shared = self.now();
         async move {
-            let shared = shared?;
-            let marked = opt_out(&shared.cluster, &namespace);
-            shared.marked(namespace, None, marked).await
+            let waiting = waiting(&shared?.cluster, &namespace).await;
+            waiting.map_err(|failure| failure.to_string())
         }
         .boxed()
     }
@@ -375,22 +352,6 @@ impl Kubernetes for Real {
         let shared = self.now().map_err(refused)?;
         market::node_facts(&shared, terms)
     }
-}
-
-/// Why the daemon has no rights in a namespace, and how its people give them.
-fn unbound(namespace: &str, how: &OptIn, failure: &Failure) -> String {
-    if !failure.message.contains("mercato-consent") {
-        return failure.to_string();
-    }
-    let strategy = how.strategy;
-    let access = if how.api_access { "home" } else { "none" };
-    format!(
-        "namespace {namespace} has no NamespaceOffload, by which its people agree: \
-        echo '{{\"apiVersion\":\"mercato.dev/v1alpha1\",\"kind\":\"NamespaceOffload\",\
-        \"metadata\":{{\"name\":\"default\",\"namespace\":\"{namespace}\"}},\
-        \"spec\":{{\"strategy\":\"{strategy:?}\",\"apiAccess\":\"{access}\"}}}}' | kubectl apply -f - ; \
-        or for all namespaces: kubectl apply -f config/deploy/optional/offload-all.yaml"
-    )
 }
 
 fn unavailable<T: Send + 'static>(why: String) -> BoxFuture<'static, Result<T, Refused>> {

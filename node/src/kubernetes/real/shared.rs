@@ -9,18 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mercato_config::settings;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::kubelet_api::certificate::Serving;
-use mercato_kubelet::offload_namespace::{OptIns, free};
+use mercato_kubelet::offload_namespace::OptIns;
 use mercato_kubelet::{Account, Cluster, Failure, Held};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::Binding;
-use mercato_offload::placement::export::{Leave, OptIn, Scope, Strategy};
+use mercato_offload::placement::export::Scope;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::text::PoolId;
 use tokio::sync::watch;
 
 use super::certificates::Certificates;
 use crate::admin::{Attention, AttentionKind};
-use crate::limits;
 
 /// A cluster that has answered.
 pub(super) struct Shared {
@@ -67,37 +66,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Waits until a namespace that was marked is followed as it was marked. Where its pods stay at home
-    /// from now on, ends those that wait for a virtual node in vain; gives the names of those that nobody
-    /// makes again.
-    pub(super) async fn marked(
-        &self,
-        namespace: String,
-        how: Option<OptIn>,
-        marked: impl Future<Output = Result<(), Failure>> + Send + 'static,
-    ) -> Result<Vec<String>, String> {
-        let mut known = self.opt_ins.known();
-        let stays = how.as_ref().is_none_or(|how| how.strategy == Strategy::Local);
-        let wanted = how.map_or(Leave::Never, Leave::Now);
-        marked.await.map_err(|failure| failure.to_string())?;
-        let holds = known.wait_for(|known| {
-            known.as_ref().is_some_and(|known| known.leave(&namespace) == wanted)
-        });
-        match tokio::time::timeout(limits::OPT_IN, holds).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) | Err(_) => {
-                return Err(format!("namespace {namespace} is marked, and not ready yet"));
-            }
-        }
-        if !stays {
-            return Ok(Vec::new());
-        }
-        let freed = free(&self.cluster, &namespace).await;
-        freed.map_err(|failure| {
-            format!("pods of namespace {namespace} may wait for virtual nodes in vain: {failure}")
-        })
-    }
-
     /// Something of a lease cannot be made for now; what is in it waits.
     pub(super) fn note_unmade(&self, contract: &ContractId, what: &str, failure: &Failure) {
         let place = (*contract, what.to_owned());

@@ -13,6 +13,7 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side};
 use mercato_kubelet::guest::stream::{Opened, Refused};
+use mercato_kubelet::offload_namespace::Waiting;
 use mercato_offload::placement::GPUS;
 use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::OptIn;
@@ -111,6 +112,10 @@ impl Kubernetes for Simulated {
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let marked = self.mark(&namespace, OptIn::no_marks());
         async move { marked.await.map(|()| Vec::new()) }.boxed()
+    }
+
+    fn waiting(&self, _: String) -> BoxFuture<'static, Result<Waiting, String>> {
+        ready(Ok(Waiting::default())).boxed()
     }
 
     /// No real one has it.
