@@ -24,7 +24,7 @@ use known::Entry;
 pub use known::{Known, OptedIn};
 pub use opt_in::{opt_in, opt_out, opted_in};
 use rights::Rights;
-pub use stranded::{STRANDED, Stranded, Waiting, deletion, free, waiting};
+pub use stranded::{Freed, STRANDED, Stranded, Waiting, deletion, free, waiting};
 use wanted::Wanted;
 pub use webhook::{Reach, Webhook, WebhookError};
 

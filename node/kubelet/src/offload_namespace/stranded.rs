@@ -2,6 +2,9 @@
 //! one, which no write takes back: they would wait for ever. Those that somebody makes again are ended,
 //! and come without it; of the others it is said.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::placement::export::must_leave;
@@ -103,6 +106,45 @@ pub fn free(
     .boxed()
 }
 
+/// The namespaces whose pods stay at home, and of which none waits in vain any more: each is looked at
+/// until that is done, and not again.
+#[derive(Debug, Default)]
+pub struct Freed(Mutex<BTreeSet<String>>);
+
+impl Freed {
+    /// This one is looked at again, since something else holds there from now on.
+    pub fn forget(&self, namespace: &str) {
+        self.done().remove(namespace);
+    }
+
+    /// Forgets all namespaces but these.
+    pub fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        self.done().retain(|namespace| is_there(namespace));
+    }
+
+    /// Frees the pods of a namespace, unless that was done.
+    pub fn free_once(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
+        async move {
+            if !self.done().contains(&namespace) {
+                // Of those that are left their events tell.
+                free(&cluster, &namespace).await?;
+                self.done().insert(namespace);
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn done(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Whether such a pod goes, or is gone; not where the API server does not permit it. Its policies look at
 /// the namespace as they know it, which takes a moment after the marks are gone: it is asked again, as often
 /// as all pods together have tries.
@@ -133,7 +175,7 @@ const UNBOUND: &str = "fieldSelector=spec.nodeName%3D";
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use mercato_offload::placement::export::{Strategy, Targets, admitted};
     use serde_json::json;
@@ -211,6 +253,31 @@ mod tests {
         assert_eq!(count("x").await, Ok(Waiting { pods: 1, more: true }));
         let away = scripted(|_, _, _| status(503, "later"));
         assert!(waiting(&away, "shop").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_namespace_is_looked_at_until_that_is_done() {
+        let (asked, freed) = (Arc::new(Mutex::new(0)), Freed::default());
+        let seen = asked.clone();
+        let cluster = scripted(move |_, _, _| {
+            let mut asked = seen.lock().unwrap();
+            *asked += 1;
+            if *asked == 1 { status(503, "later") } else { (200, json!({ "items": [] })) }
+        });
+        let asks = || *asked.lock().unwrap();
+        assert!(freed.free_once(&cluster, "shop").await.is_err(), "the API server is away");
+        for _ in 0..2 {
+            freed.free_once(&cluster, "shop").await.unwrap();
+            assert_eq!(asks(), 2, "until it is done, and not again");
+        }
+        freed.keep(|namespace| namespace == "shop");
+        freed.free_once(&cluster, "shop").await.unwrap();
+        assert_eq!(asks(), 2);
+        freed.forget("shop");
+        freed.free_once(&cluster, "shop").await.unwrap();
+        freed.keep(|_| false);
+        freed.free_once(&cluster, "shop").await.unwrap();
+        assert_eq!(asks(), 4);
     }
 
     #[tokio::test(start_paused = true)]

@@ -23,7 +23,8 @@ pub(super) async fn offload(shared: &Shared, offload: Offload) -> Result<(), Str
     let known = shared.opt_ins.known().borrow().clone();
     let wanted = Leave::Now(how.clone());
     if known.is_some_and(|known| known.leave(&namespace) == wanted) {
-        return Ok(());
+        // An earlier time, or an earlier start, may not have come to the end of it.
+        return stays(shared, &namespace, &how).await;
     }
     if is_reserved(&namespace) {
         return Err(format!("namespace {namespace} is the cluster's own: it stays at home"));
@@ -31,6 +32,7 @@ pub(super) async fn offload(shared: &Shared, offload: Offload) -> Result<(), Str
     // It is marked only where the rights are had.
     let bound = shared.account.bind(&shared.cluster, &namespace, Grant::Namespace).await;
     bound.map_err(|failure| unbound(&namespace, &how, &failure))?;
+    shared.freed.forget(&namespace);
     let marked = opt_in(&shared.cluster, &namespace, &how);
     settled(shared, &namespace, &wanted, marked).await?;
     stays(shared, &namespace, &how).await
@@ -39,6 +41,7 @@ pub(super) async fn offload(shared: &Shared, offload: Offload) -> Result<(), Str
 /// Keeps the pods of a namespace at home from now on. Ends those that wait for a virtual node in vain;
 /// gives the names of those that nobody makes again.
 pub(super) async fn unoffload(shared: &Shared, namespace: String) -> Result<Vec<String>, String> {
+    shared.freed.forget(&namespace);
     let marked = opt_out(&shared.cluster, &namespace);
     settled(shared, &namespace, &Leave::Never, marked).await?;
     let freed = free(&shared.cluster, &namespace).await;
@@ -62,13 +65,18 @@ async fn settled(
     }
 }
 
-/// Where its pods stay at home, ends those that wait for a virtual node in vain.
+/// Where its pods stay at home, ends those that wait for a virtual node in vain, until that is done once.
 async fn stays(shared: &Shared, namespace: &str, how: &OptIn) -> Result<(), String> {
     if how.strategy != Strategy::Local {
         return Ok(());
     }
-    let freed = free(&shared.cluster, namespace).await;
-    freed.map(drop).map_err(|failure| in_vain(namespace, &failure))
+    let known = shared.opt_ins.known().borrow().clone();
+    let is_there = |namespace: &str| {
+        known.as_ref().is_some_and(|known| known.leave(namespace) != Leave::Never)
+    };
+    shared.freed.keep(is_there);
+    let freed = shared.freed.free_once(&shared.cluster, namespace).await;
+    freed.map_err(|failure| in_vain(namespace, &failure))
 }
 
 fn in_vain(namespace: &str, failure: &Failure) -> String {

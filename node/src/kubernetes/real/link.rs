@@ -16,7 +16,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::guest::usage::Meters;
-use mercato_kubelet::offload_namespace::{OptIns, Reach, Webhook};
+use mercato_kubelet::offload_namespace::{Freed, OptIns, Reach, Webhook};
 use mercato_kubelet::{Account, Cluster, diagnose, rights};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::Scope;
@@ -212,6 +212,7 @@ async fn connect(
         logins: nodes.image_pull_secrets.clone(),
         scope,
         opt_ins,
+        freed: Freed::default(),
         sold: watch::Sender::default(),
         bindings: watch::Sender::default(),
         spot: tokio::sync::Mutex::default(),

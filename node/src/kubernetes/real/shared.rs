@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mercato_config::settings;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::kubelet_api::certificate::Serving;
-use mercato_kubelet::offload_namespace::OptIns;
+use mercato_kubelet::offload_namespace::{Freed, OptIns};
 use mercato_kubelet::{Account, Cluster, Failure, Held};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::Binding;
@@ -52,6 +52,8 @@ pub(super) struct Shared {
     /// Virtual nodes are there for all pods.
     pub(super) scope: Scope,
     pub(super) opt_ins: OptIns,
+    /// Namespaces that stay at home, and whose pods have been looked at for that.
+    pub(super) freed: Freed,
     /// Contracts under which this cluster has guests.
     pub(super) sold: watch::Sender<BTreeSet<ContractId>>,
     /// By pool, how guests find its nodes; none: not looked at yet.
