@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::address::Reach;
 use mercato_offload::body::Found;
 use mercato_offload::forge::told::Note;
 use mercato_offload::forge::{self, Refusal, StatusContext};
@@ -37,6 +38,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
             shared.cluster.turn(POD, Some(&pod.namespace), &pod.name).await;
         }
         let turn = shared.turns.acquire().await;
+        let is_lost = goes_out_of_reach(&shared, &pod, &write);
         let done = match &write {
             Write::Status { status, outcome, reach, resize } => {
                 let guest = match status.map(|digest| shared.bodies.object(&digest)) {
@@ -71,6 +73,10 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
             Ok(true) => {
                 shared.pods.succeeded(&uid);
                 shared.tell(Input::Written(uid)).await;
+                // Statuses do not wait for it.
+                if is_lost {
+                    unreachable(&shared, &pod).await;
+                }
             }
             Ok(false) => shared.tell(Input::PodMissing(uid)).await,
             Err(failure) => {
@@ -241,6 +247,31 @@ async fn write_status(
             }
         }
         Err(failure) => Err(failure),
+    }
+}
+
+/// Whether this is what says first of a pod that runs that its provider is out of reach.
+fn goes_out_of_reach(shared: &Shared, pod: &PodId, write: &Write) -> bool {
+    let is_reached = || shared.pods.get(&pod.uid).is_some_and(|it| forge::is_reached(&it.open()));
+    matches!(write, Write::Status { reach: Reach::Lost { .. }, .. }) && is_reached()
+}
+
+/// An event, each time that the pod's provider goes out of reach.
+async fn unreachable(shared: &Shared, pod: &PodId) {
+    if !shared.events.has_one(Instant::now()) {
+        tracing::debug!(pod = %pod.key(), "one event too many");
+        return;
+    }
+    let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
+    let message = format!(
+        "the cluster behind node {} is not reached: the pod is not ready, and is not replaced; nobody \
+         knows how it is until that cluster is back. Which daemon or tunnel is away: mercato status",
+        shared.config.node
+    );
+    let kind = EventType::Warning;
+    let told = events::write(&shared.cluster, about, kind, forge::UNREACHABLE, &message);
+    if let Err(failure) = told.await {
+        tracing::debug!(%failure, pod = %pod.key(), "an event is lost");
     }
 }
 

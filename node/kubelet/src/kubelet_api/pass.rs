@@ -56,18 +56,28 @@ pub(super) async fn through(
         }
         (Ok(Opened::Body(body)), None) => logs(body),
         (Ok(_), _) => text(StatusCode::BAD_GATEWAY, "the provider opened something else"),
-        (Err(refused), _) => match of_logs.filter(|_| refused.reason == RefusedReason::NotFound) {
-            Some((container, pod)) => no_logs(&container, &pod, &refused.text),
+        (Err(refused), _) => match of_logs {
+            Some((container, pod)) => no_logs(&container, &pod, &refused),
             None => refusal(&refused),
         },
     }
 }
 
-/// As a kubelet answers where nothing is left of a container: of a 404 an API server would tell only
-/// that there is no such resource.
-fn no_logs(container: &str, pod: &str, why: &str) -> Response {
-    let what = format!("container {container:?} in pod {pod:?} is not available: {why}");
-    text(StatusCode::BAD_REQUEST, &what)
+/// Why there are no logs, in an answer of which an API server tells its client the words: it does so of
+/// 400 and 500 alone, where the same words of an exec pass with any. A kubelet answers 400 where nothing
+/// is left of a container.
+fn no_logs(container: &str, pod: &str, refused: &Refused) -> Response {
+    match refused.reason {
+        RefusedReason::NotFound => {
+            let why = &refused.text;
+            let what = format!("container {container:?} in pod {pod:?} is not available: {why}");
+            text(StatusCode::BAD_REQUEST, &what)
+        }
+        RefusedReason::Unavailable | RefusedReason::NotServed => {
+            text(StatusCode::INTERNAL_SERVER_ERROR, &refused.text)
+        }
+        RefusedReason::Forbidden | RefusedReason::BadRequest => refusal(refused),
+    }
 }
 
 /// Asks the provider, and waits no longer than is sensible.
@@ -150,6 +160,29 @@ fn accept(key: &[u8]) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn why_there_are_no_logs_reaches_the_person() {
+        for (reason, status, said) in [
+            (RefusedReason::Unavailable, 500, "away"),
+            (RefusedReason::NotServed, 500, "away"),
+            (RefusedReason::BadRequest, 400, "away"),
+            (RefusedReason::Forbidden, 403, "away"),
+            (
+                RefusedReason::NotFound,
+                400,
+                "container \"app\" in pod \"web\" is not available: away",
+            ),
+        ] {
+            let answer = no_logs("app", "web", &Refused::new(reason, "away"));
+            assert_eq!(answer.status().as_u16(), status, "{reason:?}");
+            let body = axum::body::to_bytes(answer.into_body(), 1 << 10).await.unwrap();
+            assert_eq!(body, said, "{reason:?}");
+        }
+        // Of an exec the words pass with any code.
+        let away = refusal(&Refused::new(RefusedReason::Unavailable, "away"));
+        assert_eq!(away.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
 
     #[test]
     fn the_accept_of_the_rfc() {

@@ -34,7 +34,7 @@ pub use refs::{
 };
 pub use service::{SERVICE_NAME, Slice, export_service, export_slice};
 pub use service_env::{ServiceEnv, Variables};
-pub use status::{StatusContext, home_status, open_gates};
+pub use status::{StatusContext, UNREACHABLE, home_status, is_reached, open_gates};
 pub use tokens::Tokens;
 pub use words::{Called, Place};
 

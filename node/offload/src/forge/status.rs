@@ -35,6 +35,9 @@ const KUBELET: [&str; 6] = [
     "PodResizeInProgress",
 ];
 
+/// Why a pod is not ready whose provider is not reached.
+pub const UNREACHABLE: &str = "PeerUnreachable";
+
 /// Home's as well: who evicts a pod says so in it.
 const DISRUPTION: &str = "DisruptionTarget";
 
@@ -182,7 +185,7 @@ fn conditions(
         }
         if matches!(reach, Reach::Lost { .. }) {
             ready["status"] = json!("False");
-            ready["reason"] = json!("PeerUnreachable");
+            ready["reason"] = json!(UNREACHABLE);
             ready["message"] = json!("the cluster in which the pod runs is not reached");
         }
         if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")) {
@@ -208,6 +211,13 @@ fn conditions(
 
 fn closed_gate(home: &Value, conditions: &BTreeMap<String, Value>) -> Option<String> {
     gates(home).find(|name| !is_open(conditions, name)).map(str::to_owned)
+}
+
+/// Whether a home pod runs, and nobody has said of it yet that its provider is not reached.
+pub fn is_reached(home: &Value) -> bool {
+    let ready = by_type(&home["status"]["conditions"]).remove("Ready");
+    home["status"]["phase"] == "Running"
+        && ready.is_some_and(|ready| ready["reason"] != UNREACHABLE)
 }
 
 /// The readiness gates of a home pod whose conditions are true.

@@ -21,6 +21,7 @@ use crate::limits;
 use crate::offload_namespace::{Known, OptedIn};
 use crate::testing::{scripted, status};
 
+mod away;
 mod drain;
 mod namespaces;
 mod services;
