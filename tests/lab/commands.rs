@@ -1,9 +1,11 @@
 //! What each command of `lab` does, and what it prints.
 
+pub(crate) mod detached;
+
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -126,7 +128,7 @@ fn mercato() -> Result<PathBuf> {
 pub(crate) fn import(bed: &str, cluster: &str, archive: &Path) -> Result<()> {
     // `ctr` runs elsewhere.
     let archive = archive.canonicalize().with_context(|| format!("{}", archive.display()))?;
-    let bed = Testbed::attach(bed).with_context(|| missing(bed))?;
+    let bed = attach(bed)?;
     let toolchain = Toolchain::build(&mut say)?;
     let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
     runtime()?.block_on(import_into(&cluster, &archive))
@@ -139,14 +141,7 @@ async fn import_into(cluster: &Cluster, archive: &Path) -> Result<()> {
 
 pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
     let (program, args) = command.split_first().expect("clap demands a program");
-    let prepared = Testbed::attach(bed).with_context(|| missing(bed)).and_then(|bed| {
-        let toolchain = Toolchain::build(&mut say)?;
-        let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
-        let mut command = cluster.visitor(program)?;
-        // It ends with the bed.
-        command.env("MERCATO_DATA_DIR", cluster.data().join("mercato"));
-        Ok(command.into_std())
-    });
+    let prepared = attach(bed).and_then(|bed| visitor(&bed, cluster, program));
     let error = match prepared {
         // Replaces this process: the terminal, signals and exit code are the program's.
         Ok(mut command) => command.args(args).exec().into(),
@@ -156,8 +151,22 @@ pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
+fn attach(bed: &str) -> Result<Testbed> {
+    Testbed::attach(bed).with_context(|| missing(bed))
+}
+
+/// A program on the first machine of a cluster; its arguments are to come.
+fn visitor(bed: &Testbed, cluster: &str, program: &str) -> Result<Command> {
+    let toolchain = Toolchain::build(&mut say)?;
+    let cluster = Cluster::attach(bed, &toolchain, cluster)?;
+    let mut command = cluster.visitor(program)?;
+    // It ends with the bed.
+    command.env("MERCATO_DATA_DIR", cluster.data().join("mercato"));
+    Ok(command.into_std())
+}
+
 pub(crate) fn status(bed: &str) -> Result<()> {
-    let bed = Testbed::attach(bed).with_context(|| missing(bed))?;
+    let bed = attach(bed)?;
     let toolchain = Toolchain::build(&mut say)?;
     let programs = bed.supervisor().list()?;
     for cluster in Cluster::all(&bed, &toolchain)? {
@@ -185,12 +194,13 @@ pub(crate) fn status(bed: &str) -> Result<()> {
 }
 
 pub(crate) fn dump(bed: &str, to: &Path) -> Result<()> {
-    let bed = Testbed::attach(bed).with_context(|| missing(bed))?;
+    let bed = attach(bed)?;
     let toolchain = Toolchain::build(&mut say)?;
     bed.enter_network()?;
     let runtime = runtime()?;
     for cluster in Cluster::all(&bed, &toolchain)? {
         runtime.block_on(cluster.dump(to))?;
+        detached::dump(&bed, cluster.name(), &to.join(cluster.name()))?;
         println!("{}", to.join(cluster.name()).display());
     }
     Ok(())

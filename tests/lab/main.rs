@@ -30,6 +30,7 @@ const EXAMPLES: &str = "Examples:
   lab up milan --nodes 0 --simulated 50   one with fifty simulated nodes
   lab up pisa --simulated gfd-h100-eight=2,gfd-t4-turns=1   with devices, as their labels tell
   lab in rome kubectl get pods -A
+  lab in --detach rome mercato run --name rome --gateway
   lab down";
 
 #[derive(Subcommand)]
@@ -46,8 +47,13 @@ enum Command {
         /// The archive, a file of this machine
         file: PathBuf,
     },
-    /// Run a program on a cluster's first machine, in its network and mounts, with KUBECONFIG set
+    /// Run a program on a cluster's first machine, in its network and mounts, with KUBECONFIG set. It
+    /// ends with whoever starts it, unless it is detached
     In {
+        /// Let it run on until `lab down`, whatever becomes of the shell; says which file has what it
+        /// prints. Stands before CLUSTER
+        #[arg(long)]
+        detach: bool,
         /// Name of the cluster
         cluster: String,
         /// The program and its arguments
@@ -66,7 +72,7 @@ enum Command {
         /// The folder
         to: PathBuf,
     },
-    /// End the bed with its clusters; what `lab in` still runs is yours to end
+    /// End the bed with its clusters, and what `lab in` still runs there
     Down,
     #[command(hide = true)]
     Reaper { dir: PathBuf },
@@ -80,7 +86,12 @@ fn main() -> ExitCode {
         Command::Toolchain => commands::toolchain(),
         Command::Up(up) => commands::up(&cli.bed, &up),
         Command::Import { cluster, file } => commands::import(&cli.bed, &cluster, &file),
-        Command::In { cluster, command } => return commands::run_in(&cli.bed, &cluster, &command),
+        Command::In { detach: true, cluster, command } => {
+            commands::detached::run(&cli.bed, &cluster, &command)
+        }
+        Command::In { detach: false, cluster, command } => {
+            return commands::run_in(&cli.bed, &cluster, &command);
+        }
         Command::Shell { cluster } => {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
             return commands::run_in(&cli.bed, &cluster, &[shell]);

@@ -17,26 +17,36 @@ const DONE: [&str; 1] = ["cd mercato && tests/run setup"];
 /// What has to work at once, on a cluster that has nothing of it yet: who tries again would not see that
 /// its files come in a wrong order.
 const AT_ONCE: &str = "kubectl apply -f config/deploy/";
+/// What runs on when the shell is closed.
+const DETACHED: &str = "lab in --detach";
 /// As many as anybody types who wants to see it.
 const MOST: usize = 12;
 
-/// Where the server runs that has answered.
-const IS_THERE: &str =
-    "try 'lab in rome kubectl -n shop get pods -o wide | grep -q mercato-turin'\n";
-
-/// A person tries again what is not ready yet. Whatever ends the shell ends the bed, and that the daemons.
+/// A person tries again what is not ready yet, and starts daemons from a shell that they close then. Whatever
+/// ends the shell ends the bed, and that the daemons, of which there are two.
 const PERSON: &str = r#"
 set -u
+daemons() {
+  grep -lzsx "MERCATO_LAB=$MERCATO_LAB" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do
+    [ "$(cat "/proc/$pid/comm")" != mercato ] || echo "$pid"
+  done
+}
 over() {
-  local code=$?
-  cat /tmp/rome.log /tmp/turin.log >&2
+  local code=$? ran left
+  ran=$(daemons | wc -l)
+  cat "/run/mercato-lab/$MERCATO_LAB"/*.log >&2
   lab down >&2
-  [ -z "$(jobs -rp)" ] || { echo "lab down has left: $(jobs -r)" >&2; kill $(jobs -rp); code=1; }
+  left=$(daemons)
+  [ "$ran" = 2 ] || { echo "$ran daemons run at the end" >&2; code=1; }
+  [ -z "$left" ] || { echo "lab down has left: $left" >&2; kill $left; code=1; }
   exit "$code"
 }
 trap over EXIT
 once() {
   eval "$1" || { echo "this fails: $1" >&2; exit 1; }
+}
+closed() {
+  bash -c "$1" || { echo "this fails: $1" >&2; exit 1; }
 }
 try() {
   local until=$((SECONDS + 90))
@@ -58,12 +68,18 @@ async fn typed(_: &Stage) -> Result<()> {
     ensure!(commands.len() <= MOST, "{} commands are more than {MOST}", commands.len());
     let (done, rest) = commands.split_at(DONE.len());
     ensure!(done == DONE, "it begins with {done:?}");
-    ensure!(rest.iter().any(|command| command.contains(AT_ONCE)), "nothing is applied");
+    for needed in [AT_ONCE, DETACHED] {
+        ensure!(rest.iter().any(|command| command.contains(needed)), "nothing has {needed}");
+    }
     let tries = rest.iter().map(|command| {
-        let how = if command.contains(AT_ONCE) { "once" } else { "try" };
+        let how = match command {
+            command if command.contains(AT_ONCE) => "once",
+            command if command.contains(DETACHED) => "closed",
+            _ => "try",
+        };
         format!("{how} '{}'\n", command.replace('\'', r"'\''"))
     });
-    let script = format!("{PERSON}{}{IS_THERE}", tries.collect::<String>());
+    let script = format!("{PERSON}{}", tries.collect::<String>());
     let target = Path::new(LAB).ancestors().nth(2).context("the folder of what is built")?;
     let output = Command::new("bash")
         .args(["-c", &script])
@@ -77,6 +93,8 @@ async fn typed(_: &Stage) -> Result<()> {
         [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
     ensure!(output.status.success(), "{}\n{said}\n{complained}", output.status);
     ensure!(said.contains("nginx"), "the pod over there does not answer: {said}\n{complained}");
+    let row = said.lines().rfind(|line| line.starts_with("web-")).unwrap_or_default();
+    ensure!(row.contains("mercato-turin"), "the page does not show where it runs: {said}");
     Ok(())
 }
 
