@@ -1,18 +1,16 @@
 //! `mercato contracts`: what was ordered and agreed, and what it cost.
 
 use clap::{Args, Subcommand};
-use mercato_broker::{Side, Statement};
+use mercato_broker::Side;
 use mercato_config::{Seconds, Show as _};
-use mercato_protocol::invoice::CreditKind;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
 
 use super::change::{self, Quantity};
-use super::focus::{self, hours};
-use super::global::Format;
 use super::global::now_ms;
 use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
+use super::statement;
 use super::table::{Table, pairs};
 use crate::admin::{Deal, OperatorApi, Problem, Request};
 use crate::present::brief;
@@ -90,15 +88,7 @@ enum ContractsWhat {
         reason: Line,
     },
     /// What is billed so far, by what both sides have signed
-    #[command(after_help = "Examples:
-  mercato contracts statement 3f2a91bc
-  mercato contracts statement 3f2 -o csv
-
-As json, yaml and csv it has the columns of FOCUS 1.3.")]
-    Statement {
-        /// The beginning of its id
-        id: String,
-    },
+    Statement(statement::Asked),
 }
 
 impl Contracts {
@@ -117,7 +107,8 @@ impl Contracts {
                     if deals.is_empty() {
                         return "nothing is ordered, bought or sold now\n".to_owned();
                     }
-                    table(&deals.iter().collect::<Vec<_>>(), now_ms()).render(screen.is_wide())
+                    let wide = screen.is_wide();
+                    table(&deals.iter().collect::<Vec<_>>(), now_ms(), wide).render(wide)
                 })
             }
             ContractsWhat::Show { id } => {
@@ -130,16 +121,7 @@ impl Contracts {
             }
             ContractsWhat::Withdraw { id } => change::withdraw(api, screen, &id).await,
             ContractsWhat::Cancel { id, reason } => cancel(api, screen, &id, reason).await,
-            ContractsWhat::Statement { id } => {
-                let deal = lookup::deal(api, CONTRACT, &id, |_| true).await?;
-                let statement = api.statement(deal.id.into()).await?;
-                let us = api.status().await?.name;
-                let rows = focus::rows(&statement, &deal, &us);
-                if screen.format == Format::Csv {
-                    return Ok(focus::csv(&rows));
-                }
-                screen.render(&rows, || bill(&statement, &deal, screen.is_wide()))
-            }
+            ContractsWhat::Statement(asked) => asked.perform(api, screen).await,
         }
     }
 }
@@ -171,25 +153,31 @@ async fn cancel(
     Ok(screen.done(format!("{short} is being ended; see: mercato contracts show {short}")))
 }
 
-/// Orders and contracts, a line each.
-pub(crate) fn table(deals: &[&Deal], now_ms: u64) -> Table {
-    let mut table = Table::new(["ID", "SIDE", "WITH", "STATE", "WHAT", "LEFT", "TOTAL"])
-        .keep(&["ID", "WHAT", "TOTAL"])
-        .spare(&["LEFT"]);
+/// Orders and contracts, a line each. Where one is over, or in a `wide` table, what was billed of
+/// each stands beside what its whole term comes to, which nobody pays any more where it is over.
+pub(crate) fn table(deals: &[&Deal], now_ms: u64, wide: bool) -> Table {
+    let bills = wide || deals.iter().any(|deal| !is_running(deal));
+    let mut headers = vec!["ID", "SIDE", "WITH", "STATE", "WHAT", "LEFT", "BILLED", "TOTAL"];
+    headers.retain(|header| bills || *header != "BILLED");
+    let mut table = Table::new(headers).keep(&["ID", "WHAT", "BILLED", "TOTAL"]).spare(&["LEFT"]);
     for deal in deals {
         let side = match deal.side {
             Side::Provider => "sells to",
             Side::Consumer => "buys from",
         };
-        table.row([
+        let (price, runs) = (&deal.terms.price, is_running(deal));
+        let of_term = |cell: String| if runs { cell } else { "-".to_owned() };
+        let first = [
             deal.id.short(),
             side.to_owned(),
             peer(deal),
             state(deal),
             brief::size(&deal.terms.quantity),
-            if is_running(deal) { left(now_ms, deal.until_ms) } else { "-".to_owned() },
-            money(&deal.terms.price, deal.total),
-        ]);
+            of_term(left(now_ms, deal.until_ms)),
+        ];
+        let billed = bills.then(|| money(price, deal.billed));
+        let total = of_term(money(price, deal.total));
+        table.row(first.into_iter().chain(billed).chain([total]));
     }
     table
 }
@@ -257,33 +245,4 @@ fn todo(deal: &Deal) -> Option<String> {
         )),
         _ => None,
     }
-}
-
-fn bill(statement: &Statement, deal: &Deal, wide: bool) -> String {
-    let (Some(from_ms), Some(to_ms)) = (statement.from_ms, statement.to_ms) else {
-        return "nothing is billed yet\n".to_owned();
-    };
-    let mut table = Table::new(["RESOURCE", "RESERVED", "AMOUNT"]);
-    for (resource, line) in &statement.lines {
-        let (hours, unit) = hours(resource, line.counter);
-        let reserved = format!("{hours} {unit}");
-        let amount = line.amount.map_or_else(|| "included".to_owned(), |money| money.to_string());
-        table.row([resource.to_string(), reserved, amount]);
-    }
-    for credit in &statement.credits {
-        let what = match credit.kind {
-            CreditKind::Availability => "credit: availability",
-            CreditKind::ReclaimNotice => "credit: notice",
-        };
-        table.row([what.to_owned(), String::new(), format!("-{}", credit.amount)]);
-    }
-    let total = money(&deal.terms.price, statement.due);
-    table.row(["total".to_owned(), String::new(), total]);
-    let head = pairs(&[
-        ("with", peer(deal)),
-        ("from", format!("{} UTC", moment(from_ms))),
-        ("to", format!("{} UTC", moment(to_ms))),
-        ("price", deal.terms.price.show()),
-    ]);
-    format!("{}\n{head}\n{}", statement.contract, table.render(wide))
 }

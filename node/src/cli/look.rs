@@ -68,7 +68,7 @@ fn overview(all: &Overview, wide: bool) -> String {
     text += &pairs(&rows.collect::<Vec<_>>());
     let running: Vec<&Deal> = contracts.iter().filter(|deal| is_running(deal)).collect();
     if !running.is_empty() {
-        text += &format!("\n{}", deals::table(&running, now_ms()).render(wide));
+        text += &format!("\n{}", deals::table(&running, now_ms(), wide).render(wide));
     }
     text += &tunnel::section(&daemon.tunnels, peers, contracts, wide);
     if !daemon.attention.is_empty() {

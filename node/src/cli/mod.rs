@@ -42,6 +42,7 @@ mod rule;
 mod run;
 mod screen;
 mod share;
+mod statement;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+mod bills;
 mod change;
 mod every;
 mod federation;
