@@ -5,6 +5,7 @@
 //! of peers are resolved when they are dialled, at the same server; writing the records is in
 //! `zone`.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::rdata::SRV;
 use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
 use hickory_resolver::{Resolver, TokioResolver};
 use mercato_discovery::{Address, Host, Report, Sighting, SightingId, Source, Transport};
 use mercato_protocol::envelope::Signed;
@@ -40,10 +42,12 @@ pub enum DnsError {
     #[error("{0:?} is not a domain name")]
     Domain(String),
     /// No answer came, or a bad one.
-    #[error("{name} cannot be looked up: {source}")]
+    #[error("{name} cannot be looked up at {server}: {source}")]
     Lookup {
         /// The name that was asked for.
         name: String,
+        /// Which server was asked, or which of the system's.
+        server: String,
         /// Why the query brought no answer.
         source: NetError,
     },
@@ -61,6 +65,8 @@ pub enum DnsError {
 #[derive(Clone)]
 pub struct Dns {
     resolver: TokioResolver,
+    /// Which servers are asked, for people.
+    servers: String,
 }
 
 /// Peers of a domain, now.
@@ -86,20 +92,26 @@ impl Drop for Following {
 impl Dns {
     /// Asks the servers that the system names, in `/etc/resolv.conf`.
     pub fn system() -> Result<Self, DnsError> {
-        let mut builder = TokioResolver::builder_tokio().map_err(DnsError::System)?;
+        let (config, settings) = read_system_conf().map_err(DnsError::System)?;
+        let each: BTreeSet<_> = config.name_servers().iter().map(|it| it.ip.to_string()).collect();
+        let each: Vec<_> = each.into_iter().collect();
+        let servers = format!("the system's name servers ({})", each.join(", "));
+        let builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let mut builder = builder.with_options(settings);
         options(builder.options_mut());
-        Ok(Self { resolver: builder.build().map_err(DnsError::System)? })
+        Ok(Self { resolver: builder.build().map_err(DnsError::System)?, servers })
     }
 
     /// A resolver that asks this server alone.
     pub fn at(server: SocketAddr) -> Result<Self, DnsError> {
         let mut connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
         connections.iter_mut().for_each(|connection| connection.port = server.port());
+        let servers = server.to_string();
         let server = NameServerConfig::new(server.ip(), true, connections.into());
         let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
         let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
         options(builder.options_mut());
-        Ok(Self { resolver: builder.build().map_err(DnsError::System)? })
+        Ok(Self { resolver: builder.build().map_err(DnsError::System)?, servers })
     }
 
     /// The root document of the federation that a domain announces. Nothing of it is checked.
@@ -159,7 +171,7 @@ impl Dns {
         match self.resolver.lookup_ip(format!("{host}.")).await {
             Ok(lookup) => Ok(lookup.iter().collect()),
             Err(error) if error.is_no_records_found() => Ok(Vec::new()),
-            Err(source) => Err(DnsError::Lookup { name: host, source }),
+            Err(source) => Err(self.failed(host, source)),
         }
     }
 
@@ -205,8 +217,12 @@ impl Dns {
         match self.resolver.lookup(name, kind).await {
             Ok(lookup) => Ok(Some(lookup)),
             Err(error) if error.is_no_records_found() => Ok(None),
-            Err(source) => Err(DnsError::Lookup { name: name.to_owned(), source }),
+            Err(source) => Err(self.failed(name.to_owned(), source)),
         }
+    }
+
+    fn failed(&self, name: String, source: NetError) -> DnsError {
+        DnsError::Lookup { name, server: self.servers.clone(), source }
     }
 }
 

@@ -33,9 +33,7 @@ impl Domains {
 
     /// What a domain announces; nothing is believed yet.
     pub(in crate::driver) async fn announced(&self, domain: &str) -> Result<Announced, Problem> {
-        let dns = self.dns.as_ref().map_err(|why| {
-            Problem::failed(why.clone()).todo("say which to ask: mercato run --dns ADDR:53")
-        })?;
+        let dns = self.dns.as_ref().map_err(|why| Problem::failed(why.clone()).todo(OTHER))?;
         let domain = domain_name(domain).map_err(|error| {
             Problem::new(Class::Usage, error.to_string())
                 .todo("name a domain such as alps.example, or give a registrar's token")
@@ -76,6 +74,10 @@ impl Domains {
     }
 }
 
+/// Whose word decides which server is asked.
+const OTHER: &str = "to have the daemon ask another name server: mercato run --dns ADDR:53, or \
+    `dns` in its configuration";
+
 fn problem(error: &DnsError) -> Problem {
     let (class, todo) = match error {
         DnsError::NoRoot { .. } => (
@@ -83,9 +85,7 @@ fn problem(error: &DnsError) -> Problem {
             "its operator publishes what this prints: mercato federation dns DOMAIN",
         ),
         DnsError::Domain(_) => (Class::Usage, "name a domain such as alps.example"),
-        DnsError::System(_) | DnsError::Lookup { .. } => {
-            (Class::Failed, "see whether the name server answers: mercato run --dns ADDR:53")
-        }
+        DnsError::System(_) | DnsError::Lookup { .. } => (Class::Failed, OTHER),
     };
     Problem::new(class, error.to_string()).todo(todo).because(error)
 }
