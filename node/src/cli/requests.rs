@@ -136,15 +136,26 @@ async fn counter(
     say("what ", [&before.quantity, bought].map(|quantity| quantity.show()));
     let total = |price: &Price, quantity: &Resources| {
         let usage = Usage::of(quantity, before.term_s.saturating_mul(1_000));
-        money(price, usage.and_then(|usage| price.total(&usage)).ok().flatten())
+        usage.and_then(|usage| price.total(&usage)).ok().flatten()
     };
-    say("total", [total(&before.price, &before.quantity), total(&changed, bought)]);
+    let sums = [total(&before.price, &before.quantity), total(&changed, bought)];
+    say("total", [money(&before.price, sums[0]), money(&changed, sums[1])]);
+    let [asked, offered] = sums.map(|sum| sum.map_or(0, |sum| sum.micros));
+    let is_taken = offered <= asked && *bought == before.quantity;
     let hold_s = hold.map(|Seconds(hold_s)| hold_s);
     api.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
     let offered = |deal: &&Deal| deal.id == request.id && deal.state == State::Offered;
     let deals = api.deals().await?;
     let held = deals.iter().find(offered).map(|deal| left(now_ms(), deal.until_ms));
     lines.extend(held.map(|held| format!("  held   for {held}")));
+    let (peer, short) = (peer(request), request.id.short());
+    lines.push(match is_taken {
+        true => format!(
+            "an order takes at once what costs no more; to end it all the same: mercato contracts \
+             cancel {short}"
+        ),
+        false => format!("to withdraw it before {peer} takes it: mercato contracts cancel {short}"),
+    });
     Ok(screen.done(lines.join("\n")))
 }
 

@@ -1,6 +1,6 @@
 //! `mercato uninstall`: what is typed, asked and shown.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mercato_config::settings;
@@ -70,9 +70,26 @@ impl Uninstall {
         for line in &left {
             screen.note(line);
         }
-        Ok(screen.done(match left.is_empty() {
+        let done = match left.is_empty() {
             true => "all that Mercato had made in this cluster is removed",
             false => "what Mercato had made in this cluster is removed, but for what is said above",
-        }))
+        };
+        Ok(screen.done(format!("{done}\n{INSTALLED}\n{}", kept(&global.data_dir()))))
     }
+}
+
+/// What was not made by a daemon.
+const INSTALLED: &str = "what was installed stays: accounts, rights, admission policies, definitions of custom resources; to \
+    remove them as well: helm uninstall mercato, or kubectl delete -f config/deploy/";
+
+/// That identity and records of the cluster stay.
+fn kept(folder: &Path) -> String {
+    let folder = match folder.exists() {
+        true => format!("the data folder {}", folder.display()),
+        false => "the data folder of the daemon, on its machine or volume,".to_owned(),
+    };
+    format!(
+        "{folder} stays, with the identity and the records of this cluster: whoever deletes it comes \
+         back as another cluster"
+    )
 }

@@ -18,7 +18,8 @@ pub(crate) fn listening(addresses: &[Address], usual: Option<u16>) -> Vec<Findin
     };
     let one = |(name, ports): (&str, Vec<u16>)| {
         let all: Vec<String> = ports.iter().map(ToString::to_string).collect();
-        let on = format!("peers can connect by {name}, port {}", all.join(", "));
+        // Whether anything comes through, other lines say.
+        let on = format!("this daemon listens for peers by {name}, at port {}", all.join(", "));
         match usual {
             _ if ports.is_empty() => {
                 let what = format!("nobody can connect by {name}: no port could be taken");

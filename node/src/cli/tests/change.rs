@@ -18,12 +18,16 @@ fn a_counter_offer_changes_the_lines_that_it_names() {
     api.states.lock().unwrap().push(State::Review);
     // The lines that are not named stay.
     let said = mercato(&api, "requests accept 3f3 --price cpu=0.03EUR/h --hold 8h").unwrap();
-    assert!(said.contains("price  cpu=0.03 EUR/h, asked cpu=0.02 EUR/h\n"), "{said}");
-    assert!(said.contains("total  0.96 EUR, asked 0.64 EUR\n"), "{said}");
     let Some(Request::Counter { price: Some(price), hold_s: Some(28_800), .. }) = told(&api) else {
         panic!("no counter-offer: {:?}", told(&api))
     };
     assert_eq!(price, FromText::from_text("cpu=0.03 EUR/h").unwrap());
+    assert!(said.contains("price  cpu=0.03 EUR/h, asked cpu=0.02 EUR/h\n"), "{said}");
+    assert!(said.contains("total  0.96 EUR, asked 0.64 EUR\n"), "{said}");
+    let back = "to withdraw it before turin takes it: mercato contracts cancel 3f3f3f3f\n";
+    assert!(said.ends_with(back), "{said}");
+    let slip = mercato(&api, "requests accept 3f3 --price cpu=0.003EUR/h").unwrap();
+    assert!(slip.contains("takes at once what costs no more; to end it all the same: "), "{slip}");
     for (price, says) in [
         ("gpu.h100=2EUR/h", "gpu.h100 is neither asked for nor priced"),
         ("cpu=1USD/h", "the price is in EUR"),
