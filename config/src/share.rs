@@ -85,7 +85,8 @@ pub struct Share {
     #[schemars(with = "Vec<String>", length(max = 256), inner(length(max = 128)))]
     #[schemars(extend("x-kubernetes-validations" = [validation(PARTIES, NO_PARTY)]))]
     pub allow: BTreeSet<Party>,
-    /// The first that a request is a case of decides it before all that.
+    /// What becomes of some requests, before `approve` and `allow` are looked at: the first rule that
+    /// covers a request decides it.
     #[schemars(length(max = 64))]
     pub rules: Vec<Rule>,
     /// Notice before capacity is taken back: `1h` by default.
@@ -109,53 +110,56 @@ pub enum GpuNodes {
     Any,
 }
 
-/// What becomes of some requests. What is left out does not matter.
+/// Covers the requests that are as each of its fields says, and says what becomes of them; a field
+/// that is left out is not looked at.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(transform = structural)]
 pub struct Rule {
-    /// From one of these: clusters by fingerprint, `org=NAME`, `federation=NAME`.
+    /// Covers requests of these buyers: clusters by fingerprint, `org=NAME`, `federation=NAME`.
     #[serde(default)]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 128)))]
     #[schemars(extend("x-kubernetes-validations" = [validation(PARTIES, NO_PARTY)]))]
     pub buyers: BTreeSet<Party>,
-    /// From whom the owner thinks so of: `stranger` or `trusted`.
+    /// Covers requests of buyers with this standing here: `stranger` or `trusted`.
     #[serde(default)]
     #[schemars(with = "Option<String>", extend("enum" = ["stranger", "trusted"]))]
     pub standing: Option<Standing>,
-    /// From one of these countries.
+    /// Covers requests of buyers in these countries, as a certificate says, or this cluster's owner:
+    /// `IT`.
     #[serde(default)]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 8)))]
     pub jurisdictions: BTreeSet<String>,
-    /// For some of these resources: `gpu.h100`.
+    /// Covers requests for at least one of these resources: `gpu.h100`.
     #[serde(default)]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 64)))]
     pub resources: BTreeSet<Resource>,
-    /// As firm as this: `reserved` or `spot`.
+    /// Covers requests of this class: `reserved` or `spot`.
     #[serde(default)]
     #[schemars(with = "Option<String>", extend("enum" = ["reserved", "spot"]))]
     pub class: Option<Class>,
-    /// For no more than this of each resource that it names: `cpu=8,memory=32Gi`.
+    /// Covers requests for no more than this of each resource that is named: `cpu=8,memory=32Gi`.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub most: Option<Resources>,
-    /// For no less than this.
+    /// Covers requests for no less than this of each resource that is named: `cpu=8`.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub least: Option<Resources>,
-    /// For no longer than this.
+    /// Covers requests for no longer a term than this: `4h`.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
     pub longest: Option<Seconds>,
-    /// For no shorter than this.
+    /// Covers requests for no shorter a term than this: `7d`.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
     pub shortest: Option<Seconds>,
-    /// At this price, in the place of the posted one: `cpu=0.01 EUR/h`, or `free`.
+    /// What is granted has this price, in the place of the posted one: `cpu=0.01 EUR/h`, or `free`.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub price: Option<Price>,
-    /// This becomes of them: `auto`, `ask` or `deny`.
+    /// What becomes of the requests covered: `auto` grants them, `ask` leaves them to the owner, `deny`
+    /// refuses them.
     #[schemars(with = "String", extend("enum" = ["auto", "ask", "deny"]))]
     pub then: Approve,
 }

@@ -84,6 +84,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_comma_before_decimals_is_named() {
+        let said = |error: SyntaxError| error.line();
+        let rate = said(Rate::from_text("0,60 EUR/h").unwrap_err());
+        assert!(rate.starts_with("expected a point before decimals, not a comma at"), "{rate}");
+        let gpus = said(Gpus::from_text("h100=2,5").unwrap_err());
+        assert!(gpus.starts_with("expected '=', or a point before decimals"), "{gpus}");
+        for other in ["3 EUR", "x,60 EUR/h", "0, 60 EUR/h", "0,EUR/h", ",5 EUR/h", ""] {
+            let said = said(Rate::from_text(other).unwrap_err());
+            assert!(!said.contains("point"), "{other}: {said}");
+        }
+    }
+
+    #[test]
     fn of_a_long_text_the_place_is_shown() {
         let text = format!("{}!{}", "a".repeat(100), "b".repeat(100));
         let error = Reader::new(&text, "x").error_at(100, "no bang");

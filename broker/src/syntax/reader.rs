@@ -155,7 +155,34 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn error_at(&self, at: usize, expected: &str) -> SyntaxError {
-        let (text, expected) = (self.text.to_owned(), expected.to_owned());
+        let text = self.text.to_owned();
+        let (at, expected) = match self.comma_of_decimals(at) {
+            Some(comma) if comma == at => (at, POINT.to_owned()),
+            Some(_) => (at, format!("{expected}, or {POINT}")),
+            None => (at, expected.to_owned()),
+        };
         SyntaxError { text, at, expected, example: self.example }
     }
+
+    /// A comma between two digits, at this place or before the word that ends there: many write
+    /// decimals so.
+    fn comma_of_decimals(&self, at: usize) -> Option<usize> {
+        let before = self.text.get(..at)?;
+        let comma = match self.rest_at(at).starts_with(',') {
+            true => at,
+            false => {
+                before.trim_end_matches(|c: char| c.is_ascii_alphanumeric()).len().checked_sub(1)?
+            }
+        };
+        let is_digit = |c: char| c.is_ascii_digit();
+        let (whole, decimals) = (self.text.get(..comma)?, self.rest_at(comma).strip_prefix(',')?);
+        (whole.ends_with(is_digit) && decimals.starts_with(is_digit)).then_some(comma)
+    }
+
+    fn rest_at(&self, at: usize) -> &'a str {
+        self.text.get(at..).unwrap_or_default()
+    }
 }
+
+/// What stands before the decimals of a number.
+const POINT: &str = "a point before decimals, not a comma";

@@ -53,7 +53,7 @@ enum ContractsWhat {
     Extend {
         /// The beginning of its id
         id: String,
-        /// How much longer it runs
+        /// How much longer than now agreed it runs: 2h more (spec.for of a Contract is the whole term)
         #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
         by: Seconds,
     },

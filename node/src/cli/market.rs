@@ -19,7 +19,7 @@ use super::{lookup, watch};
 use crate::admin::{Class, OperatorApi, Problem};
 use crate::present::brief;
 use crate::present::text::{
-    called, device, fingerprint, gpus, left, money, name, of, round_trip, standing, text,
+    called, device, fingerprint, gpus, left, money, name, of, one_pod, round_trip, standing, text,
 };
 
 #[derive(Args, Debug)]
@@ -261,7 +261,7 @@ fn offer_page(offer: &Candidate) -> String {
         ("pool", format!("{} ({}/{})", offer.pool.id, platform.os, platform.arch)),
         ("free", offer.free.show()),
         ("in all", offer.pool.total.show()),
-        ("largest pod", offer.pool.largest_pod.show()),
+        ("largest pod", one_pod(&offer.pool.largest_pod)),
         ("gpus", gpus_of(offer)),
         ("price", offer.price.show()),
         ("class", classes.join(", ")),

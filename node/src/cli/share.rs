@@ -17,7 +17,7 @@ use super::rule::{self, Typed};
 use super::screen::Screen;
 use super::table::{Table, pairs, wrapped};
 use crate::admin::{self, Class as Kind, OnSale, OperatorApi, OwnGateway, Problem, Request};
-use crate::present::text::{amounts, gpus, name, of, party, spaced, text, word};
+use crate::present::text::{amounts, gpus, name, of, one_pod, party, spaced, text, word};
 use crate::present::unsold;
 
 #[derive(Args, Debug)]
@@ -241,9 +241,10 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         return "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n"
             .to_owned();
     };
-    let set_by = match share.ruled {
-        true => "the MarketPolicy",
-        false => "mercato share, or the configuration file",
+    // The configuration file counts at the first start alone.
+    let changed_by = match share.ruled {
+        true => "the MarketPolicy: kubectl edit marketpolicy default",
+        false => "mercato share set",
     };
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let mut rows = vec![("shared", amounts(policy))];
@@ -263,7 +264,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         ),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
-        ("set by", set_by.to_owned()),
+        ("changed by", changed_by.to_owned()),
     ]);
     let said = pairs(&rows);
     let mut table = Table::new(["ON SALE", "CPU", "MEMORY", "PODS", "GPUS", "LARGEST POD"]);
@@ -274,7 +275,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
             of(&Resource::Memory, free),
             of(&Resource::Pods, free),
             gpus(free),
-            pool.largest_pod.show(),
+            one_pod(&pool.largest_pod),
         ]);
     }
     if table.is_empty() {

@@ -93,6 +93,11 @@ pub(crate) fn memory(bytes: u64) -> String {
     quantity::show(&Resource::Memory, bytes - bytes % unit)
 }
 
+/// What one pod has, which is no number of pods.
+pub(crate) fn one_pod(resources: &Resources) -> String {
+    Resources { pods: 0, ..resources.clone() }.show()
+}
+
 /// GPUs by model, or a dash.
 pub(crate) fn gpus(resources: &Resources) -> String {
     let gpus: Vec<_> = resources.gpus.iter().map(|(model, n)| format!("{model}={n}")).collect();

@@ -64,7 +64,8 @@ pub struct ContractSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub reason: Option<String>,
-    /// How long it is to be in all, from its beginning: `6h`. The buyer's to say, as are the
+    /// How long it is to be in all, from its beginning and not from now: `6h` (the command `mercato
+    /// contracts extend` says how much longer). The buyer's to say, as are the
     /// amounts below; what is left out stays. The provider is asked, once for each change of
     /// these fields.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]

@@ -95,7 +95,8 @@ pub struct OrderSpec {
     /// How firmly it is held; by default as is offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ProviderClass>,
-    /// The most that is paid: `3 EUR/h`. A provider's other price is taken up to it.
+    /// The most that is paid for all of it together: `3 EUR/h`. A provider's other price is taken
+    /// up to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub max_price: Option<String>,
