@@ -65,7 +65,8 @@ pub struct Share {
     #[serde(deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub price: Option<Price>,
-    /// `reserved` (the default): really held; `spot`: may be taken back at once.
+    /// `reserved` (the default): the cluster's own ordinary pods do not displace guests, for whom
+    /// nothing is held free either; `spot`: they displace guests at once.
     #[schemars(with = "Option<String>", extend("enum" = ["reserved", "spot"]))]
     pub class: Class,
     /// `required` (the default): sold only where the network keeps guests apart; `none`:

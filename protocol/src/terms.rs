@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{wire_enum, wire_map, wire_union};
 use crate::text::Slug;
-/// How firmly capacity is held.
+/// What displaces guests. Nothing is held free for either class, and both are sold once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Class {
-    /// Guests may be preempted by home at once, and are priced so.
+    /// The provider's ordinary pods displace guests at once, and the price is so.
     Spot,
-    /// Capacity is really held; a reclaim notice precedes any eviction.
+    /// The provider's ordinary pods do not displace guests.
     #[default]
     Reserved,
 }

@@ -29,7 +29,7 @@ pub enum Desired {
         /// Until when home admits new pods, wall clock, milliseconds.
         admit_until_ms: u64,
     },
-    /// What runs stays, and no new pods are admitted.
+    /// What runs stays; at the consumer no new pods come to the node.
     Suspended,
     /// Ended in good order, then [`Input::CleanedUp`](crate::Input::CleanedUp).
     Drained,

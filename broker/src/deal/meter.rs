@@ -37,7 +37,7 @@ pub(crate) enum MeterState {
     Pending { until_ms: u64 },
     /// Reserved quantity, since the buyer said so.
     Running { started_ms: u64 },
-    /// The same, and reports stayed unsigned: nothing new is admitted.
+    /// The same, and reports stayed unsigned: the consumer places no new pods.
     Suspended { started_ms: u64 },
     /// The lease has ended; none: it was never used.
     Ended { started_ms: Option<u64>, ended_ms: u64 },

@@ -227,7 +227,7 @@ pub enum Phase {
         /// Milliseconds since 1970, wall clock.
         admit_until_ms: u64,
     },
-    /// As it is; no new pods.
+    /// As it is. Consumer: no new pods.
     Suspended,
     /// Being ended in good order. Consumer: no new pods, those there are evicted; then the
     /// node is removed. Provider: the session removes the guests.

@@ -125,7 +125,7 @@ closed_list! {
         ChangeRefused,
         /// A contract ended before its term, and not by this side's wish.
         ContractEndedEarly,
-        /// Usage is not signed for: nothing new is admitted.
+        /// Usage is not signed for: the consumer's cluster places no new pods there.
         ContractSuspended,
         /// Consumer: the provider takes a contract back.
         ContractReclaimed,

@@ -151,7 +151,7 @@ closed_list! {
         ContractSigned,
         /// A contract is in use, and billed.
         ContractActive,
-        /// Usage reports stayed unsigned: nothing new is admitted.
+        /// Usage reports stayed unsigned: the consumer's cluster places no new pods there.
         ContractSuspended,
         /// The provider takes the capacity back.
         ContractReclaiming,

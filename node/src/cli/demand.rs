@@ -32,7 +32,8 @@ pub(crate) struct Wanted {
     /// How many pods at once
     #[arg(long, value_name = "N", default_value_t = PODS, value_parser = pods)]
     pods: u64,
-    /// reserved is really held; spot may be taken back at once [default: whichever is offered]
+    /// Ordinary pods of the provider's displace guests of spot, and none of reserved [default:
+    /// whichever is offered]
     #[arg(long, value_parser = word::<Class>(&["spot", "reserved"]))]
     class: Option<Class>,
     /// The most that is paid for all of it together: '3 EUR/h'

@@ -90,7 +90,7 @@ pub(crate) struct Set {
     /// For one processor, GiB, GPU: 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'; or free
     #[arg(long, value_parser = text::<Price>)]
     price: Option<Price>,
-    /// reserved is really held; spot may be taken back at once
+    /// Your own ordinary pods displace guests of spot, and none of reserved
     #[arg(long, value_parser = word::<Class>(&["spot", "reserved"]))]
     class: Option<Class>,
     /// required sells only where the network keeps guests apart; none sells without

@@ -290,7 +290,9 @@ pub(super) fn told(deal: &Deal, contract: &str) -> String {
         (_, State::Closed | State::Terminated, _) => {
             shown(deal.reason.as_deref().unwrap_or("over")).into_owned()
         }
-        (_, State::Suspended, _) => "usage is not signed for: nothing new is admitted".to_owned(),
+        (_, State::Suspended, _) => {
+            "usage is not signed for; the buyer's cluster places no new pods".to_owned()
+        }
         (_, State::Reclaiming, _) => format!("{peer} takes it back, or is told so"),
         (_, State::Active, _) => "in use".to_owned(),
         _ => "both sign, and make it ready".to_owned(),

@@ -244,7 +244,7 @@ pub enum State {
     Pending,
     /// The lease is in use, and is billed.
     Active,
-    /// Reports stayed unsigned: nothing new is admitted.
+    /// Reports stayed unsigned: the consumer places no new pods.
     Suspended,
     /// The provider takes the lease back, after its notice.
     Reclaiming,

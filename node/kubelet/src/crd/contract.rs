@@ -116,7 +116,7 @@ pub struct ContractStatus {
     pub what: String,
     /// The same in few words, without the number of pods.
     pub size: String,
-    /// How firmly it is held.
+    /// What displaces guests: `reserved`, or `spot`.
     pub class: String,
     /// For one processor, GiB, GPU.
     pub price: String,

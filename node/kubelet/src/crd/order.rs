@@ -92,7 +92,8 @@ pub struct OrderSpec {
     #[serde(rename = "for")]
     #[schemars(regex(pattern = DURATION), length(max = 32))]
     pub term: String,
-    /// How firmly it is held; by default as is offered.
+    /// What displaces guests: nothing ordinary with `reserved`, the provider's ordinary pods with
+    /// `spot`; by default as is offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ProviderClass>,
     /// The most that is paid for all of it together: `3 EUR/h`. A provider's other price is taken
@@ -116,13 +117,13 @@ pub struct OrderSpec {
     pub dry_run: bool,
 }
 
-/// How firmly capacity is held.
+/// What it takes to displace guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ProviderClass {
-    /// It is kept free for the buyer.
+    /// Ordinary pods of the provider's do not displace guests; nothing is held free for them.
     Reserved,
-    /// May be taken back at once.
+    /// Ordinary pods of the provider's displace guests, at once.
     Spot,
 }
 

@@ -112,8 +112,9 @@ impl About<'_> {
         match deal.state() {
             State::Offered if consumer => self.offer(),
             State::Suspended => {
-                let text =
-                    format!("{short}: {peer}: usage is not signed for, nothing new is admitted");
+                let text = format!(
+                    "{short}: {peer}: usage is not signed for; the buyer's cluster places no new pods"
+                );
                 let suspended = self.about(Kind::ContractSuspended, text);
                 Some((self.now_ms, self.of_contract(suspended)))
             }

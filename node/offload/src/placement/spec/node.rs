@@ -176,9 +176,9 @@ impl NodeSpec {
         };
         for (kind, (status, reason, message)) in [
             ("Ready", ("True", "LeaseActive", "the contract is in force")),
-            ("MemoryPressure", ("False", "NoPressure", "the contract's memory is reserved")),
-            ("DiskPressure", ("False", "NoPressure", "the provider's nodes have room")),
-            ("PIDPressure", ("False", "NoPressure", "the provider's nodes have room")),
+            ("MemoryPressure", NO_PRESSURE),
+            ("DiskPressure", NO_PRESSURE),
+            ("PIDPressure", NO_PRESSURE),
             ("NetworkUnavailable", ("False", "RouteCreated", "the provider's network is used")),
             (PEER_REACHABLE, reachable),
         ] {
@@ -220,6 +220,13 @@ impl NodeSpec {
             && self.taints(&present["spec"]["taints"]).is_none()
     }
 }
+
+/// The status, reason and message of pressure that a kubelet would see on its own machine.
+const NO_PRESSURE: (&str, &str, &str) = (
+    "False",
+    "NotMeasured",
+    "not measured: what runs short at the provider is seen at the pods there",
+);
 
 #[cfg(test)]
 mod tests {
