@@ -8,8 +8,11 @@ const LONGEST: usize = 128;
 /// Kubernetes keeps nine digits after the point and rounds the rest up.
 const DECIMALS: i64 = 9;
 
+/// A whole unit, in billionths of one.
+const ONE: i128 = 1_000_000_000;
+
 /// The largest quantity that Kubernetes keeps, in billionths: larger ones become this.
-const LARGEST: i128 = i64::MAX as i128 * 1_000_000_000;
+const LARGEST: i128 = i64::MAX as i128 * ONE;
 
 /// An amount, in billionths of its unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +89,48 @@ pub fn from_millis(millis: u64) -> String {
     if millis.is_multiple_of(1000) { (millis / 1000).to_string() } else { format!("{millis}m") }
 }
 
+/// The quantity as an API server writes it: as few digits as there can be without a point, and the
+/// suffix of the kind that the text has (`1024Mi` is `1Gi`, `0.5` is `500m`, and each nothing is `0`).
+/// None if the text is none.
+pub fn canonical(text: &str) -> Option<String> {
+    let Quantity(amount) = Quantity::read(text)?;
+    let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    if amount == 0 {
+        return Some("0".to_owned());
+    }
+    if suffix.ends_with('i') && amount % ONE == 0 && (amount / ONE).abs() >= 1024 {
+        let (units, power) = shortened(amount / ONE, 1024, BINARY.len() - 1);
+        return Some(format!("{units}{}", BINARY[power]));
+    }
+    let (mantissa, power) = shortened(amount, 1000, DECIMAL.len() - 1);
+    let has_exponent = suffix.len() > 1 && suffix.starts_with(['e', 'E']);
+    Some(match (has_exponent, power) {
+        (true, UNITS) => mantissa.to_string(),
+        (true, power) => {
+            let exponent = 3 * (i64::try_from(power).ok()? - i64::try_from(UNITS).ok()?);
+            format!("{mantissa}e{exponent}")
+        }
+        (false, power) => format!("{mantissa}{}", DECIMAL[power]),
+    })
+}
+
+/// The number without as many factors of `base` as it has, `most` of them at most, and how many.
+fn shortened(mut number: i128, base: i128, most: usize) -> (i128, usize) {
+    let mut power = 0;
+    while number % base == 0 && power < most {
+        number /= base;
+        power += 1;
+    }
+    (number, power)
+}
+
+/// Suffixes by powers of a thousand, from billionths on.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+/// The one of units among them.
+const UNITS: usize = 3;
+/// Suffixes by powers of 1,024, from units on.
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
 /// Powers of ten and of two that a suffix stands for.
 fn scale(suffix: &str) -> Option<(i32, u32)> {
     Some(match suffix {
@@ -146,7 +191,6 @@ mod tests {
     /// Cases of Kubernetes' own tests, in billionths.
     #[test]
     fn quantities_are_those_of_kubernetes() {
-        const ONE: i128 = 1_000_000_000;
         for (text, nanos) in [
             ("0", 0),
             ("0n", 0),
@@ -211,6 +255,35 @@ mod tests {
     }
 
     #[test]
+    fn the_canonical_form_is_that_of_an_api_server() {
+        for (text, written) in [
+            ("0k", "0"),
+            ("-0Gi", "0"),
+            ("0.000e5", "0"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Ki", "512"),
+            ("0.5Mi", "512Ki"),
+            ("1073741824", "1073741824"),
+            ("1000", "1k"),
+            ("0.5", "500m"),
+            ("1000m", "1"),
+            ("+1.50", "1500m"),
+            ("1e3", "1e3"),
+            ("12E-1", "1200e-3"),
+            ("1E", "1E"),
+            ("1e0", "1"),
+            ("-2000", "-2k"),
+            (".1n", "1n"),
+            ("1025Ki", "1025Ki"),
+            ("0.7Ki", "716800m"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Some(written), "{text}");
+        }
+        assert_eq!((canonical(""), canonical("1Q")), (None, None));
+    }
+
+    #[test]
     fn what_is_read_is_rounded_up_and_never_below_zero() {
         assert_eq!((millis("1500u"), units("1500m"), nanos("123n")), (Some(2), Some(2), Some(123)));
         assert_eq!((millis("-1"), units("-1n"), nanos("1E")), (None, None, None));
@@ -261,6 +334,17 @@ mod tests {
             let exact = (above + below - 1) / below;
             let exact = Quantity(if negative { -exact } else { exact });
             prop_assert_eq!(Quantity::read(&text), Some(exact), "{}", text);
+        }
+
+        /// It says the same, and there is no shorter one of it.
+        #[test]
+        fn the_canonical_form_is_the_same_amount(text in "[-+]?[0-9]{0,9}(\\.[0-9]{0,6})?(|n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|e[0-9]|E-[0-9])") {
+            let Some(written) = canonical(&text) else {
+                prop_assert_eq!(Quantity::read(&text), None);
+                return Ok(());
+            };
+            prop_assert_eq!(Quantity::read(&written), Quantity::read(&text), "{}", &written);
+            prop_assert_eq!(canonical(&written), Some(written));
         }
 
         #[test]

@@ -10,6 +10,7 @@ use super::check::Check;
 use super::refs::each;
 use super::rule::refusal;
 use crate::message::Refusal;
+use crate::placement::asked;
 
 /// Variables that name devices, and that a runtime of containers reads.
 const NAMES: [&str; 5] = [
@@ -98,9 +99,7 @@ fn hide(container: &mut Value, ctx: &GuestContext) {
     }
 }
 
-/// Whether the container asks for devices of NVIDIA's.
+/// Whether the container asks for devices of NVIDIA's: what it asks for is what is counted, and sold.
 fn asks(container: &Value) -> bool {
-    let lists = ["requests", "limits"].into_iter();
-    let mut amounts = lists.filter_map(|list| container["resources"][list].as_object()).flatten();
-    amounts.any(|(name, amount)| name.starts_with("nvidia.com/") && *amount != "0" && *amount != 0)
+    asked(container).iter().any(|(name, amount)| name.starts_with("nvidia.com/") && *amount > 0)
 }

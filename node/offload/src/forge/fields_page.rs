@@ -74,8 +74,8 @@ fn becomes(rule: Rule, of: Of) -> String {
         Of::Status => ("is the guest's", "is left out"),
     };
     match rule {
-        Rule::Carry => passes.to_owned(),
-        Rule::Noted(text) => format!("{passes}; {text}"),
+        Rule::Carry | Rule::Amount => passes.to_owned(),
+        Rule::Noted(text) | Rule::Amounts(text) => format!("{passes}; {text}"),
         Rule::Turned(text) | Rule::Anew(text) => format!("is translated: {text}"),
         Rule::Drop(text) => format!("{stays}: {text}"),
         Rule::Refuse(reason) => format!("is refused: *{reason}*"),
@@ -99,9 +99,10 @@ fn becomes(rule: Rule, of: Of) -> String {
 /// Whether all of its fields are as they are: it has no table of its own.
 fn is_plain(fields: &Fields) -> bool {
     fields.rows.iter().all(|(_, rule)| match rule {
-        Rule::Carry => true,
+        Rule::Carry | Rule::Amount => true,
         Rule::In(inner) | Rule::Each(inner) => is_plain(inner),
         Rule::Noted(_)
+        | Rule::Amounts(_)
         | Rule::Turned(_)
         | Rule::Anew(_)
         | Rule::Drop(_)

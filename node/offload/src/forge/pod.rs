@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::quantity;
 use serde_json::{Map, Value, json};
 
 use super::labels::{CLUSTER_DOMAIN, GATE, HOME_ADDRESS, HOME_API, LEFT_OUT};
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
-use crate::placement::devices;
+use crate::placement::{devices, is_device};
 
 /// The guest pod of an exported home pod.
 ///
@@ -39,6 +40,7 @@ pub fn forge_pod(
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
     check_names(spec)?;
+    check_whole(spec)?;
     check_images(spec, ctx.gate.as_ref().and_then(Gate::with_login))?;
     let devices = devices(spec);
     let runtime_class = runtime_class(spec, &devices, ctx)?;
@@ -182,6 +184,19 @@ fn check_names(spec: &Value) -> Result<(), Refusal> {
     all.try_for_each(|(path, container)| gate::check_name(container, &path))
 }
 
+/// What a pod asks for as a whole is of resources that Kubernetes knows there: a device that no container
+/// names is nobody's, and would be counted.
+fn check_whole(spec: &Value) -> Result<(), Refusal> {
+    for sort in ["limits", "requests"] {
+        let mut names = spec["resources"][sort].as_object().into_iter().flat_map(Map::keys);
+        if let Some(name) = names.find(|name| is_device(name)) {
+            let reason = "is asked for by the pod as a whole: a container has to ask for devices";
+            return Err(refusal(&format!("spec.resources.{sort}[{name}]"), reason));
+        }
+    }
+    Ok(())
+}
+
 /// Images of containers, and those that are volumes.
 fn check_images(spec: &Value, ours: Option<&str>) -> Result<(), Refusal> {
     for (list, field) in
@@ -234,6 +249,7 @@ fn fill_resources(container: &mut Value, whole: &Value, ctx: &GuestContext) {
 fn fill(container: &mut Value, sort: &str, defaults: &BTreeMap<String, String>) {
     for (resource, amount) in defaults {
         if container["resources"][sort][resource].is_null() {
+            let amount = quantity::canonical(amount).unwrap_or_else(|| amount.clone());
             container["resources"][sort][resource] = json!(amount);
         }
     }

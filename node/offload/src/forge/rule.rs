@@ -1,11 +1,13 @@
 //! What may become of a field that crosses between clusters, and how an object is filtered by the
 //! rules of its fields.
 
+use mercato_protocol::quantity;
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value};
 
 use super::check::Check;
 use crate::message::Refusal;
+use crate::placement::counted;
 
 /// What becomes of a field. The words are those of docs/virtual-node.md: see
 /// [`super::fields_page`].
@@ -23,6 +25,10 @@ pub(super) enum Rule {
     Drop(&'static str),
     /// It must not be set; this is why.
     Refuse(&'static str),
+    /// A quantity: it crosses in canonical form, so that what reads it as text sees what others count.
+    Amount,
+    /// Quantities by resource, likewise, and this is to be known of them.
+    Amounts(&'static str),
     /// It crosses if this agrees.
     If(&'static Check),
     /// The same, but that the pod-security level `privileged` lets all of it cross.
@@ -102,6 +108,10 @@ impl Rule {
             Self::Carry | Self::Noted(_) | Self::Turned(_) => {
                 Err(refusal(path, "is not a plain value"))
             }
+            Self::Amount if value.is_null() => Ok(None),
+            Self::Amount => amount(value, path).map(Some),
+            Self::Amounts(_) if value.is_null() => Ok(Some(Value::Null)),
+            Self::Amounts(_) => amounts(value, path).map(Some),
             Self::Anew(_) | Self::Drop(_) => Ok(None),
             Self::Refuse(_) if is_unset(value) => Ok(None),
             Self::Refuse(reason) => Err(refusal(path, reason)),
@@ -126,6 +136,32 @@ impl Rule {
             }
         }
     }
+}
+
+/// Quantities by resource in canonical form. One that says nothing is left out: it counts as nothing,
+/// and what fills in such a one would look for its name.
+fn amounts(list: &Value, path: &str) -> Result<Value, Refusal> {
+    let list = list.as_object().ok_or_else(|| refusal(path, "is not an object"))?;
+    let said = list.iter().filter(|(_, value)| !value.is_null());
+    let each = said.map(|(name, value)| {
+        let path = format!("{path}[{name}]");
+        let written = amount(value, &path)?;
+        // What nobody can count takes nothing of what was bought.
+        let is_counted = counted(name, &written).is_some();
+        is_counted.then(|| (name.clone(), written)).ok_or_else(|| refusal(&path, "is too much"))
+    });
+    each.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+}
+
+fn amount(value: &Value, path: &str) -> Result<Value, Refusal> {
+    let text = match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let written = text.and_then(|text| quantity::canonical(&text));
+    let written = written.filter(|written| !written.starts_with('-'));
+    written.map(Value::from).ok_or_else(|| refusal(path, "is no quantity of zero or more"))
 }
 
 /// Absent in all but name: null, false, zero, empty.

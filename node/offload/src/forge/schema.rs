@@ -5,7 +5,7 @@
 
 use super::check::{self, HOST};
 use super::device_env;
-use super::rule::Rule::{Anew, Baseline, Carry, Drop, Each, If, In, Noted, Refuse, Turned};
+use super::rule::Rule::{Amount, Anew, Baseline, Carry, Drop, Each, If, In, Noted, Refuse, Turned};
 use super::rule::{Fields, fields};
 use super::schema_container::{
     CLAIMS, CONFIG_MAP_NAME, CONTAINER, EPHEMERAL, FIELD_REF, IMAGE, RESOURCE_FIELD_REF, RESOURCES,
@@ -131,7 +131,7 @@ fields! {
         "fieldRef": In(&FIELD_REF), "mode": Carry, "path": Carry,
         "resourceFieldRef": In(&RESOURCE_FIELD_REF), "user": Carry,
     }
-    EMPTY_DIR = "EmptyDirVolumeSource" { "medium": Carry, "mode": Carry, "sizeLimit": Carry, }
+    EMPTY_DIR = "EmptyDirVolumeSource" { "medium": Carry, "mode": Carry, "sizeLimit": Amount, }
     IMAGE_VOLUME = "ImageVolumeSource" { "pullPolicy": Carry, "reference": Noted(IMAGE), }
     PROJECTED = "ProjectedVolumeSource" {
         "defaultMode": Carry, "defaultUser": Carry, "sources": Each(&PROJECTION),

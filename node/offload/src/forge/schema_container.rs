@@ -2,7 +2,7 @@
 
 use super::check::{self, HOST};
 use super::device_env;
-use super::rule::Rule::{Baseline, Carry, Each, If, In, Noted, Refuse, Turned};
+use super::rule::Rule::{Amount, Amounts, Baseline, Carry, Each, If, In, Noted, Refuse, Turned};
 use super::rule::{Fields, fields};
 
 pub(super) const CLAIMS: &str = "device claims cannot leave home yet";
@@ -71,8 +71,8 @@ fields! {
     SECRET_ENV = "SecretEnvSource" { "name": Noted(SECRET_NAME), "optional": Carry, }
     RESOURCES = "ResourceRequirements" {
         "claims": Refuse(CLAIMS),
-        "limits": Noted("what neither a container nor its pod limits is limited by what was bought"),
-        "requests": Noted("a container without asks for as much as its limit, or for nothing"),
+        "limits": Amounts("what neither a container nor its pod limits is limited by what was bought"),
+        "requests": Amounts("a container without asks for as much as its limit, or for nothing"),
     }
     RESIZE = "ContainerResizePolicy" { "resourceName": Carry, "restartPolicy": Carry, }
     RESTART = "ContainerRestartRule" { "action": Carry, "exitCodes": In(&EXIT_CODES), }
@@ -117,7 +117,7 @@ fields! {
         "fieldPath": Turned("what differs over there is read from an annotation that has home's value; `status.hostIP` and `hostIPs` are the virtual node's address. `status.podIP` and `podIPs` are home's under a contract that requires isolation, and the provider's otherwise"),
     }
     RESOURCE_FIELD_REF = "ResourceFieldSelector" {
-        "containerName": Carry, "divisor": Carry,
+        "containerName": Carry, "divisor": Amount,
         "resource": Noted("a limit that is not set is what the virtual node has"),
     }
 }

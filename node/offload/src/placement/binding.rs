@@ -8,8 +8,6 @@ use mercato_protocol::text::{GpuModel, PoolId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::requests::requests;
-
 /// The resource by which pods ask for GPUs where nobody says another: NVIDIA's whole ones.
 pub const GPUS: &str = "nvidia.com/gpu";
 
@@ -128,18 +126,6 @@ pub fn taints_of_device(resource: &str) -> BTreeSet<&str> {
     usual.into_iter().chain([resource]).collect()
 }
 
-/// The resources of devices that a pod's containers ask for, as the scheduler counts them.
-pub fn devices(spec: &Value) -> BTreeSet<String> {
-    let asked = requests(spec).into_iter().filter(|(name, n)| is_device(name) && *n > 0);
-    asked.map(|(name, _)| name).collect()
-}
-
-/// Whether a resource is one that somebody has added to Kubernetes, as drivers of devices do.
-pub fn is_device(resource: &str) -> bool {
-    let domain = resource.split_once('/').map(|(domain, _)| domain);
-    domain.is_some_and(|it| it != "kubernetes.io" && !it.ends_with(".kubernetes.io"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,7 +164,5 @@ mod tests {
         assert_eq!(keys("nvidia.com/mig-1g.10gb"), ["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"]);
         assert_eq!(keys("amd.com/gpu"), ["amd.com/gpu"]);
         assert_eq!(keys("gpu.intel.com/xe"), ["gpu.intel.com/xe"]);
-        assert!(!is_device("cpu") && !is_device("hugepages-2Mi") && is_device("amd.com/gpu"));
-        assert!(!is_device("attachable-volumes.kubernetes.io/x"));
     }
 }

@@ -23,11 +23,10 @@ pub mod spec;
 mod terms;
 mod write;
 
-pub use binding::{
-    Binding, GPUS, NodeOperator, NodeRequirement, Taint, devices, is_device, taints_of_device,
-};
+pub use binding::{Binding, GPUS, NodeOperator, NodeRequirement, Taint, taints_of_device};
 pub use capacity::{Capacity, keeps_running};
 pub use ownership::Ownership;
-pub use requests::{Amounts, amounts, requests};
+pub(crate) use requests::counted;
+pub use requests::{Amounts, amounts, asked, devices, is_device, requests};
 pub use terms::{DEFAULT_REQUESTS, ProviderTerms, allocatable, gpus, guest_context, shown};
 pub use write::{IfAbsent, Write, deletion_grace_s, owned};

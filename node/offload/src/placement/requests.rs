@@ -1,6 +1,6 @@
 //! What a pod asks for, as the scheduler counts it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::quantity;
 use serde_json::Value;
@@ -14,11 +14,11 @@ pub type Amounts = BTreeMap<String, u64>;
 pub fn requests(spec: &Value) -> Amounts {
     let mut running = Amounts::new();
     for container in list(&spec["containers"]) {
-        add(&mut running, &of(container));
+        add(&mut running, &asked(container));
     }
     let (mut sidecars, mut starting) = (Amounts::new(), Amounts::new());
     for container in list(&spec["initContainers"]) {
-        let mut together = of(container);
+        let mut together = asked(container);
         if container["restartPolicy"] == "Always" {
             add(&mut running, &together);
             add(&mut sidecars, &together);
@@ -29,31 +29,48 @@ pub fn requests(spec: &Value) -> Amounts {
         most(&mut starting, &together);
     }
     most(&mut running, &starting);
-    for (name, amount) in of(spec) {
+    for (name, amount) in asked(spec) {
         running.insert(name, amount);
     }
     add(&mut running, &amounts(&spec["overhead"]));
     running
 }
 
-fn of(container: &Value) -> Amounts {
+/// What one container asks for, or a pod as a whole.
+pub fn asked(container: &Value) -> Amounts {
     // A limit without a request is one: the API server fills it in, but not for
     // extended resources of a pod that is still a template somewhere.
-    let mut limits = amounts(&container["resources"]["limits"]);
-    limits.extend(amounts(&container["resources"]["requests"]));
-    limits
+    let limits = amounts(&container["resources"]["limits"]);
+    let mut asked = limits.clone();
+    asked.extend(amounts(&container["resources"]["requests"]));
+    // A kubelet hands out devices by the limit alone.
+    most(&mut asked, &limits.into_iter().filter(|(name, _)| is_device(name)).collect());
+    asked
 }
 
 /// Quantities by resource, read; what cannot be read is left out.
 pub fn amounts(list: &Value) -> Amounts {
     let entries = list.as_object().into_iter().flatten();
-    entries
-        .filter_map(|(name, amount)| {
-            let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-            let read = if name == "cpu" { quantity::millis } else { quantity::units };
-            Some((name.clone(), read(&text)?))
-        })
-        .collect()
+    entries.filter_map(|(name, amount)| Some((name.clone(), counted(name, amount)?))).collect()
+}
+
+/// How much of a resource a quantity is; none if that cannot be counted.
+pub(crate) fn counted(name: &str, amount: &Value) -> Option<u64> {
+    let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+    let read = if name == "cpu" { quantity::millis } else { quantity::units };
+    read(&text)
+}
+
+/// The resources of devices that a pod's containers ask for, as the scheduler counts them.
+pub fn devices(spec: &Value) -> BTreeSet<String> {
+    let asked = requests(spec).into_iter().filter(|(name, n)| is_device(name) && *n > 0);
+    asked.map(|(name, _)| name).collect()
+}
+
+/// Whether a resource is one that somebody has added to Kubernetes, as drivers of devices do.
+pub fn is_device(resource: &str) -> bool {
+    let domain = resource.split_once('/').map(|(domain, _)| domain);
+    domain.is_some_and(|it| it != "kubernetes.io" && !it.ends_with(".kubernetes.io"))
 }
 
 fn add(sum: &mut Amounts, more: &Amounts) {
@@ -105,5 +122,16 @@ mod tests {
             "overhead": { "cpu": "10m" },
         });
         assert_eq!(requests(&spec)["cpu"], 360);
+    }
+
+    #[test]
+    fn devices_are_what_kubernetes_does_not_know() {
+        assert!(!is_device("cpu") && !is_device("hugepages-2Mi") && is_device("amd.com/gpu"));
+        assert!(!is_device("attachable-volumes.kubernetes.io/x"));
+        let of = |limit: &str, request: &str| {
+            let (limits, requests) = (json!({ "a.b/gpu": limit }), json!({ "a.b/gpu": request }));
+            json!({ "containers": [{ "resources": { "limits": limits, "requests": requests } }] })
+        };
+        assert!(devices(&of("0k", "0")).is_empty() && devices(&of("1", "0")).contains("a.b/gpu"));
     }
 }

@@ -1,6 +1,9 @@
 //! Devices of the provider's nodes that a pod names without having been given them.
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::placement::{devices, requests};
 
 const VISIBLE: &str = "NVIDIA_VISIBLE_DEVICES";
 
@@ -100,4 +103,68 @@ fn keys_that_would_be_such_variables_do_not_cross() {
         assert!(refused.path.ends_with("ata"), "{refused:?}");
         assert!(refused.reason.contains("would name devices"), "{refused:?}");
     }
+}
+
+/// How much of a GPU one container has, however that is written.
+fn spellings() -> impl Strategy<Value = Value> {
+    let text = "[+]?[0-9]{0,3}(\\.[0-9]{0,3})?(|n|u|m|k|M|G|Ki|Mi|Gi|e[0-9]|E-[0-9])";
+    let zeros = ["0k", "0Ki", "0.0", "00", "+0", "-0", "0e3", "0E-1", ".0m", "0m", "0"];
+    prop_oneof![
+        text.prop_map(Value::from),
+        proptest::sample::select(zeros.to_vec()).prop_map(Value::from),
+        any::<u16>().prop_map(Value::from),
+        (0.0..3.0_f64).prop_map(Value::from),
+        Just(Value::Null),
+    ]
+}
+
+proptest! {
+    /// Whoever is shown devices has them counted, and the other way round.
+    #[test]
+    fn what_is_shown_devices_is_what_is_counted(
+        limit in spellings(), request in proptest::option::of(spellings()), initial: bool,
+    ) {
+        let list = if initial { "initContainers" } else { "containers" };
+        let mut resources = json!({ "limits": { "nvidia.com/gpu": limit } });
+        if let Some(request) = request {
+            resources["requests"] = json!({ "nvidia.com/gpu": request });
+        }
+        let container = json!({ "name": "a", "image": "cuda", "resources": resources });
+        let guest = pod(|home| home["spec"][list] = json!([container]));
+        let Ok(guest) = guest else { return Ok(()) };
+        let spec = &guest["spec"];
+        let counted = requests(spec).get("nvidia.com/gpu").is_some_and(|amount| *amount > 0);
+        prop_assert_eq!(sees(&spec[list][0]).is_none(), counted, "{}", spec[list][0]["resources"]);
+        prop_assert_eq!(devices(spec).contains("nvidia.com/gpu"), counted);
+    }
+}
+
+#[test]
+fn quantities_cross_as_an_api_server_writes_them() {
+    let with = |amount: Value| {
+        pod(|home| {
+            let container = &mut home["spec"]["containers"][0];
+            container["resources"] = json!({ "limits": { "nvidia.com/gpu": amount } });
+        })
+    };
+    let crossed = |amount: Value| {
+        with(amount).unwrap()["spec"]["containers"][0]["resources"]["limits"].clone()
+    };
+    for nothing in [json!("0k"), json!("0.0"), json!(0), json!("-0")] {
+        assert_eq!(crossed(nothing), json!({ "nvidia.com/gpu": "0" }));
+    }
+    assert_eq!(crossed(json!("1000m")), json!({ "nvidia.com/gpu": "1" }));
+    assert_eq!(crossed(Value::Null), json!({}));
+    for none in [json!("-1"), json!("many"), json!(true), json!("")] {
+        let refused = with(none).unwrap_err();
+        assert_eq!(refused.path, "spec.containers[0].resources.limits[nvidia.com/gpu]");
+    }
+    let endless = pod(|home| {
+        home["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "9E" } });
+    });
+    assert_eq!(endless.unwrap_err().path, "spec.containers[0].resources.limits[cpu]");
+    let whole = pod(|home| {
+        home["spec"]["resources"] = json!({ "requests": { "nvidia.com/gpu": "1" } });
+    });
+    assert_eq!(whole.unwrap_err().path, "spec.resources.requests[nvidia.com/gpu]");
 }
