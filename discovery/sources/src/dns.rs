@@ -49,7 +49,7 @@ pub enum DnsError {
         /// Which server was asked, or which of the system's.
         server: String,
         /// Why the query brought no answer.
-        source: NetError,
+        source: Box<NetError>,
     },
     /// The name has no root of a federation, or several.
     #[error("{name} has no TXT record of one federation: {why}")]
@@ -222,7 +222,7 @@ impl Dns {
     }
 
     fn failed(&self, name: String, source: NetError) -> DnsError {
-        DnsError::Lookup { name, server: self.servers.clone(), source }
+        DnsError::Lookup { name, server: self.servers.clone(), source: Box::new(source) }
     }
 }
 
