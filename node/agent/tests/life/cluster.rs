@@ -315,7 +315,7 @@ impl Cluster {
                             deleting,
                             ended,
                             unschedulable,
-                            ungated: None,
+                            unlike: None,
                             held: false,
                             address,
                             called: None,

@@ -77,6 +77,7 @@ impl GuestSide {
             names: watch::Sender::default(),
             failing: Mutex::default(),
             turns,
+            drops_whole: Mutex::new(None),
             domain_refused: Once::new(),
             stop,
         });

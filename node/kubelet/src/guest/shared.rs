@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use mercato_offload::body::Way;
 use mercato_offload::forge::{self, GuestContext, KnownGuests, Refusal};
@@ -43,6 +44,8 @@ pub(super) struct Shared {
     pub(super) failing: Mutex<BTreeMap<Item, Repeated>>,
     /// One lease does not take all the requests of a cluster, nor their memory.
     pub(super) turns: Semaphore,
+    /// When this API server was last seen to drop the resources of a pod as a whole.
+    pub(super) drops_whole: Mutex<Option<Instant>>,
     /// It was said that home is called what no home may be called.
     pub(super) domain_refused: Once,
     pub(super) stop: CancellationToken,
@@ -98,21 +101,29 @@ impl Shared {
     /// Reads a guest object; a pod's status is kept as a body, to be sent home.
     pub(super) fn observe(&self, object: &Value) -> Option<Observed> {
         let context = self.context();
-        let observed = {
+        let (observed, is_new) = {
             let mut guests = self.guests();
             let observed = forge::observe(&context, &guests, object)?;
+            let is_new = match (&observed.item, &observed.pod) {
+                (Item::Pod(id), Some(pod)) => guests.is_new(id, &pod.uid),
+                _ => false,
+            };
             guests.note(&observed.item, object);
-            observed
+            (observed, is_new)
         };
         self.capacity().note(&observed.item, object);
         let there = observed.pod.as_ref().filter(|pod| !pod.deleting);
-        if let Some(Refusal { path, reason }) = there.and_then(|pod| pod.ungated.as_ref()) {
+        if let Some(Refusal { path, reason }) = there.and_then(|pod| pod.unlike.as_ref()) {
             // Once for each guest, or twice: it is ended.
             tracing::warn!(path, reason, key = %observed.item.key(),
-                "a guest would not be held back until it is isolated, and is ended: leave the \
-                namespaces of guests out of webhooks that change containers");
+                "a guest is not as it must be, and is ended: leave the namespaces of guests out of \
+                webhooks that change pods, and see whether the API server knows the field");
         }
-        if let (Item::Pod(pod), Some(_)) = (&observed.item, &observed.pod) {
+        if let (Item::Pod(pod), Some(seen)) = (&observed.item, &observed.pod) {
+            let runs = is_new && seen.terminal.is_none() && seen.unlike.is_none();
+            if let Some(refusal) = forge::unbounded(&context, object).filter(|_| runs) {
+                self.tell_of_unbounded(pod, &refusal);
+            }
             let status = forge::guest_status(object);
             if let Err(refusal) = self.bodies.keep(Way::ToHome, &observed.item, &status) {
                 self.tell_of_status(pod.clone(), &refusal);
@@ -137,6 +148,52 @@ impl Shared {
             count: 1,
         };
         self.tell(Input::Event(pod.clone(), event)).await;
+    }
+
+    /// One that was made by an earlier release runs on as it is.
+    fn tell_of_unbounded(&self, pod: &PodId, Refusal { path, reason }: &Refusal) {
+        // Once for each guest that is there as the lease begins, or begins again here.
+        tracing::warn!(
+            path,
+            reason,
+            namespace = pod.namespace,
+            name = pod.name,
+            "a guest runs without a bound, and runs on: whoever deletes its pod at home has it made \
+            again, with its bounds"
+        );
+        let event = PodEvent {
+            kind: EventKind::Warning,
+            reason: UNBOUNDED.to_owned(),
+            field: String::new(),
+            message: format!(
+                "{path} {reason}; it runs on, and is made with it once it is made again"
+            ),
+            count: 1,
+        };
+        // An error means that there are events enough, or that the driver has gone.
+        let _ = self.inputs.try_send(Input::Event(pod.clone(), event));
+    }
+
+    /// A guest has lost this of what it was forged with.
+    pub(super) fn note_loss(&self, pod: &PodId, lost: Refusal) {
+        if lost.path.starts_with(WHOLE) {
+            *self.drops_whole.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        self.guests().note_loss(pod, lost);
+    }
+
+    /// Why a pod is not made at all: this API server has just dropped a field that it has as well. A pod
+    /// that is made and ended is made again at home at once.
+    pub(super) fn is_dropped(&self, forged: &Value) -> Option<Refusal> {
+        let asks = ["limits", "requests"].iter().any(|sort| {
+            let list = forged["spec"]["resources"][*sort].as_object();
+            list.is_some_and(|list| !list.is_empty())
+        });
+        let since = *self.drops_whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_dropped = asks && since.is_some_and(|since| since.elapsed() < DROPS_FOR);
+        let reason = "is not known to the provider's API server, which drops it: give the containers \
+                      resources in its place, or buy elsewhere";
+        is_dropped.then(|| Refusal { path: WHOLE.to_owned(), reason: reason.to_owned() })
     }
 
     /// The owner of a pod that waits for its name is told why, once.
@@ -175,6 +232,15 @@ impl Shared {
 
 /// Reason of the event that the marks of a guest were changed by somebody else.
 const MARKS_CHANGED: &str = "GuestMarksChanged";
+
+/// Reason of the event that a guest from before has no bound that it would be made with now.
+const UNBOUNDED: &str = "GuestUnbounded";
+
+/// The field that clusters before 1.34 drop.
+const WHOLE: &str = "spec.resources";
+
+/// How long nothing with that field is made after it was dropped; a guess: clusters are updated.
+const DROPS_FOR: Duration = Duration::from_secs(600);
 
 /// Reason of the event that another pod has the name that a guest is to have.
 const NAME_IN_USE: &str = "NameInUse";

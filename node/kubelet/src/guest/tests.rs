@@ -1,6 +1,7 @@
 //! The provider's side against scripted API servers.
 
 mod gate;
+mod kept;
 mod marks;
 mod services;
 
@@ -124,7 +125,7 @@ fn guest(contract: &str, uid: &str) -> Value {
     let forged = forge::forge(&item, &body, &content(&body), &context()).unwrap();
     json!({ "metadata": { "name": "web", "namespace": "shop-rome", "uid": "g1",
         "resourceVersion": "7", "labels": { CONTRACT: contract, HOME_UID: uid },
-        "annotations": forged["metadata"]["annotations"] } })
+        "annotations": forged["metadata"]["annotations"] }, "spec": forged["spec"] })
 }
 
 #[tokio::test]

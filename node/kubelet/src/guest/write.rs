@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Found;
+use mercato_offload::forge::labels::DIGEST;
 use mercato_offload::forge::told::{DOMAIN_REFUSED, Note, changed_of_pod};
 use mercato_offload::forge::{self, Content, FINALIZER, KnownGuest, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
@@ -95,6 +96,9 @@ async fn write(
     };
     let forged = forge::forge(item, &body, content, &shared.context());
     let forged = forged.map_err(GuestFailure::Refused)?;
+    if let Some(refusal) = shared.is_dropped(&forged) {
+        return Err(GuestFailure::Refused(refusal));
+    }
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;
     let look = async || place.get(shared).await.map_err(failed);
@@ -111,6 +115,7 @@ async fn write(
                 Ok(made) => {
                     shared.capacity().settle(item, &made);
                     shared.guests().note(item, &made);
+                    compare(shared, item, &forged, &made).await;
                     let notes = match item {
                         Item::Pod(_) => changed_of_pod(&body, &forged, &shared.context()),
                         Item::Object(_) => Vec::new(),
@@ -123,6 +128,11 @@ async fn write(
             found = look().await?.ok_or(failure.clone())?;
             let write = admit(shared, item, &forged, Some(&found), if_absent)?;
             let Write::Change(present) = write else { return Err(failure) };
+            // It was made just now, without an answer, unless of another content.
+            if present["metadata"]["annotations"][DIGEST] == content.digest.to_string() {
+                shared.guests().note(item, present);
+                compare(shared, item, &forged, present).await;
+            }
             present
         }
     };
@@ -137,6 +147,17 @@ async fn write(
         }
     }
     Ok(Made::Changed)
+}
+
+/// A pod that was made and has lost what bounds or isolates it is ended: the session hears of it as it
+/// was stored.
+async fn compare(shared: &Shared, item: &Item, forged: &Value, stored: &Value) {
+    let Item::Pod(pod) = item else { return };
+    let Some(lost) = forge::lost(forged, stored) else { return };
+    shared.note_loss(pod, lost);
+    if let Some(observed) = shared.observe(stored) {
+        shared.tell(Input::Observed(observed)).await;
+    }
 }
 
 /// Decides what is done where `present` stands. Who waits for another of its name is told so.

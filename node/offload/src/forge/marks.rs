@@ -13,7 +13,7 @@ use super::GuestContext;
 use super::labels::*;
 use super::metadata::kind_name;
 use crate::key::{Item, ObjectKind, PodId, Uid, key};
-use crate::message::Route;
+use crate::message::{Refusal, Route};
 
 /// What a guest object is of home's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +145,8 @@ pub struct KnownGuest {
     pub gate: Option<String>,
     /// By which address its device is known, as its mark said first; none: by that of its pod network.
     pub called: Option<IpAddr>,
+    /// What it has lost of what it was forged with, by the answer with which it was made.
+    pub lost: Option<Refusal>,
     /// Which of the marks that not each guest has were seen on it.
     further: BTreeSet<&'static str>,
 }
@@ -160,7 +162,7 @@ impl KnownGuest {
         let further = FURTHER.into_iter().filter(|mark| annotations[*mark].is_string());
         let gate = annotations[GATE].as_str().map(str::to_owned);
         let (uid, called) = (uid(present)?, known_as(present));
-        Some(Self { uid, grace_s, gate, called, further: further.collect() })
+        Some(Self { uid, grace_s, gate, called, lost: None, further: further.collect() })
     }
 }
 
@@ -173,6 +175,7 @@ impl KnownGuests {
                 guest.further.extend(&known.further);
                 guest.gate = known.gate.clone().or(guest.gate);
                 guest.called = known.called.or(guest.called);
+                guest.lost.clone_from(&known.lost);
             }
             self.insert(pod, guest);
         }
@@ -188,10 +191,24 @@ impl KnownGuests {
                     grace_s: None,
                     gate: None,
                     called: None,
+                    lost: None,
                     further: BTreeSet::new(),
                 },
             );
         }
+    }
+
+    /// The guest of this pod has lost this of what it was forged with.
+    pub fn note_loss(&mut self, pod: &PodId, lost: Refusal) {
+        if let Some(guest) = self.guests.get_mut(pod) {
+            guest.lost = Some(lost);
+        }
+    }
+
+    /// Whether a guest of this uid was not looked at yet: what is known of it is its uid at most.
+    pub fn is_new(&self, pod: &PodId, uid: &GuestUid) -> bool {
+        let known = self.guest(pod).filter(|known| known.uid == *uid);
+        known.is_none_or(|known| known.grace_s.is_none())
     }
 
     fn insert(&mut self, pod: &PodId, guest: KnownGuest) {

@@ -24,8 +24,10 @@ pub fn observe(ctx: &GuestContext, known: &KnownGuests, guest: &Value) -> Option
                 // What it was made with does not change with its mark.
                 let made = known.guest(pod).and_then(|known| known.gate.as_deref());
                 let made = made.or(guest["metadata"]["annotations"][GATE].as_str());
-                seen.ungated = gate::misplaced(guest, made);
+                seen.unlike = gate::misplaced(guest, made);
             }
+            let lost = || known.guest(pod).filter(|it| it.uid == seen.uid)?.lost.clone();
+            seen.unlike = seen.unlike.or_else(lost);
             Some(seen)
         }
         Item::Object(_) => None,
@@ -56,7 +58,7 @@ fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
         terminal,
         deleting,
         unschedulable: unschedulable(&status),
-        ungated: None,
+        unlike: None,
         held: passage(guest) == Passage::Held,
         called: None,
         address: status["podIP"].as_str().and_then(|text| text.parse().ok()),

@@ -65,8 +65,9 @@ pub struct ObservedPod {
     pub ended: bool,
     /// The scheduler finds no room for it: `OutOfcpu` and what it says.
     pub unschedulable: Option<Outcome>,
-    /// Why it is not held back until it is isolated, though its contract requires that.
-    pub ungated: Option<Refusal>,
+    /// Why it is not as it must be, and is ended: it has lost what bounds or isolates it, or is not held
+    /// back until it is isolated, though its contract requires that.
+    pub unlike: Option<Refusal>,
     /// Its gate has not let it through, or not again: only its ephemeral containers wait for that.
     pub held: bool,
     /// Where its pod network brings packets to it.

@@ -10,7 +10,8 @@ pub type Amounts = BTreeMap<String, u64>;
 
 /// The scheduler's rule: all containers and sidecars together, or the largest
 /// init container with the sidecars that were started before it; the pod's own
-/// requests in place of that where there are any; and the overhead.
+/// requests where they are larger, as valid ones are; and the overhead. What the pod as a whole says
+/// takes the place of nothing: a cluster before 1.34 does not know it.
 pub fn requests(spec: &Value) -> Amounts {
     let mut running = Amounts::new();
     for container in list(&spec["containers"]) {
@@ -29,9 +30,7 @@ pub fn requests(spec: &Value) -> Amounts {
         most(&mut starting, &together);
     }
     most(&mut running, &starting);
-    for (name, amount) in asked(spec) {
-        running.insert(name, amount);
-    }
+    most(&mut running, &asked(spec));
     add(&mut running, &amounts(&spec["overhead"]));
     running
 }
@@ -122,6 +121,15 @@ mod tests {
             "overhead": { "cpu": "10m" },
         });
         assert_eq!(requests(&spec)["cpu"], 360);
+    }
+
+    #[test]
+    fn the_word_of_the_pod_takes_nothing_away() {
+        let mut spec = json!({ "containers": [asks("100m"), asks("200m")] });
+        for (word, counts) in [("200m", 300), ("0", 300), ("500m", 500)] {
+            spec["resources"] = json!({ "requests": { "cpu": word } });
+            assert_eq!(requests(&spec)["cpu"], counts);
+        }
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
             ended: false,
             unschedulable: None,
             held: false,
-            ungated: None,
+            unlike: None,
             address: guest.parse().ok(),
             called: None,
         };

@@ -25,7 +25,7 @@ fn seen(of: &str, marked: bool, digest: &[u8]) -> Input {
         deleting: false,
         ended: false,
         unschedulable: None,
-        ungated: None,
+        unlike: None,
         held: false,
         address: None,
         called: None,

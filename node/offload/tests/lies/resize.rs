@@ -37,7 +37,7 @@ fn runs(uid: &str, name: &str) -> guest::Input {
         deleting: false,
         ended: false,
         unschedulable: None,
-        ungated: None,
+        unlike: None,
         held: false,
         address: None,
         called: None,

@@ -16,7 +16,7 @@ fn seen() -> ObservedPod {
         deleting: false,
         ended: false,
         unschedulable: None,
-        ungated: None,
+        unlike: None,
         held: true,
         address: None,
         called: None,
@@ -40,12 +40,12 @@ fn one_that_nothing_holds_back_is_ended_and_never_made_again() {
     let (mut asked, web) = asked();
     let why =
         Refusal { path: "spec.initContainers[0]".to_owned(), reason: "is not ours".to_owned() };
-    let ungated = ObservedPod { ungated: Some(why), ..seen() };
+    let unlike = ObservedPod { unlike: Some(why), ..seen() };
     asked.does(Input::Written(web.clone()));
-    let done = asked.does(observed(b"web", ungated.clone()));
+    let done = asked.does(observed(b"web", unlike.clone()));
     assert!(done.contains(&Effect::Delete(web.clone(), Some(0))), "{done:?}");
     asked.does(Input::Written(web.clone()));
-    let ended = ObservedPod { deleting: true, ended: true, ..ungated };
+    let ended = ObservedPod { deleting: true, ended: true, ..unlike };
     let refused = Outcome::Failed {
         reason: "OffloadRefused".to_owned(),
         message: "spec.initContainers[0]: is not ours".to_owned(),

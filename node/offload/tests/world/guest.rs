@@ -391,7 +391,7 @@ fn seen(pod: &Pod) -> Observed {
         deleting,
         ended: deleting && pod.terminal.is_some(),
         unschedulable: None,
-        ungated: None,
+        unlike: None,
         held: false,
         address: Some(guest_address(pod)),
         called: None,

@@ -146,15 +146,15 @@ fn a_gate_is_what_it_was_made_with_whatever_its_mark_says_later() {
     known.note(&item, &guest);
     let seen = |guest: &Value| observe(&gated(), &known, guest).unwrap().pod.unwrap();
     let whole = seen(&guest);
-    assert!(whole.marked && whole.ungated.is_none());
+    assert!(whole.marked && whole.unlike.is_none());
     let mut robbed = guest.clone();
     robbed["metadata"]["annotations"][labels::GATE] = Value::Null;
     let robbed = seen(&robbed);
-    assert!(!robbed.marked && robbed.ungated.is_none(), "it is as it was made");
+    assert!(!robbed.marked && robbed.unlike.is_none(), "it is as it was made");
     let gate = json!({ "image": "theirs", "args": guest["spec"]["initContainers"][0]["args"] });
     guest["metadata"]["annotations"][labels::GATE] = json!(gate.to_string());
     guest["spec"]["initContainers"][0]["image"] = json!("theirs");
-    assert!(seen(&guest).ungated.is_some(), "both were changed");
+    assert!(seen(&guest).unlike.is_some(), "both were changed");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_stored_pod_with_another_first_container_is_told() {
     let seen = |change: fn(&mut Value)| {
         let mut guest = forged_with(&gated(), |_| {}).unwrap();
         change(&mut guest);
-        look(&gated(), &guest).unwrap().pod.unwrap().ungated.map(|refusal| refusal.path)
+        look(&gated(), &guest).unwrap().pod.unwrap().unlike.map(|refusal| refusal.path)
     };
     let at = |field: &str| Some(format!("spec.initContainers[0]{field}"));
     assert_eq!(seen(|_| {}), None);
@@ -199,7 +199,7 @@ fn a_stored_pod_with_another_first_container_is_told() {
     assert_eq!(seen(unmarked), at(".image"));
     // Where the contract does not require it, nobody looks.
     let free = forged_with(&guest_context(), |_| {}).unwrap();
-    assert_eq!(look(&guest_context(), &free).unwrap().pod.unwrap().ungated, None);
+    assert_eq!(look(&guest_context(), &free).unwrap().pod.unwrap().unlike, None);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn another_image_is_for_guests_that_are_still_to_be_made() {
     let guest = forged_with(&gated(), |_| {}).unwrap();
     let image = Some("registry.example/mercato:2".to_owned());
     let later = GuestContext { gate: Some(Gate { image, ..gate() }), ..guest_context() };
-    assert_eq!(look(&later, &guest).unwrap().pod.unwrap().ungated, None);
+    assert_eq!(look(&later, &guest).unwrap().pod.unwrap().unlike, None);
     let again = without_gate(&forged_with(&later, |_| {}).unwrap());
     assert_eq!(again["metadata"]["annotations"][labels::GATE], Value::Null);
     assert_eq!(again["spec"]["initContainers"], json!([]));

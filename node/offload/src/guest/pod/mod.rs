@@ -187,12 +187,12 @@ impl GuestPod {
     ) -> bool {
         seen.terminal = seen.terminal.map(Outcome::clipped);
         seen.unschedulable = seen.unschedulable.map(Outcome::clipped);
-        seen.ungated = seen.ungated.map(Refusal::clipped);
+        seen.unlike = seen.unlike.map(Refusal::clipped);
         if self.life == Some(Life::Made) {
             self.record(Life::MadeAs(seen.uid.clone()), out);
         }
         let opens = self.seen.as_ref().is_some_and(|(_, before)| before.held) && !seen.held;
-        if let Some(why) = &seen.ungated {
+        if let Some(why) = &seen.unlike {
             self.evicted.get_or_insert_with(|| refused(why));
         }
         self.settled |= seen.terminal.is_some() && !seen.deleting;
