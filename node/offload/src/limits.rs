@@ -96,3 +96,7 @@ pub const FAREWELL_MS: u64 = 120_000;
 /// Characters of what a virtual node says of its tunnel where there is none: as many as an event
 /// has room for.
 pub const TUNNEL_REASON_CHARS: usize = 1_024;
+
+/// How often home says at most that a container was restarted: with the longest back-off of a kubelet, five
+/// minutes, that is ten years. Thousands of pods of a job add up to no more than 32 bits hold.
+pub const RESTARTS: i64 = 1 << 20;

@@ -100,6 +100,18 @@ impl Fields {
 }
 
 impl Rule {
+    /// Whether anything of the field itself is what the other side has said.
+    #[cfg(test)]
+    pub(super) fn crosses(self) -> bool {
+        match self {
+            Self::Carry | Self::Noted(_) | Self::Turned(_) | Self::Amount | Self::Amounts(_) => {
+                true
+            }
+            Self::If(_) | Self::Baseline(_) => true,
+            Self::Anew(_) | Self::Drop(_) | Self::Refuse(_) | Self::In(_) | Self::Each(_) => false,
+        }
+    }
+
     fn apply(self, value: &Value, path: &str, way: Way) -> Result<Option<Value>, Refusal> {
         match self {
             Self::Carry | Self::Noted(_) | Self::Turned(_) if is_flat(value) => {

@@ -8,12 +8,13 @@ const CLAIMS: &str = "devices of claims cannot leave home";
 const ADDRESS: &str =
     "the address by which home knows the pod, once [the tunnel](#the-tunnel) is there";
 const HOST: &str = "the virtual node's address";
-const ASKED: &str = "those resources alone that home's pod asks for";
+const ASKED: &str = "of resources that home's pod asks for alone, and no more than it asks for now, or \
+                     was said to have while it asked for that";
 
 fields! {
     /// A guest's status. What is dropped is home's own to say.
     POD_STATUS = "PodStatus" {
-        "allocatedResources": Carry, "conditions": Each(&CONDITION),
+        "allocatedResources": Turned(ASKED), "conditions": Each(&CONDITION),
         "containerStatuses": Each(&CONTAINER_STATUS),
         "ephemeralContainerStatuses": Each(&CONTAINER_STATUS),
         "extendedResourceClaimStatus": Drop(CLAIMS), "hostIP": Anew(HOST), "hostIPs": Anew(HOST),
@@ -36,7 +37,7 @@ fields! {
         "allocatedResources": Turned(ASKED),
         "allocatedResourcesStatus": Drop("says how devices of the provider's are"), "containerID": Carry,
         "image": Carry, "imageID": Carry, "lastState": In(&STATE), "name": Carry,
-        "ready": Carry, "resources": In(&RESOURCES), "restartCount": Noted("never falls"),
+        "ready": Carry, "resources": In(&RESOURCES), "restartCount": Noted("never falls, and is 1,048,576 at most"),
         "started": Carry, "state": In(&STATE), "stopSignal": Carry, "user": In(&USER),
         "volumeMounts": Each(&MOUNT_STATUS),
     }

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::resize::{self, PENDING};
 use super::schema_status::POD_STATUS;
 use crate::address::Reach;
+use crate::limits;
 use crate::message::{Outcome, Refusal};
+use crate::placement::counted;
 
 /// What home knows besides the two pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,9 +65,10 @@ pub fn home_status(
     for (list, containers) in LISTS {
         if let Some(statuses) = status.get_mut(list) {
             keep_counts(statuses, &old[list]);
-            keep_asked(statuses, &home["spec"][containers]);
+            keep_asked(statuses, &home["spec"][containers], &old[list]);
         }
     }
+    keep_amounts(&mut status, &home["spec"]["resources"], old);
     settle_phase(&mut status, old, outcome);
     let resize = resize::pending(&status, guest, home, ctx.resize.as_ref(), &ctx.now);
     status["conditions"] = conditions(&status, base, home, ctx.reach, resize.as_ref());
@@ -240,29 +243,49 @@ fn by_type(conditions: &Value) -> BTreeMap<String, Value> {
     list.filter_map(|one| Some((one["type"].as_str()?.to_owned(), one.clone()))).collect()
 }
 
-/// Of a container's resources those that home asks for: the provider's LimitRange has
-/// filled in the others, which are its own affair.
-fn keep_asked(statuses: &mut Value, containers: &Value) {
-    for status in statuses.as_array_mut().into_iter().flatten() {
-        let same = |container: &&Value| container["name"] == status["name"];
-        let container = containers.as_array().into_iter().flatten().find(same);
-        let Some(asked) = container.map(|container| &container["resources"]) else { continue };
-        keep_named(status, "allocatedResources", &asked["requests"]);
-        if let Some(resources) = status.get_mut("resources") {
-            keep_named(resources, "requests", &asked["requests"]);
-            keep_named(resources, "limits", &asked["limits"]);
+/// Of containers those that home's pod has, with what home asks for: the provider's LimitRange has
+/// filled in other resources, and its webhooks other containers, which are its own affair.
+fn keep_asked(statuses: &mut Value, containers: &Value, old: &Value) {
+    let Some(list) = statuses.as_array_mut() else { return };
+    let named = |list: &Value, name: &Value| {
+        let mut all = list.as_array().into_iter().flatten();
+        all.find(|one| one["name"] == *name).cloned()
+    };
+    list.retain_mut(|status| {
+        let Some(container) = named(containers, &status["name"]) else { return false };
+        let before = named(old, &status["name"]).unwrap_or_default();
+        keep_amounts(status, &container["resources"], &before);
+        true
+    });
+}
+
+/// Of the amounts in the status of a pod or of a container those that home may believe: of resources
+/// that it asks for, and no more than it asks for now, or was said to have before while it was asked
+/// for. A quota of home's adds up what pods are said to have, and so does its scheduler.
+fn keep_amounts(status: &mut Value, asked: &Value, before: &Value) {
+    keep_believed(status, "allocatedResources", &asked["requests"], &before["allocatedResources"]);
+    if let Some(resources) = status.get_mut("resources").filter(|it| it.is_object()) {
+        for sort in ["requests", "limits"] {
+            keep_believed(resources, sort, &asked[sort], &before["resources"][sort]);
         }
     }
 }
 
-fn keep_named(of: &mut Value, field: &str, named: &Value) {
-    let Some(amounts) = of.get_mut(field).and_then(Value::as_object_mut) else { return };
-    amounts.retain(|name, _| named.get(name).is_some());
-    if amounts.is_empty() {
+fn keep_believed(of: &mut Value, field: &str, asked: &Value, before: &Value) {
+    let Some(said) = of.get_mut(field) else { return };
+    if let Some(said) = said.as_object_mut() {
+        said.retain(|name, amount| {
+            let of = |list: &Value| list.get(name).and_then(|it| counted(name, it));
+            let most = of(asked).map(|asked| asked.max(of(before).unwrap_or(0)));
+            most.zip(counted(name, amount)).is_some_and(|(most, said)| said <= most)
+        });
+    }
+    if said.as_object().is_none_or(serde_json::Map::is_empty) {
         set_or_remove(of, field, Value::Null);
     }
 }
 
+/// A job of home's adds up how often its containers were started, in 32 bits.
 fn keep_counts(statuses: &mut Value, old: &Value) {
     let count = |status: &Value| status["restartCount"].as_i64().unwrap_or(0);
     let Some(list) = statuses.as_array_mut() else { return };
@@ -270,6 +293,7 @@ fn keep_counts(statuses: &mut Value, old: &Value) {
         let same = |before: &&Value| status.get("name") == before.get("name");
         let before = old.as_array().into_iter().flatten().find(same).map_or(0, count);
         let now = status.get("restartCount").and_then(Value::as_i64).unwrap_or(0);
-        status.insert("restartCount".to_owned(), json!(now.max(before)));
+        let now = now.min(limits::RESTARTS).max(before);
+        status.insert("restartCount".to_owned(), json!(now));
     }
 }

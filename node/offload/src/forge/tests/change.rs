@@ -39,7 +39,8 @@ fn one_that_the_lease_does_not_allow_waits_and_holds_up_nothing() {
     assert_eq!(waiting["name"], "debugger-0");
     let message = waiting["state"]["waiting"]["message"].as_str().unwrap();
     assert!(message.starts_with("securityContext.capabilities: "), "{message}");
-    let home = home_status(&status, &home_pod(), None, &StatusContext::default());
+    let debugged = debugged(&[tracing(), json!({})]);
+    let home = home_status(&status, &debugged, None, &StatusContext::default());
     assert_eq!(home["ephemeralContainerStatuses"][1]["name"], "debugger-0");
     let seen = look(&guest_context(), &guest).unwrap().pod.unwrap();
     assert_eq!(seen.status, digest(&status), "what is kept is what is spoken of");
