@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::refs::{each, retain_tokens, visit_containers};
 use super::service_env::Variables;
-use super::{HomeContext, names};
+use super::{HomeContext, device_env, names};
 
 /// A pod as it is sent: without status and book-keeping, with home's service variables and
 /// the address of its virtual node, and without the tokens that stay at home.
@@ -27,6 +27,7 @@ pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
         if ctx.service_env.is_empty() { BTreeMap::new() } else { ctx.service_env.given(which) };
     let spec = &mut pod["spec"];
     visit_containers(spec, &mut |container| {
+        device_env::take_empty(container);
         each(container, "env", &mut |env| name_the_host(env, ctx));
         add_service_env(container, &given, which);
     });

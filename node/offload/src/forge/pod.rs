@@ -73,7 +73,7 @@ pub fn forge_pod(
     further.extend(api.map(|address| (HOME_API.to_owned(), json!(address))));
     grace::shorten(spec, ctx.longest_grace_s);
     impose(spec, home, ctx);
-    device_env::bind(spec, ctx)?;
+    device_env::bind(spec)?;
     set_some(spec, [("runtimeClassName", runtime_class.map(|name| json!(name)))]);
     if let (Some(domain), Some(server)) = (domain, ctx.name_server) {
         spec["dnsPolicy"] = json!("None");

@@ -22,7 +22,7 @@ pub struct Binding {
     pub taints: BTreeSet<Taint>,
     /// The runtime class of guests that ask for devices; none: that of all guests.
     pub runtime_class: Option<String>,
-    /// The cluster has devices that a container might see which asks for none.
+    /// The cluster has devices of NVIDIA's now, which a container might see that asks for none.
     pub hides_devices: bool,
 }
 

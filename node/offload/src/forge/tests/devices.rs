@@ -10,9 +10,8 @@ const VISIBLE: &str = "NVIDIA_VISIBLE_DEVICES";
 fn pod(change: impl Fn(&mut Value)) -> Result<Value, Refusal> {
     let mut home = export_pod(&home_pod(), &home_context(Tokens::All));
     change(&mut home);
-    let mut ctx = guest_context();
-    ctx.binding.hides_devices = true;
-    forge(&Item::Pod(id()), &home, &content(&home), &ctx)
+    // Nobody says that any node has devices.
+    forge(&Item::Pod(id()), &home, &content(&home), &guest_context())
 }
 
 /// What a container is told to see; none: nothing is said of it.
@@ -48,6 +47,51 @@ fn a_container_sees_the_devices_that_it_asks_for_and_no_others() {
     assert_eq!(sees(&spec["ephemeralContainers"][0]), none);
 }
 
+/// Where no node says `nvidia.com/`, too: one may be added at any time.
+#[test]
+fn what_an_image_names_is_void_in_each_container_that_does_not_ask_for_it() {
+    let values = |resource: &str| {
+        let guest = pod(|home| {
+            home["spec"]["containers"] = json!([{ "name": "a", "image": "cuda",
+                "resources": { "limits": { resource: "1" } } }]);
+        });
+        let env = guest.unwrap()["spec"]["containers"][0]["env"].clone();
+        let env = env.as_array().unwrap().iter();
+        let said = |name: &str| {
+            let mut all = env.clone().filter(|variable| variable["name"] == name);
+            let one = all.next().map(|variable| variable["value"].as_str().unwrap().to_owned());
+            assert_eq!(all.next(), None, "{name} is said once");
+            one
+        };
+        [
+            VISIBLE,
+            "NVIDIA_MIG_CONFIG_DEVICES",
+            "NVIDIA_MIG_MONITOR_DEVICES",
+            "NVIDIA_IMEX_CHANNELS",
+            "AMD_VISIBLE_DEVICES",
+            "HABANA_VISIBLE_DEVICES",
+        ]
+        .map(said)
+    };
+    let [void, empty] = ["void", ""].map(|value| Some(value.to_owned()));
+    let e = || empty.clone();
+    assert_eq!(values("cpu"), [void.clone(), e(), e(), e(), e(), e()]);
+    // What its plugin gives comes before a pod's own, which would take it away.
+    assert_eq!(values("nvidia.com/mig-1g.10gb"), [None, None, None, None, e(), e()]);
+    assert_eq!(values("amd.com/gpu"), [void.clone(), e(), e(), e(), None, e()]);
+    assert_eq!(values("habana.ai/gaudi"), [void.clone(), e(), e(), e(), e(), None]);
+    assert_eq!(values("gpu.intel.com/xe"), [void, e(), e(), e(), e(), e()]);
+}
+
+#[test]
+fn a_guest_that_is_passed_on_crosses_again() {
+    let guest = pod(|_| {}).unwrap();
+    let sent = export_pod(&guest, &home_context(Tokens::All));
+    let env = &sent["spec"]["containers"][0]["env"];
+    assert_eq!(sees(&sent["spec"]["containers"][0]).as_deref(), Some("void"));
+    assert!(!env.to_string().contains("AMD_VISIBLE"), "earlier releases refuse it: {env}");
+}
+
 #[test]
 fn whoever_names_devices_of_the_node_is_refused_with_the_path() {
     let gpu = json!({ "limits": { "nvidia.com/gpu": "1" } });
@@ -70,7 +114,7 @@ fn whoever_names_devices_of_the_node_is_refused_with_the_path() {
         let from = json!([{ "prefix": prefix, "configMapRef": { "name": "a" } }]);
         pod(|home| home["spec"]["containers"][0]["envFrom"] = from.clone())
     };
-    for word in ["NVIDIA_", "NVIDIA_VISIBLE_", "N", "AMD_VISIBLE_DEVICE"] {
+    for word in ["NVIDIA_", "NVIDIA_VISIBLE_", "N", "AMD_VISIBLE_DEVICE", "HABANA_"] {
         assert_eq!(prefix(word).unwrap_err().path, "spec.containers[0].envFrom[0].prefix");
     }
     assert!(
