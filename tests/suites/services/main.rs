@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, ClusterSpec, Families};
-use mercato_tests::daemon::{Daemon, deploy};
+use mercato_tests::daemon::{Daemon, PART, deploy};
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::wait;
@@ -74,7 +74,9 @@ async fn services(stage: &Stage) -> Result<()> {
     over(&home, &provider).await?;
     timer.step("the contract is over, and nothing of it is left");
     home.kept_to_its_rights().context("in rome")?;
-    provider.kept_to_its_rights().context("in turin")
+    provider.kept_to_its_rights().context("in turin")?;
+    // The test that follows at level full begins with daemons of its own.
+    [rome, turin].into_iter().try_for_each(|cluster| cluster.kill(PART))
 }
 
 async fn updated(stage: &Stage) -> Result<()> {
