@@ -47,14 +47,7 @@ impl Offloads {
     ) -> Result<(), Problem> {
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         if is_deleted(object) {
-            let as_ever = || Offload { namespace: namespace.clone(), ..Offload::default() };
-            let request = match self.service.offloads_all {
-                true => Request::Offload(as_ever()),
-                false => Request::Unoffload(namespace),
-            };
-            // Of pods that stay behind their events tell.
-            self.service.api.ask(request).await?;
-            return Ok(objects.hold(object, false).await?);
+            return self.comes_home(objects, object, namespace).await;
         }
         objects.hold(object, true).await?;
         let spec = &object.spec;
@@ -118,6 +111,22 @@ impl Offloads {
             objects.event(object, kind, reason, &message).await?;
         }
         Ok(())
+    }
+
+    /// Brings the pods of a namespace home whose object is deleted, and lets that go.
+    async fn comes_home(
+        &self,
+        objects: &mut Objects<NamespaceOffload>,
+        object: &NamespaceOffload,
+        namespace: String,
+    ) -> Result<(), Problem> {
+        let request = match self.service.offloads_all {
+            true => Request::Offload(Offload { namespace, ..Offload::default() }),
+            false => Request::Unoffload(namespace),
+        };
+        // Of pods that stay behind their events tell.
+        self.service.api.ask(request).await?;
+        Ok(objects.hold(object, false).await?)
     }
 
     /// Whether pods elsewhere reach this cluster's API server, where they may; none: they may not.

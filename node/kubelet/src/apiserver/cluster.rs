@@ -184,10 +184,7 @@ impl Cluster {
         let page = self.at("GET", Ok(path), &query, None, "");
         async move {
             let mut page = page.await?;
-            let items = match page["items"].take() {
-                Value::Array(found) => found,
-                _ => Vec::new(),
-            };
+            let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
             let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty());
             Ok(Page { next: next.map(str::to_owned), items })
         }
