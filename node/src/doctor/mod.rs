@@ -41,8 +41,40 @@ pub(crate) enum Verdict {
     Fail,
 }
 
+/// Everything that is looked at. docs/operations.md says of each what it is.
+const CHECKS: [&str; 27] = [
+    "bound pods",
+    "certificates",
+    "clock",
+    "daemon",
+    "daemons",
+    "daemonsets",
+    "data folder",
+    "desk",
+    "devices",
+    "gateway",
+    "gpu access",
+    "kubernetes",
+    "lease",
+    "names",
+    "network policy",
+    "node addresses",
+    "node names",
+    "policies",
+    "ports",
+    "records",
+    "resources",
+    "rights",
+    "rules",
+    "udp offloads",
+    "udp path",
+    "uninstall",
+    "writes",
+];
+
 impl Finding {
     fn new(check: &str, verdict: Verdict, what: impl Into<String>) -> Self {
+        debug_assert!(CHECKS.contains(&check), "{check:?} is on no list of what is looked at");
         Self { check: check.to_owned(), verdict, what: what.into(), todo: Vec::new() }
     }
 
@@ -86,6 +118,16 @@ pub(crate) fn clock(check: &str, whose: &str, ahead_ms: i64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn everything_that_is_looked_at_is_on_the_page() {
+        let page = include_str!("../../../docs/operations.md");
+        for check in CHECKS {
+            let shown = |line: &str| line.get(6..).is_some_and(|rest| rest.starts_with(check));
+            let is_there = page.contains(&format!("`{check}`")) || page.lines().any(shown);
+            assert!(is_there, "{check} is not explained");
+        }
+    }
 
     #[test]
     fn a_clock_is_judged_by_what_peers_refuse() {

@@ -356,15 +356,17 @@ mod tests {
 
     #[test]
     fn whose_address_a_virtual_node_has_is_said_with_what_to_do() {
-        assert_eq!(addresses("a", &[])[0].verdict, Verdict::Ok);
+        assert_eq!(addresses("node addresses", &[])[0].verdict, Verdict::Ok);
         let shares = |node: &str, range: Option<&str>| Shares {
             node: node.to_owned(),
             real: "worker".to_owned(),
             address: "192.0.2.1".to_owned(),
             range: range.map(str::to_owned),
         };
-        let found =
-            addresses("a", &[shares("mercato-a", None), shares("mercato-b", Some("10.1.0.0/24"))]);
+        let found = addresses(
+            "node addresses",
+            &[shares("mercato-a", None), shares("mercato-b", Some("10.1.0.0/24"))],
+        );
         let [scraped, ranged] = &found[..] else { panic!("{found:?}") };
         assert!(scraped.what.contains("192.0.2.1 of node worker"), "{scraped:?}");
         assert!(scraped.todo[0].contains("regex: virtual-kubelet"), "{scraped:?}");
