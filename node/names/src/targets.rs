@@ -45,12 +45,11 @@ impl<'a> Targets<'a> {
     pub(crate) fn taken(&self, turn: usize, room: u16) -> Taken<'a> {
         let count = self.groups.iter().map(Group::len).sum::<usize>();
         let (mut all, mut known, mut left) = (Vec::new(), BTreeSet::new(), usize::from(room));
-        let mut looked_at = 0;
-        for target in self.from(turn.checked_rem(count).unwrap_or_default()) {
+        let start = turn.checked_rem(count).unwrap_or_default();
+        for (looked_at, target) in self.from(start).enumerate() {
             if looked_at == limits::TARGETS_LOOKED_AT {
                 return Taken { all, of: count };
             }
-            looked_at += 1;
             // What listens at one port by TCP and by UDP is told of by one record.
             if !known.insert(target) {
                 continue;

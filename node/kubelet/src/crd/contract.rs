@@ -29,7 +29,7 @@ use super::condition::{self, Condition};
     printcolumn(name = "What", type_ = "string", json_path = ".status.size"),
     printcolumn(name = "Until", type_ = "string", json_path = ".status.ends"),
     printcolumn(name = "Total", type_ = "string", json_path = ".status.total"),
-    printcolumn(name = "Billed", type_ = "string", json_path = ".status.billed"),
+    printcolumn(name = "Billed", type_ = "string", json_path = ".status.billed", priority = 1),
     printcolumn(name = "Class", type_ = "string", json_path = ".status.class", priority = 1),
     printcolumn(name = "Price", type_ = "string", json_path = ".status.price", priority = 1),
     printcolumn(name = "Order", type_ = "string", json_path = ".status.order", priority = 1),
