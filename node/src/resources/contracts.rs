@@ -30,7 +30,23 @@ use crate::present::{brief, change};
 pub(super) struct Contracts {
     pub(super) service: Service,
     pub(super) contested: Contested,
+    /// Which wish of each contract's object the other side was asked for last: nothing that stands in a
+    /// status says so before it is written, and that may take its time.
+    pub(super) asked: BTreeMap<NegotiationId, Wish>,
     pub(super) failing: Repeated,
+}
+
+/// One writing of the spec of one object: its uid, and its generation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    uid: Option<String>,
+    generation: Option<i64>,
+}
+
+impl Wish {
+    fn of(object: &Contract) -> Self {
+        Self { uid: object.metadata.uid.clone(), generation: object.metadata.generation }
+    }
 }
 
 impl Serve for Contracts {
@@ -60,6 +76,7 @@ impl Contracts {
             .filter(|(_, deal)| is_shown(deal, now_ms))
             .map(|(id, deal)| (*id, deal))
             .collect();
+        self.asked.retain(|id, _| wanted.contains_key(id));
         let mut wrong = None;
         let objects_now = objects.all().unwrap_or_default();
         self.service.ruling.send_if_modified(|ruling| ruling.take_contracts(&objects_now));
@@ -121,15 +138,22 @@ impl Contracts {
 
     /// Does what its owner wants, and says how it is.
     async fn keep(
-        &self,
+        &mut self,
         objects: &mut Objects<Contract>,
         object: &Contract,
         deal: &Deal,
     ) -> Result<(), Problem> {
-        let answer = answer(object, deal);
+        let wish = Wish::of(object);
+        let answer = answer(object, deal, self.asked.get(&deal.id) == Some(&wish));
         let asked = matches!(answer, Ok(Some(_)));
         let refused = match answer {
-            Ok(Some(request)) => self.service.api.ask(request).await.err(),
+            Ok(Some(request)) => {
+                let refused = self.service.api.ask(request).await.err();
+                if refused.is_none() {
+                    self.asked.insert(deal.id, wish);
+                }
+                refused
+            }
             Ok(None) => None,
             Err(wrong) => Some(Problem::failed(wrong)),
         };
@@ -201,8 +225,13 @@ pub(super) fn is_shown(deal: &Deal, now_ms: u64) -> bool {
     is_running(deal) || (deal.state == State::Closed && lately())
 }
 
-/// What the owner's wish comes to; none: nothing.
-pub(super) fn answer(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
+/// What the owner's wish comes to; none: nothing. Whether it was asked for as it stands is known before
+/// any status says so.
+pub(super) fn answer(
+    object: &Contract,
+    deal: &Deal,
+    was_asked: bool,
+) -> Result<Option<Request>, Wrong> {
     let reason = object.spec.reason.clone().unwrap_or_default();
     let text = Line::try_from(reason).map_err(|why| format!("spec.reason: {why}"))?;
     let asked = deal.side == Side::Provider && deal.state == State::Review;
@@ -217,12 +246,12 @@ pub(super) fn answer(object: &Contract, deal: &Deal) -> Result<Option<Request>, 
             let waits = deal.side == Side::Consumer && deal.change.as_ref().is_some_and(waits);
             waits.then_some(Request::Withdraw(deal.contract()))
         }
-        None => change_of(object, deal)?,
+        None => change_of(object, deal, was_asked)?,
     })
 }
 
 /// What the buyer is to ask for: each change of the wish once.
-fn change_of(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
+fn change_of(object: &Contract, deal: &Deal, was_asked: bool) -> Result<Option<Request>, Wrong> {
     let (quantity, term_s) = wanted::change(&object.spec, &deal.terms)?;
     if (quantity.is_none() && term_s.is_none()) || deal.state != State::Active {
         return Ok(None);
@@ -236,7 +265,7 @@ fn change_of(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
             && change.terms.term_s == term_s.unwrap_or(deal.terms.term_s)
     });
     let refused = known.is_some_and(|change| change.state == State::Terminated);
-    if known.is_some() && (!refused || is_observed(object)) {
+    if known.is_some() && (!refused || was_asked || is_observed(object)) {
         return Ok(None);
     }
     Ok(Some(Request::Amend { contract: deal.contract(), quantity, term_s }))

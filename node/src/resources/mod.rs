@@ -77,6 +77,7 @@ async fn serve_all(service: &Service) {
     let contracts = contracts::Contracts {
         service: service.clone(),
         contested: Contested::default(),
+        asked: Default::default(),
         failing: Repeated::default(),
     };
     let offloads =

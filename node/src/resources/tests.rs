@@ -159,7 +159,7 @@ fn an_owners_wish_is_carried_out_where_it_means_something() {
             },
         )
     };
-    let answered = |object: &Contract, deal: &Deal| answer(object, deal).unwrap();
+    let answered = |object: &Contract, deal: &Deal| answer(object, deal, false).unwrap();
     let (accepted, closed) = (contract(Desired::Accepted), contract(Desired::Closed));
     let id = NegotiationId([3; 16]);
     let of = |side, state| deal(id, side, state);
@@ -187,7 +187,7 @@ fn the_buyer_asks_once_for_each_change_of_the_wish() {
         object
     };
     let mut deal = deal(id, Side::Consumer, State::Active);
-    let answered = |object: &Contract, deal: &Deal| answer(object, deal).unwrap();
+    let answered = |object: &Contract, deal: &Deal| answer(object, deal, false).unwrap();
     assert_eq!(answered(&wish(json!({ "for": "2h", "cpu": 1, "pods": 20 })), &deal), None);
     let longer = wish(json!({ "for": "3h" }));
     let asks = Request::Amend { contract: id.into(), quantity: None, term_s: Some(10_800) };
@@ -217,14 +217,16 @@ fn the_buyer_asks_once_for_each_change_of_the_wish() {
     assert!(answered(&larger, &deal).is_some(), "that is another one");
     deal.change.as_mut().unwrap().state = State::Terminated;
     assert_eq!(answered(&longer, &deal), Some(asks), "the owner says it anew");
+    assert_eq!(answer(&longer, &deal, true).unwrap(), None, "no status says so yet");
+    assert!(answer(&larger, &deal, true).unwrap().is_some(), "that was never asked");
     larger = longer.clone();
     let conditions = Condition::ready(true, ("Active", String::new()), 2, &[]);
     larger.status = Some(ContractStatus { conditions, ..ContractStatus::default() });
     assert_eq!(answered(&larger, &deal), None, "it was refused");
 
     deal.side = Side::Provider;
-    assert!(answer(&longer, &deal).unwrap_err().contains("buyer"));
-    let said = answer(&wish(json!({ "memory": "4GiB" })), &deal).unwrap_err();
+    assert!(answer(&longer, &deal, false).unwrap_err().contains("buyer"));
+    let said = answer(&wish(json!({ "memory": "4GiB" })), &deal, false).unwrap_err();
     assert!(said.starts_with("spec.memory: expected a unit of memory"), "{said}");
 }
 
