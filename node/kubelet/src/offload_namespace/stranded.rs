@@ -1,13 +1,13 @@
-//! Pods that wait for a virtual node when their namespace comes home. The webhook has had them require
-//! one, which no write takes back: they would wait for ever. Those that somebody makes again are ended,
-//! and come without it; of the others it is said.
+//! Pods that wait for a virtual node when their namespace comes home, or names other nodes. The webhook has
+//! had them require one, which no write takes back: they would wait for ever. Where pods come home, those
+//! that somebody makes again are ended, and come without it; of all others it is said.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use mercato_offload::placement::export::must_leave;
+use mercato_offload::placement::export::{OptIn, Strategy, is_outdated, must_leave};
 use serde_json::Value;
 
 use crate::apiserver::cluster::{Answer, Cluster, Deletion};
@@ -72,28 +72,34 @@ pub fn waiting(cluster: &Cluster, namespace: &str) -> Answer<Waiting> {
     .boxed()
 }
 
-/// Ends those of a namespace that somebody makes again; gives the names of the others, of which an event
-/// says so.
+/// Those of a namespace that would be made otherwise by what is said of it now (nothing: none may leave):
+/// where pods stay at home, ends those that somebody makes again; where they leave, the daemon may delete
+/// none. Gives the names of the others, of which an event says so.
 ///
 /// # Errors
 /// When the API server does not answer. What it does not permit is among the others.
 pub fn free(
     cluster: &Cluster,
     namespace: &str,
+    how: Option<OptIn>,
 ) -> BoxFuture<'static, Result<Vec<String>, Failure>> {
     let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
+    let may_end = how.as_ref().is_none_or(|how| how.strategy == Strategy::Local);
+    let in_vain = move |pod: &&Value| {
+        how.as_ref().is_none_or(|how| is_outdated(how.strategy, &how.targets, pod))
+    };
     async move {
         let pods = cluster.list(POD, Some(&namespace), UNBOUND).await?;
         let (mut left, mut tries) = (Vec::new(), limits::STRANDED_TRIES);
-        for pod in pods.iter().filter_map(Stranded::read) {
-            if pod.is_remade && ended(&cluster, &namespace, &pod, &mut tries).await? {
+        for pod in pods.iter().filter(in_vain).filter_map(Stranded::read) {
+            if may_end && pod.is_remade && ended(&cluster, &namespace, &pod, &mut tries).await? {
                 continue;
             }
             let about = About::core(POD.kind, &namespace, &pod.name, pod.uid.clone());
             let line = deletion(&namespace, std::slice::from_ref(&pod.name));
             let message = format!(
-                "it requires a virtual node, as its namespace did when it was made, and none may take \
-                 it any more: delete it, and make it again: {line}"
+                "it requires a virtual node that its namespace named when it was made, and does not name \
+                 any more: delete it, and make it again: {line}"
             );
             let said = events::write_once(&cluster, about, EventType::Warning, STRANDED, &message);
             match said.await {
@@ -106,8 +112,8 @@ pub fn free(
     .boxed()
 }
 
-/// The namespaces whose pods stay at home, and of which none waits in vain any more: each is looked at
-/// until that is done, and not again.
+/// The namespaces of which no pod waits in vain any more: each is looked at until that is done, and not
+/// again before something else holds there.
 #[derive(Debug, Default)]
 pub struct Freed(Mutex<BTreeSet<String>>);
 
@@ -127,12 +133,13 @@ impl Freed {
         &self,
         cluster: &Cluster,
         namespace: &str,
+        how: &OptIn,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
+        let (cluster, namespace, how) = (cluster.clone(), namespace.to_owned(), how.clone());
         async move {
             if !self.done().contains(&namespace) {
                 // Of those that are left their events tell.
-                free(&cluster, &namespace).await?;
+                free(&cluster, &namespace, Some(how)).await?;
                 self.done().insert(namespace);
             }
             Ok(())
@@ -177,7 +184,7 @@ const UNBOUND: &str = "fieldSelector=spec.nodeName%3D";
 mod tests {
     use std::sync::Arc;
 
-    use mercato_offload::placement::export::{Strategy, Targets, admitted};
+    use mercato_offload::placement::export::{Targets, admitted};
     use serde_json::json;
 
     use super::*;
@@ -201,6 +208,7 @@ mod tests {
     /// which the last holds on.
     async fn freed(
         pods: Vec<Value>,
+        how: Option<OptIn>,
         answers: &'static [u16],
     ) -> (Result<Vec<String>, Failure>, Vec<String>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -230,7 +238,7 @@ mod tests {
                 }
             }
         });
-        let left = free(&cluster, "shop").await;
+        let left = free(&cluster, "shop", how).await;
         let asked = asked.lock().unwrap().clone();
         (left, asked)
     }
@@ -265,18 +273,19 @@ mod tests {
             if *asked == 1 { status(503, "later") } else { (200, json!({ "items": [] })) }
         });
         let asks = || *asked.lock().unwrap();
-        assert!(freed.free_once(&cluster, "shop").await.is_err(), "the API server is away");
+        let local = OptIn { strategy: Strategy::Local, ..OptIn::default() };
+        assert!(freed.free_once(&cluster, "shop", &local).await.is_err(), "the API server is away");
         for _ in 0..2 {
-            freed.free_once(&cluster, "shop").await.unwrap();
+            freed.free_once(&cluster, "shop", &local).await.unwrap();
             assert_eq!(asks(), 2, "until it is done, and not again");
         }
         freed.keep(|namespace| namespace == "shop");
-        freed.free_once(&cluster, "shop").await.unwrap();
+        freed.free_once(&cluster, "shop", &local).await.unwrap();
         assert_eq!(asks(), 2);
         freed.forget("shop");
-        freed.free_once(&cluster, "shop").await.unwrap();
+        freed.free_once(&cluster, "shop", &local).await.unwrap();
         freed.keep(|_| false);
-        freed.free_once(&cluster, "shop").await.unwrap();
+        freed.free_once(&cluster, "shop", &local).await.unwrap();
         assert_eq!(asks(), 4);
     }
 
@@ -290,21 +299,39 @@ mod tests {
                 going(pod("going", Some("Job"), Strategy::Remote)),
             ]
         };
-        let (left, asked) = freed(pods(), &[200]).await;
+        let (left, asked) = freed(pods(), None, &[200]).await;
         assert_eq!(left.unwrap(), ["bare"]);
         assert_eq!(asked, ["delete web", "Stranded bare"]);
         // The policies learn a moment later that the marks are gone.
-        let (left, asked) = freed(pods(), &[403, 403, 200]).await;
+        let (left, asked) = freed(pods(), None, &[403, 403, 200]).await;
         assert_eq!(left.unwrap(), ["bare"]);
         assert_eq!(asked, ["delete web", "delete web", "delete web", "Stranded bare"]);
         // Those of an earlier release do not let it: it is said, and nothing waits for it.
         let two = [pods(), vec![pod("shop", Some("ReplicaSet"), Strategy::Remote)]].concat();
-        let (left, asked) = freed(two, &[403]).await;
+        let (left, asked) = freed(two, None, &[403]).await;
         assert_eq!(left.unwrap(), ["web", "bare", "shop"]);
         let deletions = asked.iter().filter(|asked| asked.starts_with("delete")).count();
         assert_eq!(deletions, limits::STRANDED_TRIES as usize + 2, "{asked:?}");
         assert_eq!(asked.last().unwrap(), "Stranded shop");
-        assert_eq!(freed(pods(), &[404]).await.0.unwrap(), ["bare"]);
-        assert!(freed(pods(), &[503]).await.0.is_err());
+        assert_eq!(freed(pods(), None, &[404]).await.0.unwrap(), ["bare"]);
+        assert!(freed(pods(), None, &[503]).await.0.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_who_waits_for_a_node_that_is_not_named_any_more_it_is_said() {
+        let these = |name: &str| Targets::new(vec![name.to_owned()]);
+        let pods = || {
+            let slip = these("mercato-turino");
+            let bare = json!({ "metadata": { "name": "web", "uid": "u-web",
+                "ownerReferences": [{ "kind": "ReplicaSet", "controller": true }] }, "spec": {} });
+            vec![admitted(Strategy::Remote, &slip, bare)]
+        };
+        let how =
+            |name| OptIn { strategy: Strategy::Remote, targets: these(name), ..OptIn::default() };
+        let (left, asked) = freed(pods(), Some(how("mercato-turin")), &[200]).await;
+        assert_eq!(left.unwrap(), ["web"]);
+        assert_eq!(asked, ["Stranded web"]);
+        let (left, asked) = freed(pods(), Some(how("mercato-turino")), &[200]).await;
+        assert!(left.unwrap().is_empty() && asked.is_empty(), "it waits for what is named");
     }
 }

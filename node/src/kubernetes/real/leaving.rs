@@ -3,7 +3,7 @@
 
 use mercato_kubelet::offload_namespace::{free, opt_in, opt_out, opted_in};
 use mercato_kubelet::{Failure, Grant};
-use mercato_offload::placement::export::{Leave, OptIn, Strategy};
+use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::workload::is_reserved;
 
 use super::shared::Shared;
@@ -24,7 +24,7 @@ pub(super) async fn offload(shared: &Shared, offload: Offload) -> Result<(), Str
     let wanted = Leave::Now(how.clone());
     if known.is_some_and(|known| known.leave(&namespace) == wanted) {
         // An earlier time, or an earlier start, may not have come to the end of it.
-        return stays(shared, &namespace, &how).await;
+        return freed(shared, &namespace, &how).await;
     }
     if is_reserved(&namespace) {
         return Err(format!("namespace {namespace} is the cluster's own: it stays at home"));
@@ -35,7 +35,7 @@ pub(super) async fn offload(shared: &Shared, offload: Offload) -> Result<(), Str
     shared.freed.forget(&namespace);
     let marked = opt_in(&shared.cluster, &namespace, &how);
     settled(shared, &namespace, &wanted, marked).await?;
-    stays(shared, &namespace, &how).await
+    freed(shared, &namespace, &how).await
 }
 
 /// Keeps the pods of a namespace at home from now on. Ends those that wait for a virtual node in vain;
@@ -44,7 +44,7 @@ pub(super) async fn unoffload(shared: &Shared, namespace: String) -> Result<Vec<
     shared.freed.forget(&namespace);
     let marked = opt_out(&shared.cluster, &namespace);
     settled(shared, &namespace, &Leave::Never, marked).await?;
-    let freed = free(&shared.cluster, &namespace).await;
+    let freed = free(&shared.cluster, &namespace, None).await;
     freed.map_err(|failure| in_vain(&namespace, &failure))
 }
 
@@ -65,17 +65,15 @@ async fn settled(
     }
 }
 
-/// Where its pods stay at home, ends those that wait for a virtual node in vain, until that is done once.
-async fn stays(shared: &Shared, namespace: &str, how: &OptIn) -> Result<(), String> {
-    if how.strategy != Strategy::Local {
-        return Ok(());
-    }
+/// Frees pods that wait for virtual nodes by what was said of their namespace before, or says so of them,
+/// until that is done once.
+async fn freed(shared: &Shared, namespace: &str, how: &OptIn) -> Result<(), String> {
     let known = shared.opt_ins.known().borrow().clone();
     let is_there = |namespace: &str| {
         known.as_ref().is_some_and(|known| known.leave(namespace) != Leave::Never)
     };
     shared.freed.keep(is_there);
-    let freed = shared.freed.free_once(&shared.cluster, namespace).await;
+    let freed = shared.freed.free_once(&shared.cluster, namespace, how).await;
     freed.map_err(|failure| in_vain(namespace, &failure))
 }
 

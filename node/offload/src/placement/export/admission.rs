@@ -53,6 +53,12 @@ pub fn must_leave(pod: &Value) -> bool {
     !is_bound && required.is_some_and(|terms| !terms.is_empty() && terms.iter().all(names))
 }
 
+/// Whether a pod waits for virtual nodes that it would not require if it were made now: its namespace said
+/// something else then.
+pub fn is_outdated(strategy: Strategy, targets: &Targets, pod: &Value) -> bool {
+    must_leave(pod) && !admission(strategy, targets, pod).is_empty()
+}
+
 /// What a pod requires of its node, within its affinity.
 const TERMS: &str =
     "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
@@ -130,6 +136,21 @@ mod tests {
     }
 
     const REQUIRED: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+
+    #[test]
+    fn a_pod_that_waits_for_nodes_of_before_is_outdated() {
+        let these = |name: &str| Targets::new(vec![name.to_owned()]);
+        let (turin, slip) = (these("mercato-turin"), these("mercato-turino"));
+        let pod = to(&slip, Strategy::Remote, &json!({ "spec": {} }));
+        assert!(is_outdated(Strategy::Remote, &turin, &pod));
+        assert!(is_outdated(Strategy::Both, &turin, &pod));
+        assert!(is_outdated(Strategy::Local, &Targets::All, &pod));
+        assert!(!is_outdated(Strategy::Remote, &slip, &pod));
+        let bound = json!({ "spec": { "nodeName": "mercato-turino", "affinity": pod["spec"]["affinity"] } });
+        assert!(!is_outdated(Strategy::Remote, &turin, &bound));
+        let stays = to(&slip, Strategy::Both, &json!({ "spec": {} }));
+        assert!(!is_outdated(Strategy::Remote, &turin, &stays), "it does not wait: home takes it");
+    }
 
     #[test]
     fn both_may_leave_and_may_stay() {
