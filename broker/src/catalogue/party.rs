@@ -25,7 +25,10 @@ pub enum Party {
 
 /// A text that names nobody.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} names nobody: expected a cluster's id, org=NAME or federation=NAME")]
+#[error(
+    "{0:?} names nobody: expected a cluster's id, org=NAME or federation=NAME, names of lower-case letters, \
+     digits and hyphens"
+)]
 pub struct ParsePartyError(String);
 
 impl Party {

@@ -52,12 +52,14 @@ pub enum DnsError {
         source: Box<NetError>,
     },
     /// The name has no root of a federation, or several.
-    #[error("{name} has no TXT record of one federation: {why}")]
+    #[error("{name} has no TXT record of one federation: {why}; asked: {servers}")]
     NoRoot {
         /// The name that was asked for.
         name: String,
         /// What is wrong with the records found.
         why: &'static str,
+        /// Who was asked, for people.
+        servers: String,
     },
 }
 
@@ -117,7 +119,8 @@ impl Dns {
     /// The root document of the federation that a domain announces. Nothing of it is checked.
     pub async fn root(&self, domain: &str) -> Result<Signed<Root>, DnsError> {
         let name = root_name(&domain_name(domain)?);
-        let no_root = |why| DnsError::NoRoot { name: name.clone(), why };
+        let no_root =
+            |why| DnsError::NoRoot { name: name.clone(), why, servers: self.servers.clone() };
         let Some(lookup) = self.lookup(&name, RecordType::TXT).await? else {
             return Err(no_root("there is none"));
         };

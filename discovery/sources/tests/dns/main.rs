@@ -126,6 +126,7 @@ _mercato._udp.none.example. IN SRV 0 0 0 .
     ] {
         let said = dns.root(domain).await.unwrap_err().to_string();
         assert!(said.contains(why) && said.contains(domain), "{said}");
+        assert!(said.contains(&server.address.to_string()), "{said}");
     }
     for domain in ["nothing.example", "none.example"] {
         assert_eq!(dns.peers(domain).await.unwrap().addresses, []);
