@@ -1,8 +1,8 @@
 //! Home's names for its guests at a provider: what each guest is answered, and the name server that
 //! answers it.
 //!
-//! `zone` has the names of one lease and `targets` their ports, and `answer` decides by them and touches nothing; `reply` is
-//! what goes back on the wire. `server` has the sockets and `connection` what is asked on one;
+//! `zone` has the names of one lease and `targets` their ports; `answer` decides by them and touches
+//! nothing; `reply` is what goes back on the wire. `server` has the sockets and `connection` what is asked on one;
 //! `resolver` looks up, within what `guests` and `places` leave each guest. `upstreams` chooses whom to
 //! ask elsewhere what nobody here knows, `forward` asks, and `cache` keeps the answers. Who is a guest
 //! and which names there are is said by others.
