@@ -34,6 +34,9 @@ struct Cli {
     /// How many run side by side; one at level full
     #[arg(long, env = "MERCATO_TESTS_AT_ONCE", value_name = "NUMBER")]
     at_once: Option<u8>,
+    /// Name what runs at level full alone, and for how many minutes; nothing runs
+    #[arg(long)]
+    list: bool,
     /// Run those alone whose name contains this
     filter: Option<String>,
 }
@@ -44,6 +47,10 @@ const AT_ONCE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if cli.list {
+        print!("{}", table::at_full(cli.filter.as_deref().unwrap_or_default()));
+        return ExitCode::SUCCESS;
+    }
     let played = mercato_tests::runtime().and_then(|runtime| {
         let played = runtime.block_on(run(&cli));
         // Whoever still waits for the machine is not waited for.

@@ -4,12 +4,25 @@
 use std::fmt;
 
 use mercato_tests::costs;
+use mercato_tests::full::FULL;
 
 use super::outcome::Outcome;
 use super::programs::{Kind, Program};
 
 /// So much of what a test said that failed is said again below the table.
 const FAILURE_LINES: usize = 12;
+
+/// What runs at level `full` alone, of those programs whose name contains this.
+pub(crate) fn at_full(filter: &str) -> String {
+    let rows: Vec<_> = FULL.iter().filter(|row| row.program.contains(filter)).collect();
+    let mut text = format!("{:<18} {:>7}  AT LEVEL FULL\n", "PROGRAM", "MINUTES");
+    for row in &rows {
+        text += &format!("{:<18} {:>7}  {}\n", row.program, row.minutes, row.what);
+    }
+    let minutes: u32 = rows.iter().map(|row| u32::from(row.minutes)).sum();
+    text += &format!("{:<18} {minutes:>7}\n\n", "all");
+    text + "tests/run full NAME runs those whose name contains NAME.\n"
+}
 
 /// A program that has ended.
 pub(crate) struct Played {

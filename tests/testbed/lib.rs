@@ -22,6 +22,7 @@ pub mod courier;
 pub mod daemon;
 pub mod dockerfile;
 pub mod fault_proxy;
+pub mod full;
 pub mod heartbeat;
 pub mod image;
 pub mod installed;
