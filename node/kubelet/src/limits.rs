@@ -88,6 +88,8 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 pub const HEADERS: usize = 64;
 /// Nor more bytes, in HTTP/2. A guess: bearer tokens have a few KiB.
 pub const HEADERS_BYTES: u32 = 16 << 10;
+/// Words with which an upgrade is refused: more than any refusal has.
+pub(crate) const REFUSAL_BYTES: usize = 64 << 10;
 /// Requests of one HTTP/2 connection at once: what a kubelet takes.
 pub const REQUESTS: u32 = 250;
 /// Bytes of one HTTP/2 stream, and of all of a connection, that may come before they are

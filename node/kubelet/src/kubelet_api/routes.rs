@@ -16,7 +16,7 @@ use super::access::Verdict;
 use super::figures::Figures;
 use super::request::{Stream, upgrade};
 use super::target::{Asked, Form, NotCanonical, Target};
-use super::text::text;
+use super::text::{as_status, text};
 use super::user::User;
 use super::virtual_kubelet::VirtualKubelet;
 use super::{figures_text, pass, pods, run};
@@ -47,13 +47,25 @@ async fn answer(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
+    let asks_for_upgrade = upgrade(request.headers()).is_some();
+    let answer = respond(&served, certified, stop, &caller, request).await;
+    if asks_for_upgrade { as_status(answer).await } else { answer }
+}
+
+async fn respond(
+    served: &Served,
+    certified: Option<User>,
+    stop: Stop,
+    caller: &Caller,
+    request: Request,
+) -> Response {
     let node = &served.node;
     let asked = match Asked::parse(request.method(), request.uri().path()) {
         Ok(asked) => asked,
         Err(NotCanonical) => return text(StatusCode::BAD_REQUEST, &NotCanonical.to_string()),
     };
     let token = bearer(request.headers());
-    match node.access.judge(certified, token, &caller, asked.right()).await {
+    match node.access.judge(certified, token, caller, asked.right()).await {
         Ok(Verdict::Allowed) => {}
         Ok(Verdict::Unknown) => return text(StatusCode::UNAUTHORIZED, "Unauthorized"),
         Ok(Verdict::Busy) => return text(StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
