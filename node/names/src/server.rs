@@ -43,7 +43,10 @@ impl NameServer {
         let asked = resolver.clone();
         let thread = thread::Builder::new().name("names".to_owned());
         let thread = thread.spawn(move || {
-            let built = runtime::Builder::new_current_thread().enable_all().build();
+            let mut builder = runtime::Builder::new_current_thread();
+            // It looks for datagrams after each answer: connections that all ask for as much as there may
+            // be in one keep nobody waiting for longer than one of these takes.
+            let built = builder.enable_all().event_interval(1).build();
             let built = built.and_then(|runtime| {
                 let _inside = runtime.enter();
                 let datagrams = UdpSocket::from_std(sockets.datagrams)?;
