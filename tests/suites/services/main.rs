@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, ClusterSpec, Families};
-use mercato_tests::daemon::{Daemon, PART, deploy, order};
+use mercato_tests::daemon::{Daemon, PART, deploy};
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::wait;
@@ -85,14 +85,11 @@ async fn updated(stage: &Stage) -> Result<()> {
     futures::try_join!(deploy(rome), deploy(turin))?;
     let home = Daemon::prepared(rome, &program, GATEWAY).await?;
     let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
-    // Guests of the test before have half a minute to end, and what they had is offered after that.
-    let order = order(PODS);
-    let dry: Vec<_> = order.iter().map(String::as_str).chain(["--dry-run"]).collect();
-    wait::until("as much is offered again", PATIENCE, || async {
-        Ok(home.mercato(&dry).await?.ok().is_ok())
+    // Guests of the test before have half a minute to end, and what they had is sold after that.
+    wait::until("as much is sold again", PATIENCE, || async {
+        home.leases_from(&provider, PODS).await.map(|()| true)
     })
     .await?;
-    home.leases_from(&provider, PODS).await?;
     rome.kubectl(&["create", "namespace", rolling::NAMESPACE]).await?.ok()?;
     home.offload(rolling::NAMESPACE, "Both").await?;
     rolling::opened(rome).await?;
