@@ -12,7 +12,7 @@ use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
     Content, Gate, GuestContext, Refusal, device_env, fields, gate, grace, guest_name, hosts,
-    metadata, names, registry, scheduling, service_env,
+    metadata, names, registry, scheduling, service_env, tokens,
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -49,9 +49,13 @@ pub fn forge_pod(
             *name = json!(guest_name(kind, text));
         }
     });
+    let mode = tokens::mode(spec);
     visit_tokens(spec, &mut |n, source| {
         let token = &source["serviceAccountToken"];
         let mut file = json!({ "key": "token", "path": token["path"] });
+        if let Some(mode) = mode {
+            file["mode"] = json!(mode);
+        }
         if !token["user"].is_null() {
             file["user"] = token["user"].clone();
         }

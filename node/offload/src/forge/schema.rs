@@ -20,7 +20,8 @@ const ACCOUNT: &str = "the guest namespace's `default`, which has no rights and 
                        Tokens are made at home for home's account, which the pod reads";
 const TOKEN: &str = "a secret with a token, which is made at home and kept fresh. One for home's API \
                      server stays at home without `apiAccess: home`, one for another audience \
-                     unless home's owner lets it leave";
+                     unless home's owner lets it leave. Its file is root's: where all containers \
+                     are of one user it has mode 0444, where there is an `fsGroup` 0640";
 const MADE_ANEW: &str = "what was made again at home is a change over there";
 
 fields! {
