@@ -33,10 +33,17 @@ pub(crate) const COUNTED: u32 = 65_536;
 /// it to all pods of the node. The kernel asks for one address once a second, and a guest has few.
 pub(crate) const OF_NEIGHBOURS_A_SECOND: u32 = 64;
 pub(crate) const OF_NEIGHBOURS: u32 = 256;
-/// Packets to the name server that one closed guest sends in a second, and at once: twice the questions
-/// that are answered, since a connection of TCP has several packets for each.
-pub(crate) const OF_NAMES_A_SECOND: u32 = 1_024;
-pub(crate) const OF_NAMES: u32 = 2_048;
+/// Questions to the name server by UDP that one closed guest sends in a second, and at once: those that are
+/// answered.
+pub(crate) const OF_NAMES_A_SECOND: u32 = 3_072;
+pub(crate) const OF_NAMES: u32 = 6_144;
+/// Connections to it that one closed guest begins in a second, and at once: a resolver that asks by TCP
+/// begins one for each name that it tries, five for one name of a search list.
+pub(crate) const OF_NAMES_BEGIN_A_SECOND: u32 = 1_024;
+pub(crate) const OF_NAMES_BEGIN: u32 = 4_096;
+/// Packets to it by TCP that one guest sends in a second, and at once: eight for each such connection.
+pub(crate) const OF_NAMES_BY_TCP_A_SECOND: u32 = 8 * OF_NAMES_BEGIN_A_SECOND;
+pub(crate) const OF_NAMES_BY_TCP: u32 = 8 * OF_NAMES_BEGIN;
 /// Packets to whoever closes guests of a node that one of them sends in a second, and at once. Its gate
 /// asks fifty times a second at first and then twenty times, with some six packets each.
 pub(crate) const OF_GATE_A_SECOND: u32 = 256;

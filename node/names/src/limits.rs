@@ -74,10 +74,10 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// As many questions as the node lets through in packets (`node/host/src/packets/closed.rs`); a
-    /// page of two hundred look-ups with five names to try each, in both families, is a burst. Some
-    /// ask each question on a connection of its own.
+    /// As many questions as the node lets through in packets (`node/host/src/packets/closed.rs`): of
+    /// three hundred names in a second, each with five to try in both families. Some ask each question
+    /// on a connection of its own.
     fn default() -> Self {
-        Self { questions_per_second: 1_000, burst: 2_000, forwards: 256, connections: 256 }
+        Self { questions_per_second: 3_000, burst: 6_000, forwards: 256, connections: 256 }
     }
 }

@@ -40,7 +40,7 @@ const TIMES: usize = 3;
 const PORTS: [u16; 5] = [PORT, 7_475, 7_477, 7_478, 10_250];
 
 /// Where guests ask for names, by the pool that a cluster has unless it is told otherwise.
-const NAMES: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 207, 255, 254), 53);
+pub(crate) const NAMES: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 207, 255, 254), 53);
 
 /// What is sent without an end.
 #[derive(Clone, Copy, Debug)]
@@ -204,7 +204,7 @@ fn may_be(kind: ErrorKind) -> bool {
 }
 
 /// How many connections conntrack knows on a node.
-async fn known(cluster: &Cluster, number: u8) -> Result<u64> {
+pub(crate) async fn known(cluster: &Cluster, number: u8) -> Result<u64> {
     let file = "/proc/sys/net/netfilter/nf_conntrack_count";
     let output = cluster.machine(number).command("cat")?.arg(file).output().await?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -11,6 +11,7 @@ mod late;
 mod names;
 mod other_server;
 mod proof;
+mod questions;
 mod sale;
 mod service;
 mod tries;
@@ -117,6 +118,8 @@ async fn closed(stage: &Stage) -> Result<()> {
     tries::fail(rome, turin, known.seen_as, targets.pod(1)?).await.context("what a guest tries")?;
     itself::is_known(rome, turin, service.caller()?).await.context("what it knows of itself")?;
     timer.step("nothing else leaves a guest, which knows its address, in a second sandbox either");
+    questions::take_nothing(turin, known.seen_as).await.context("questions for names")?;
+    timer.step("questions for names take nothing of what else a guest has");
     floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
     timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
     other_server::is_not_asked(&service, &provider, &agents).await.context("another server")?;

@@ -138,6 +138,7 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             word(message, "limit", |message| tally::write_limit(message, *a_second, *burst));
         }
         Expression::Count => word(message, "counter", |_| {}),
+        Expression::Untracked => word(message, "notrack", |_| {}),
         Expression::Snat(family) => word(message, "nat", |message| {
             message.put_be32(NAT_KIND, SNAT);
             message.put_be32(NAT_FAMILY, protocol(*family));
@@ -223,6 +224,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
         "limit" => tally::read_limit(&attributes)
             .map(|(a_second, burst)| Expression::Often { a_second, burst }),
         "counter" => Some(Expression::Count),
+        "notrack" => Some(Expression::Untracked),
         "nat" => read_nat(&attributes),
         "fib" => read_fib(&attributes),
         "reject" => verdicts::read_refusal(&attributes).map(Expression::Verdict),

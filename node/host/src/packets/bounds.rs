@@ -25,7 +25,16 @@ pub(super) fn tallies() -> BTreeMap<String, Tally> {
             (names.beginnings.to_owned(), Tally { most, quiet_ms }),
         ]
     };
-    [Names::OF_ONE, Names::OF_LEASE].into_iter().flat_map(of).collect()
+    let questions = (Table::QUESTIONS.to_owned(), Tally { most, quiet_ms });
+    [Names::OF_ONE, Names::OF_LEASE].into_iter().flat_map(of).chain([questions]).collect()
+}
+
+/// Drops what a guest, whose address is loaded so, sends too often of what meets these conditions: there is
+/// no connection by which it could be counted.
+pub(super) fn of_packets(comment: &str, address: Expression, words: &[Expression]) -> PacketRule {
+    let (a_second, burst) = (limits::OF_NAMES_BY_TCP_A_SECOND, limits::OF_NAMES_BY_TCP);
+    let over = Expression::Over(Table::QUESTIONS.to_owned(), Bound::Packets { a_second, burst });
+    drop_of(comment, words.iter().cloned().chain([address, over]))
 }
 
 /// Drops what would be a connection too many of a guest, whose address is loaded so, and who is found by

@@ -79,6 +79,8 @@ pub enum Expression {
     },
     /// Counts those that come so far. What was counted is no part of the rule.
     Count,
+    /// Conntrack passes it by (`notrack`).
+    Untracked,
     /// Gives the connection the source in the register.
     Snat(Family),
     /// Says what becomes of the packet.

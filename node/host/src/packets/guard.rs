@@ -46,6 +46,7 @@ const FROM_DEVICE: &str = "from_device";
 const FROM_HOME: &str = "from_home";
 const LEAVING: &str = "leaving";
 const SOURCES: &str = "sources";
+const TOLD: &str = "told";
 
 /// The table of a family that should be in force. Datagrams of the overlay are taken by the device
 /// `network` alone, if there is one.
@@ -68,7 +69,8 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
         None => without_place(wanted, family),
     };
     sets.insert(Table::GUESTS.to_owned(), guests::set(wanted, family));
-    rules.insert(guests::FROM_GUEST, guests::from_guest(family));
+    let asks = rules.contains_key(TOLD);
+    rules.insert(guests::FROM_GUEST, guests::from_guest(family, asks));
     if let Some(overlay) = wanted.overlay.as_ref().filter(|overlay| overlay.family() == family) {
         sets.insert(Table::MACHINES.to_owned(), overlay.nodes.values().copied().collect());
         // Before whatever else is asked of a packet there.
@@ -87,6 +89,7 @@ fn base(chain: &str) -> Option<Base> {
         ARRIVING => Some(filter(Hook::Prerouting, RAW)),
         INPUT => Some(filter(Hook::Input, BEFORE_FILTERS)),
         FORWARD => Some(filter(Hook::Forward, BEFORE_FILTERS)),
+        TOLD => Some(filter(Hook::Output, RAW)),
         LEAVING => Some(filter(Hook::Postrouting, BEFORE_FILTERS)),
         SOURCES => {
             let kind = "nat".to_owned();
@@ -107,9 +110,10 @@ fn with_place(scope: &Scope<'_>) -> BTreeMap<&'static str, Vec<PacketRule>> {
         (LEAVING, leaving(scope)),
         (SOURCES, sources(scope)),
     ];
+    let told = scope.names().map(|_| (TOLD, guests::told(scope.family)));
     let from_overlay = (overlay::FROM_OVERLAY, overlay::from_overlay(scope.wanted));
     let between = between::is_there(scope).then(|| between::chains(scope));
-    let chains = chains.into_iter().chain(between.into_iter().flatten());
+    let chains = chains.into_iter().chain(told).chain(between.into_iter().flatten());
     chains.chain(scope.is_gateway_of_nodes().then_some(from_overlay)).collect()
 }
 

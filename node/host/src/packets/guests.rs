@@ -23,9 +23,10 @@ pub(super) const FROM_GUEST: &str = "from_guest";
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// The port of name servers, and where the port stands that a packet goes to.
+/// The port of name servers, and where the ports stand that a packet goes to and comes from.
 const NAMES: u16 = 53;
 const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
+const SOURCE_PORT: Expression = Expression::Transport { offset: 0, bytes: 2 };
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 /// Of ICMPv6, who has an address, and that somebody has it (RFC 4861, section 4.3 and 4.4).
@@ -35,6 +36,16 @@ const ICMPV6_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
 /// Who they are, of a family.
 pub(super) fn set(wanted: &Wanted, family: Family) -> BTreeSet<IpAddr> {
     wanted.guests.iter().copied().filter(|guest| Family::of(*guest) == family).collect()
+}
+
+/// To be told names: at the port of name servers, of where they are told, by UDP and TCP.
+fn questions(family: Family) -> [Vec<Expression>; 2] {
+    let there = [destination(family), Expression::In(Table::NAMES.to_owned())];
+    let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+    [UDP, TCP].map(|protocol| {
+        let words = of_guest(family).into_iter().chain(there.iter().cloned());
+        words.chain(port.iter().cloned()).chain(is_protocol(protocol)).collect()
+    })
 }
 
 /// Where they ask for names, if anywhere: nowhere, until somebody of ours listens there.
@@ -49,13 +60,21 @@ pub(super) fn arriving(family: Family) -> PacketRule {
     rule("from guests", of_guest(family), Verdict::Goto(FROM_GUEST.to_owned()))
 }
 
-/// Before conntrack, by their devices, and of few protocols.
-pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
+/// Before conntrack, by their devices, and of few protocols. Where they ask for names at this node (`asks`),
+/// conntrack passes that by: each question from another port would be a connection for half a minute, and
+/// a few dozen a second all that a guest may have.
+pub(super) fn from_guest(family: Family, asks: bool) -> Vec<PacketRule> {
     let icmp = match family {
         Family::V4 => ICMP,
         Family::V6 => ICMPV6,
     };
     let mut rules = vec![drop_of("source of a guest from elsewhere", leads_nowhere_back())];
+    if asks {
+        rules.extend(questions(family).map(|words| {
+            let words = words.into_iter().chain([Expression::Untracked]);
+            rule("guests ask for names, untracked", words, Verdict::Accept)
+        }));
+    }
     rules.extend([TCP, UDP, icmp].map(|protocol| {
         rule("of a protocol that guests have", is_protocol(protocol), Verdict::Accept)
     }));
@@ -63,12 +82,25 @@ pub(super) fn from_guest(family: Family) -> Vec<PacketRule> {
     rules
 }
 
+/// What they are told, before conntrack: nothing was noted about the question.
+pub(super) fn told(family: Family) -> Vec<PacketRule> {
+    [UDP, TCP]
+        .map(|protocol| {
+            let from = [source(family), Expression::In(Table::NAMES.to_owned())];
+            let port = [SOURCE_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+            let words = from.into_iter().chain(to_guest(family)).chain(port);
+            let words = words.chain(is_protocol(protocol)).chain([Expression::Untracked]);
+            rule("names that guests are told, untracked", words, Verdict::Accept)
+        })
+        .into()
+}
+
 /// Guests answer this node, whichever address it has, and say errors about what it has sent to guests: the
 /// rules of their own see that it was to themselves. Over IPv6, who is there is asked and said in
 /// packets as well.
 ///
 /// Where it is said that they ask it for names, they do so at that one address, at the port of name servers.
-/// Such connections count with all others that a guest has.
+/// There is no connection by conntrack then, and packets are counted.
 pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
     let replies: Vec<_> = of_guest(family).into_iter().chain(is_reply()).collect();
     let answers = replies.iter().cloned().chain(is_established());
@@ -77,13 +109,11 @@ pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
     let comment = "errors about what guests were sent";
     rules.push(errors::let_in(family, comment, replies, to_guests));
     if asks {
-        let there = [destination(family), Expression::In(Table::NAMES.to_owned())];
-        let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
-        let words: Vec<_> = of_guest(family).into_iter().chain(there).chain(port).collect();
-        rules.extend(bounds::of(&source(family), &words));
-        rules.extend([UDP, TCP].map(|protocol| {
-            let words = words.iter().cloned().chain(is_protocol(protocol));
-            rule("guests ask for names", words, Verdict::Accept)
+        rules.extend(questions(family).into_iter().flat_map(|words| {
+            [
+                bounds::of_packets("guests ask for names too often", source(family), &words),
+                rule("guests ask for names", words, Verdict::Accept),
+            ]
         }));
     }
     if family == Family::V6 {

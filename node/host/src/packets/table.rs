@@ -134,6 +134,8 @@ impl Table {
     pub const CONNECTIONS: &'static str = "connections";
     /// The tally of connections that guests begin.
     pub const BEGINNINGS: &'static str = "beginnings";
+    /// The tally of what guests send to be told names.
+    pub const QUESTIONS: &'static str = "questions";
     /// The tally of connections that guests elsewhere have, by their lease.
     pub const OF_LEASE: &'static str = "connections_of_lease";
     /// The tally of connections that guests elsewhere begin, by their lease.

@@ -1,6 +1,8 @@
 //! Whoever is let in by a rule, and may begin something with it that takes room on the node, has a bound
 //! before that rule: asked of all rules that there are, by every way that leads to them.
 
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -50,7 +52,10 @@ impl Read {
                 }
                 Expression::Often { .. } => read.bound = Some(Kind::Rate),
                 Expression::Verdict(verdict) => read.verdict = Some(verdict.clone()),
-                Expression::Count | Expression::Write(_) | Expression::Snat(_) => {}
+                Expression::Count
+                | Expression::Write(_)
+                | Expression::Snat(_)
+                | Expression::Untracked => {}
                 Expression::InputName
                 | Expression::OutputName
                 | Expression::Mark
@@ -214,6 +219,8 @@ fn begins_nothing((loaded, is): &Condition) -> bool {
     match (&loaded[..], is) {
         ([Expression::State, ..], Expression::IsNot(_)) => true,
         ([Expression::Direction], Expression::Is(reply)) => reply == &[1],
+        // Which it passes by: `questions_for_names_are_bounded_and_untracked`.
+        (_, Expression::In(set)) => set == Table::NAMES,
         // Of ICMPv6, of neighbours (`nf_conntrack_proto_icmpv6.c`).
         ([Expression::Transport { offset: 0, bytes: 1 }], Expression::Is(kind)) => {
             kind == &[135] || kind == &[136]
@@ -286,7 +293,6 @@ fn whoever_is_let_in_has_a_bound() {
         }
     }
     for who in [
-        "guests ask for names",
         "guests call the API server of their home",
         "to a guest that runs there",
         "to pods of other nodes that are mapped",

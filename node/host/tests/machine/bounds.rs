@@ -18,7 +18,7 @@ use crate::pods::{MAC, NODE, OTHER, OTHER_V6, POD, POD_V6, Pods, REACHED, wanted
 
 /// Those that a guest may have, and those of them that may begin in a second.
 pub(crate) const MOST: u64 = 4_096;
-pub(crate) const A_SECOND: u64 = 256;
+const A_SECOND: u64 = 256;
 const FLOOD: u16 = 3 * MOST as u16;
 /// What conntrack has otherwise: questions of neighbours, and what was tried before.
 pub(crate) const OTHERS: u64 = 64;
@@ -28,6 +28,7 @@ const ICMPV6: u8 = 58;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
 /// Of TCP, that a connection begins.
 const SYN: u8 = 2;
+const ACK: u8 = 16;
 /// Where gates ask.
 const GATE: u16 = 7_479;
 pub(crate) const BEGIN: &str = "too many connections of a guest begin";
@@ -262,7 +263,7 @@ struct Asks {
     a_second: u64,
 }
 
-fn asks() -> [Asks; 5] {
+fn asks() -> [Asks; 6] {
     let everybody = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
     let neighbour = six(POD_V6, everybody, ICMPV6, &about(NEIGHBOUR_SOLICITATION, OTHER_V6));
     let to_port = |mut payload: Vec<u8>, port: u16| {
@@ -274,8 +275,9 @@ fn asks() -> [Asks; 5] {
     [
         Asks { frame: own(ARP, &arp(MAC, POD)), at_once: 256, a_second: 64 },
         Asks { frame: own(IPV6, &neighbour), at_once: 256, a_second: 64 },
-        Asks { frame: names(UDP, to_port(udp(), NAMES_PORT)), at_once: 2_048, a_second: 1_024 },
-        Asks { frame: names(TCP, to_port(tcp(SYN), NAMES_PORT)), at_once: 2_048, a_second: 1_024 },
+        Asks { frame: names(UDP, to_port(udp(), NAMES_PORT)), at_once: 6_144, a_second: 3_072 },
+        Asks { frame: names(TCP, to_port(tcp(SYN), NAMES_PORT)), at_once: 4_096, a_second: 1_024 },
+        Asks { frame: names(TCP, to_port(tcp(ACK), NAMES_PORT)), at_once: 32_768, a_second: 8_192 },
         Asks { frame: own(IPV4, &to_gate), at_once: 512, a_second: 256 },
     ]
 }

@@ -5,16 +5,22 @@ use super::scope::Scope;
 use crate::family::Family;
 use crate::limits;
 use crate::packets::errors;
-use crate::packets::expression::{Expression, Verdict, address, destination};
+use crate::packets::expression::{Expression, Verdict, address, destination, is_protocol};
 use crate::packets::protocols::{ICMP_TYPE, TCP, UDP};
 use crate::packets::rule::{drop_of, rule};
 use crate::packets::table::PacketRule;
 
 /// The port of name servers (RFC 1035, section 4.2).
 const NAMES: u16 = 53;
-/// Whoever is called at the node itself has work, and its conntrack an entry, for each of them.
+/// Whoever is called at the node itself has work for each of them.
 const OF_NAMES: Expression =
     Expression::Often { a_second: limits::OF_NAMES_A_SECOND, burst: limits::OF_NAMES };
+const OF_NAMES_BEGIN: Expression =
+    Expression::Often { a_second: limits::OF_NAMES_BEGIN_A_SECOND, burst: limits::OF_NAMES_BEGIN };
+const OF_NAMES_BY_TCP: Expression = Expression::Often {
+    a_second: limits::OF_NAMES_BY_TCP_A_SECOND,
+    burst: limits::OF_NAMES_BY_TCP,
+};
 const OF_GATE: Expression =
     Expression::Often { a_second: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
 /// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
@@ -33,8 +39,13 @@ pub(super) fn to_names(scope: &Scope<'_>) -> Vec<PacketRule> {
     let there = [destination(scope.family), Expression::Is(address(names))];
     let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
     let words: Vec<_> = there.into_iter().chain(port).collect();
-    let often = words.iter().cloned().chain([OF_NAMES]);
-    let mut rules = vec![drop_of("asks for names too often", often)];
+    let of = |protocol| words.iter().cloned().chain(is_protocol(protocol));
+    let flags = [TCP_FLAGS, Expression::Mask(vec![SYN_AND_ACK]), Expression::Is(vec![SYN])];
+    let mut rules = vec![
+        drop_of("asks for names too often", of(UDP).chain([OF_NAMES])),
+        drop_of("begins too often to ask for names", of(TCP).chain(flags).chain([OF_NAMES_BEGIN])),
+        drop_of("asks for names too often by TCP", of(TCP).chain([OF_NAMES_BY_TCP])),
+    ];
     rules.extend([UDP, TCP].map(|protocol| {
         let words = scope.whole(protocol).into_iter().chain(words.clone());
         rule("to ask for names", words, Verdict::Accept)
