@@ -120,9 +120,12 @@ pub(super) async fn serve(
                             let is_late = error.kind() == io::ErrorKind::AddrNotAvailable;
                             let since = failed.map_or_else(Instant::now, |it| it.since);
                             let why = format!("nobody can listen at {at}: {error}");
-                            failed = Some(Failed { since, is_late, why });
-                            let what = "guests on this node are told no names yet";
-                            warn_once!(failing, error; address = %at, "{what}");
+                            let now = Failed { since, is_late, why };
+                            if now.lasts() {
+                                let what = "guests on this node are told no names yet";
+                                warn_once!(failing, error; address = %at, "{what}");
+                            }
+                            failed = Some(now);
                         }
                     }
                 }
@@ -131,8 +134,7 @@ pub(super) async fn serve(
                 }
             }
         }
-        let lasting =
-            failed.as_ref().filter(|it| !it.is_late || it.since.elapsed() >= limits::NAMES_WAIT);
+        let lasting = failed.as_ref().filter(|it| it.lasts());
         let at = server.as_ref().map(|server| server.address().ip());
         let served = Served { at, unnamed: lasting.map(|it| it.why.clone()) };
         tell.send_if_modified(|before| std::mem::replace(before, served.clone()) != served);
@@ -150,6 +152,13 @@ struct Failed {
     /// The address is not here, and comes with the rest of what is set up, most often.
     is_late: bool,
     why: String,
+}
+
+impl Failed {
+    /// Whether it is more than the moment that the address takes to come.
+    fn lasts(&self) -> bool {
+        !self.is_late || self.since.elapsed() >= limits::NAMES_WAIT
+    }
 }
 
 /// Where guests are told names, by what, and how long that holds.
