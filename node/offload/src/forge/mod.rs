@@ -29,7 +29,7 @@ pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid, known_as};
 pub use names::{home_address, home_ranges};
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{classify, observe};
-pub use pod::forge_pod;
+pub use pod::{forge_pod, refused_by_all};
 pub use refs::{
     TokenRequest, needs, pod_id, token_name, token_pod, token_requests, token_requests_of,
 };

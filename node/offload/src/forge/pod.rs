@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::quantity;
+use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value, json};
 
 use super::labels::{CLUSTER_DOMAIN, GATE, HOME_ADDRESS, HOME_API, LEFT_OUT};
@@ -11,8 +12,8 @@ use super::rule::{LEVEL, refusal};
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
-    Content, Gate, GuestContext, Refusal, device_env, fields, gate, grace, guest_name, hosts,
-    metadata, names, registry, scheduling, service_env, tokens,
+    Content, Gate, GuestContext, HomeContext, Refusal, device_env, export_pod, fields, gate, grace,
+    guest_name, hosts, metadata, names, registry, scheduling, service_env, tokens,
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -105,6 +106,13 @@ pub fn forge_pod(
     pod["kind"] = json!("Pod");
     pod["metadata"] = Value::Object(marks);
     Ok(pod)
+}
+
+/// Why whoever it goes to refuses this pod of home, whatever was agreed; none: that depends on the contract.
+#[must_use]
+pub fn refused_by_all(home: &Value) -> Option<Refusal> {
+    let sent = export_pod(home, &HomeContext::default());
+    POD.filter(&sent, PodSecurity::Privileged).err()
 }
 
 /// What of a pod no contract allows, with what its owner does.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Strategy, Targets};
 use crate::forge::labels::PROVIDER;
+use crate::forge::refused_by_all;
 
 /// The operations of a JSON patch (RFC 6902) on a pod that is being made; none
 /// for one whose node is decided, by a DaemonSet or by name.
@@ -15,6 +16,7 @@ pub fn admission(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Valu
     }
     let at_home = vec![json!({ "key": PROVIDER, "operator": "DoesNotExist" })];
     let (tolerated, required) = match (strategy, targets) {
+        (Strategy::Both, _) if must_stay(pod) => (None, require(pod, &[at_home])),
         (Strategy::Both, Targets::All) => (tolerate(pod), None),
         (Strategy::Both, Targets::These { .. }) => {
             let mut all = targets.alternatives();
@@ -25,6 +27,14 @@ pub fn admission(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Valu
         (Strategy::Local, _) => (None, require(pod, &[at_home])),
     };
     tolerated.into_iter().chain(required).collect()
+}
+
+/// Whether a pod that may run anywhere could run at home alone: it has a volume of this cluster, or another
+/// field that no provider takes. One that says itself that it is to leave is refused over there, with
+/// the reason.
+fn must_stay(pod: &Value) -> bool {
+    let leaves = must_leave(pod) || !pod["spec"]["nodeSelector"][PROVIDER].is_null();
+    !leaves && refused_by_all(pod).is_some()
 }
 
 /// The pod as it is made where that is changed of it.
@@ -158,6 +168,31 @@ mod tests {
         let pod = applied(Strategy::Both, &json!({ "spec": { "tolerations": [others] } }));
         assert_eq!(pod["spec"]["tolerations"].as_array().unwrap().len(), 2);
         assert!(pod["spec"]["affinity"].is_null());
+    }
+
+    #[test]
+    fn whoever_no_provider_takes_stays_where_it_may() {
+        let claim = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
+        let port = json!({ "name": "web", "ports": [{ "containerPort": 80, "hostPort": 80 }] });
+        let other = Targets::new(["mercato-turin".to_owned()]);
+        for spec in [json!({ "volumes": [claim] }), json!({ "containers": [port] })] {
+            let pod = json!({ "metadata": { "generateName": "web-" }, "spec": spec });
+            for targets in [&Targets::All, &other] {
+                let stays = to(targets, Strategy::Both, &pod);
+                let terms = stays.pointer(REQUIRED).unwrap();
+                let at_home = json!({ "key": PROVIDER, "operator": "DoesNotExist" });
+                assert_eq!(terms, &json!([{ "matchExpressions": [at_home] }]));
+                assert!(stays["spec"]["tolerations"].is_null());
+                assert!(admission(Strategy::Both, targets, &stays).is_empty(), "a second review");
+            }
+            assert!(must_leave(&applied(Strategy::Remote, &pod)), "it is told why over there");
+            let mut chosen = pod.clone();
+            chosen["spec"]["nodeSelector"] = json!({ PROVIDER: "x" });
+            let tolerates = applied(Strategy::Both, &chosen);
+            assert_eq!(tolerates["spec"]["tolerations"].as_array().unwrap().len(), 1);
+        }
+        let empty = json!({ "spec": { "volumes": [{ "name": "tmp", "emptyDir": {} }] } });
+        assert!(applied(Strategy::Both, &empty).pointer(REQUIRED).is_none());
     }
 
     #[test]
