@@ -1,6 +1,6 @@
 //! `mercato federation`: found one, let others in, join, see who belongs, throw one out. What
 //! the root key signs is signed here, on the machine where its owner has put it: `root_key`; the
-//! DNS records are in `announce`.
+//! DNS records are in `announce`, joining in `joining`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use clap::{Args, Subcommand};
 use mercato_agent::{Joined, Listed};
 use mercato_config::Seconds;
 use mercato_protocol::certificate::Role;
-use mercato_protocol::id::{ClusterId, FederationId};
-use mercato_protocol::text::{Slug, shown};
+use mercato_protocol::text::Slug;
 
+use super::joined::{entered, page, roles};
 use super::root_key::{Rights, RootKey};
 use super::screen::Screen;
-use super::table::{Table, pairs};
-use super::{announce, lookup, revoke, token};
-use crate::admin::{self, Announced, Class, Invitation, OperatorApi, Problem, Request};
-use crate::present::text::{fingerprint, moment, name, text, word};
+use super::table::Table;
+use super::{announce, joining, lookup, revoke, token};
+use crate::admin::{Class, Invitation, OperatorApi, Problem, Request};
+use crate::present::text::{moment, text, word};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -189,7 +189,7 @@ impl Federation {
                 let federation = of.pick(api).await?.id;
                 token::create(api, screen, federation, org, role, attribute, for_).await
             }
-            What::Join { what } => join(api, screen, &what).await,
+            What::Join { what } => joining::join(api, screen, &what).await,
             What::Members { of } => {
                 let federation = of.pick(api).await?;
                 let members = api.members(federation.id).await?;
@@ -261,31 +261,6 @@ async fn list(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem>
     })
 }
 
-fn page(of: &Joined) -> String {
-    let belongs = match of.until_ms {
-        Some(until_ms) => format!("as {}, until {}", roles(&of.roles), moment(until_ms)),
-        None => "not a member; its members are trusted".to_owned(),
-    };
-    let list = of.list.map_or_else(
-        || "no list seen".to_owned(),
-        |(number, next_ms)| format!("list {number}, the next by {}", moment(next_ms)),
-    );
-    let mut lines = vec![
-        ("fingerprint", fingerprint(&ClusterId(of.id.0)).join("\n")),
-        ("membership", belongs),
-        ("organisation", of.organisation.as_ref().map_or("-".to_owned(), Slug::to_string)),
-        ("members", of.members.to_string()),
-        ("revocations", list),
-    ];
-    lines.extend(of.domain.as_deref().map(|domain| ("dns", shown(domain).into_owned())));
-    lines.extend(of.refused.as_deref().map(|why| ("not renewed", shown(why).into_owned())));
-    format!("{}\n{}", of.name, pairs(&lines))
-}
-
-fn roles(roles: &[Role]) -> String {
-    roles.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
 /// What the root signs for this cluster, and what comes of it.
 async fn become_registrar(
     api: &dyn OperatorApi,
@@ -337,43 +312,6 @@ async fn rotate(
 /// The key was written before this: it need not be made once more, and cannot be under its name.
 fn goes_on(why: Problem, file: &Path) -> Problem {
     why.todo(format!("to go on with this key: mercato federation registrar {}", file.display()))
-}
-
-/// Says what this cluster is in a federation now.
-async fn entered(
-    api: &dyn OperatorApi,
-    screen: &Screen,
-    id: FederationId,
-    done: &str,
-) -> Result<String, Problem> {
-    let joined = api.federations().await?.into_iter().find(|of| of.id == id);
-    let joined = joined.ok_or_else(|| Problem::failed("the daemon did not join"))?;
-    screen.render(&joined, || {
-        let next = if joined.roles.contains(&Role::Registrar) {
-            "to let others in: mercato federation token\n"
-        } else {
-            "other members: mercato federation members\n"
-        };
-        format!("{done}\n{}{next}", page(&joined))
-    })
-}
-
-async fn join(
-    api: &dyn OperatorApi,
-    screen: &Screen,
-    what: &Invitation,
-) -> Result<String, Problem> {
-    let accept = |announced: &Announced| {
-        let [first, second] = fingerprint(&ClusterId(announced.id.0));
-        let said = format!(
-            "{} announces the federation {}, whose fingerprint is:\n  {first}\n  {second}\n\
-             compare it with the one that its operator publishes (mercato federation shows it)",
-            announced.domain, announced.name
-        );
-        screen.confirm(&said, &format!("trust the clusters that {} certifies?", announced.name))
-    };
-    let id = admin::join(api, what, accept).await?;
-    entered(api, screen, id, "joined").await
 }
 
 fn members_table(members: &[Listed], wide: bool) -> String {

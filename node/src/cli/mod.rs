@@ -22,6 +22,8 @@ mod gate;
 mod gateway;
 mod global;
 mod heartbeat;
+mod joined;
+mod joining;
 mod key;
 mod look;
 mod lookup;

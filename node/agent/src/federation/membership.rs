@@ -160,7 +160,8 @@ impl Membership {
     /// `cluster`, with these keys, the latest last, shows these, of whichever federations;
     /// whether that changes what it is here. A certificate of an earlier key is as good: its
     /// owner has proven that it goes on with the latest. Where there is no room a member is
-    /// forgotten that is no partner.
+    /// forgotten that is no partner. An earlier certificate than is known changes nothing: an
+    /// advertisement that was made with it may come later.
     pub(crate) fn show(
         &mut self,
         now: Now,
@@ -173,6 +174,9 @@ impl Membership {
             return false;
         };
         if member.cluster != cluster || !keys.contains(&member.key) {
+            return false;
+        }
+        if self.members.get(&cluster).is_some_and(|held| is_before(&member, held, now)) {
             return false;
         }
         let key = member.key;
@@ -342,6 +346,14 @@ impl Membership {
         let lists = self.issuers.keys().map(move |issuer| RevocationList::series(of, issuer));
         self.members.values().map(|member| member.key).chain(lists)
     }
+}
+
+/// Whether a registrar issued this certificate before the one that is held, which is not over. By
+/// the ends first: a registrar that goes on from a copy of its records counts from there again.
+fn is_before(shown: &Member, held: &Member, now: Now) -> bool {
+    let issuer = |of: &Member| of.certified_by.first().map(|(issuer, _)| *issuer);
+    let order = |of: &Member| (of.until_ms, of.certified_by.first().map(|(_, serial)| *serial));
+    held.until_ms >= now.wall_ms && issuer(shown) == issuer(held) && order(shown) < order(held)
 }
 
 #[cfg(test)]

@@ -323,7 +323,7 @@ impl Federations {
         }
         if let Some(membership) = self.memberships.get_mut(&of) {
             membership.publish_due(&self.config, turn);
-            show_providers(membership, turn);
+            show_providers(membership, self.config.cluster(), turn);
             membership.keep_unsaved(turn);
         }
         self.notify(turn);
@@ -382,11 +382,14 @@ fn refused_at_rest(ask: &Ask) -> Answer {
     }
 }
 
-/// Providers whose certificates came before they meant anything here.
-fn show_providers(membership: &mut Membership, turn: &Turn<'_>) {
+/// Providers whose certificates came before they meant anything here. What `us`, this cluster,
+/// advertised has its former ones: what it is, its papers alone say.
+fn show_providers(membership: &mut Membership, us: ClusterId, turn: &Turn<'_>) {
     let is_partner = turn.context.partners();
     for news in turn.context.gossip.news() {
-        if let Some(Ok(ad)) = news.as_ad() {
+        if let Some(Ok(ad)) = news.as_ad()
+            && ad.header.provider != us
+        {
             let (keys, shown) = (Keys::of_ad(&ad).all(), &ad.body.certificates);
             membership.show(turn.now, ad.header.provider, &keys, shown, &is_partner);
         }

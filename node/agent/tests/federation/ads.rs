@@ -4,7 +4,9 @@ use mercato_agent::Input;
 use mercato_discovery::{Report, SightingId, Source};
 use mercato_gossip::Opened;
 use mercato_protocol::ad::{AdBody, AdHeader, OfferTerms};
+use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
+use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::{Message, Publication};
 use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -14,6 +16,16 @@ use crate::{Node, at};
 
 /// What a cluster with nothing to sell would publish, and its body.
 pub(crate) fn advertised(by: &Node, seq: u64, now_ms: u64) -> (Publication, Blob) {
+    certified(by, seq, now_ms, vec![])
+}
+
+/// The same, by a member with these certificates.
+pub(crate) fn certified(
+    by: &Node,
+    seq: u64,
+    now_ms: u64,
+    certificates: Vec<Signed<Certificate>>,
+) -> (Publication, Blob) {
     let mut documents = by.config.identities();
     let body = AdBody {
         identity: documents.next().unwrap(),
@@ -36,7 +48,7 @@ pub(crate) fn advertised(by: &Node, seq: u64, now_ms: u64) -> (Publication, Blob
             reclaim_notice_s: 60,
             metering_interval_s: 60,
         },
-        certificates: vec![],
+        certificates,
     };
     let body = body.to_bytes().unwrap();
     let header = AdHeader {

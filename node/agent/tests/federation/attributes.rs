@@ -1,8 +1,8 @@
 //! What a registrar vouches for of those whom it lets in: nothing that its own certificate does not
-//! have, and the same at each renewal.
+//! have, and the same at each renewal; and of which organisation they are.
 
 use mercato_agent::{
-    Answer, Ask, FederationRecord, FederationRefusal, Grant, Record, RegistrarRecord,
+    Answer, Ask, FederationRecord, FederationRefusal, Grant, Input, Record, RegistrarRecord,
 };
 use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::certificate::{Certificate, Role};
@@ -10,6 +10,7 @@ use mercato_protocol::envelope::{Signed, Signers, Trust};
 use mercato_protocol::id::{Digest, NegotiationId};
 use mercato_protocol::join::Secret;
 
+use crate::ads::{certified, shows};
 use crate::{DAY_MS, Node, START_MS, at, chain, federation, papers, root_key};
 
 fn attribute(name: &str, value: &str, assurance: Assurance) -> Attribute {
@@ -104,4 +105,47 @@ fn a_token_of_an_earlier_release_is_read() {
     assert_eq!(Record::from_bytes(&bytes), Ok(token(grant(Vec::new()))));
     let bytes = token(grant(vec![italian()])).to_bytes();
     assert_eq!(Record::from_bytes(&bytes), Ok(token(grant(vec![italian()]))));
+}
+
+fn of(node: &mut Node, secret: u8, organisation: &str) -> Secret {
+    let organisation = Some(organisation.parse().unwrap());
+    hand_out(node, secret, Grant { organisation, ..grant(vec![]) }).unwrap()
+}
+
+fn organisation(seen_by: &Node, of: &Node) -> Option<String> {
+    let member = seen_by.members().into_iter().find(|member| member.cluster == of.id())?;
+    Some(member.organisation?.to_string())
+}
+
+#[test]
+fn a_member_of_another_organisation_is_so_at_once_and_older_words_change_nothing() {
+    let (mut registrar, mut one, mut other) = (registrar(), Node::new(2), Node::new(3));
+    let mut let_in = |one: &Node, secret, name| {
+        let secret = of(&mut registrar, secret, name);
+        registrar.let_in(one, one.key(), Some(secret)).unwrap()
+    };
+    let former = let_in(&one, 1, "polito");
+    let papers = chain(&former);
+    one.enter(former);
+    let others = let_in(&other, 2, "cineca");
+    other.enter(others);
+    other.meet(&one, papers.clone());
+    assert_eq!(organisation(&other, &one).as_deref(), Some("polito"));
+
+    // What it advertised until now says the former organisation, and is still about.
+    let neighbour = Node::new(5);
+    one.feed(Input::Connected { peer: neighbour.owner(), dialled: false });
+    let ad = certified(&one, 1, 0, papers.clone());
+    shows(&mut one, &neighbour, vec![ad]);
+    let reply = let_in(&one, 3, "unito");
+    let latest = chain(&reply);
+    assert_eq!(one.enter(reply), Answer::Done);
+    let joined = &one.agent.federations()[0];
+    assert_eq!(joined.organisation.as_ref().map(|name| name.as_str()), Some("unito"));
+    assert_eq!(organisation(&one, &one).as_deref(), Some("unito"));
+    assert_eq!(one.agent.certificates(), latest);
+
+    other.meet(&one, latest);
+    other.meet(&one, papers);
+    assert_eq!(organisation(&other, &one).as_deref(), Some("unito"));
 }

@@ -9,7 +9,8 @@ use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::certificate::Role;
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::federation::Root;
-use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::join::{JoinToken, Secret};
 use mercato_protocol::time::Now;
 
 use super::{Script, TURIN, fits, mercato, told};
@@ -142,6 +143,31 @@ fn a_token_is_all_that_is_printed() {
     assert_eq!(told(&api), Some(asked));
     let long = mercato(&api, "federation token --for 25h").unwrap_err();
     assert!(long.to_string().contains("at most one day"), "{long}");
+}
+
+#[test]
+fn a_member_spends_no_token_without_a_question() {
+    let api = script(&["alps"]);
+    let token = |of: &str| JoinToken {
+        federation: root(of).federation_id(),
+        registrar: PublicKey([5; 32]),
+        addresses: vec!["/ip4/192.0.2.1/tcp/7474".to_owned()],
+        secret: Secret(NegotiationId([7; 16])),
+        expires_ms: 1_795_161_600_000,
+    };
+    let asked = mercato(&api, &format!("federation join {}", token("alps"))).unwrap_err();
+    assert_eq!((asked.class, told(&api)), (Class::Usage, None));
+    assert!(asked.to_string().contains("add --yes"), "{asked}");
+    let done = mercato(&api, &format!("federation join {} --yes", token("alps"))).unwrap();
+    assert!(done.starts_with("joined again: before, of organisation polito\nalps\n"), "{done}");
+    assert_eq!(told(&api), Some(Request::Join(token("alps").to_string())));
+
+    // One that belongs to another, or no longer, is asked nothing.
+    let over = joined("alps");
+    let federations = vec![Joined { until_ms: None, ..over }, joined("apennines")];
+    let api = Arc::new(Script { federations, ..Script::default() });
+    let done = mercato(&api, &format!("federation join {}", token("alps"))).unwrap();
+    assert!(done.starts_with("joined\nalps\n"), "{done}");
 }
 
 #[test]
