@@ -58,9 +58,8 @@ impl Buy {
 
 #[cfg(test)]
 mod tests {
-    use mercato_broker::syntax::FromText as _;
+    use mercato_broker::syntax::{FromText as _, PriceChange};
     use mercato_broker::{Approve, ShareRule, Standing};
-    use mercato_protocol::price::Price;
     use mercato_protocol::resources::Resources;
 
     use super::*;
@@ -94,7 +93,7 @@ buy:
         let buyers: Vec<String> = rules[1].buyers.iter().map(ToString::to_string).collect();
         assert_eq!(buyers, ["org=polito", "federation=alps"]);
         assert_eq!((rules[1].least.cpu_millis, rules[1].shortest_s), (4_000, Some(604_800)));
-        assert_eq!(rules[1].price, Some(Price::from_text("cpu=0.01 EUR/h").unwrap()));
+        assert_eq!(rules[1].price, Some(PriceChange::from_text("cpu=0.01 EUR/h").unwrap()));
         assert_eq!(rules[2].most, Resources::from_text("cpu=8,memory=32Gi").unwrap());
         assert_eq!((rules[2].longest_s, rules[2].then), (Some(14_400), Approve::Auto));
         let buy = settings.buy.unwrap().policy();

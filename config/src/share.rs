@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_broker::syntax::{Gpus, Seconds, amount};
+use mercato_broker::syntax::{Gpus, PriceChange, Seconds, amount};
 use mercato_broker::{Amount, Approve, DevicePolicy, Party, SharePolicy, ShareRule, Standing};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -155,10 +155,11 @@ pub struct Rule {
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
     pub shortest: Option<Seconds>,
-    /// What is granted has this price, in the place of the posted one: `cpu=0.01 EUR/h`, or `free`.
+    /// What is granted has this price: `cpu=0.01 EUR/h, gpu.h100=0`. What it does not name has the
+    /// posted price; `0` is free, and `free` all of it.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
-    pub price: Option<Price>,
+    pub price: Option<PriceChange>,
     /// What becomes of the requests covered: `auto` grants them, `ask` leaves them to the owner, `deny`
     /// refuses them.
     #[schemars(with = "String", extend("enum" = ["auto", "ask", "deny"]))]

@@ -19,6 +19,7 @@ use super::party::Party;
 use crate::limits;
 use crate::sale::SharePolicy;
 use crate::selector::Selector;
+use crate::syntax::PriceChange;
 
 /// Everything that this cluster knows by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,7 +99,8 @@ impl Known {
         // What the owner calls its own devices is known by that.
         let own: BTreeSet<&GpuModel> = devices.models.values().collect();
         let of_rules = rules.iter().flat_map(|rule| {
-            let prices = rule.price.iter().flat_map(priced);
+            let prices = rule.price.iter().flat_map(PriceChange::lines);
+            let prices = prices.filter_map(|(line, _)| gpu(line));
             let bounds = rule.most.gpus.keys().chain(rule.least.gpus.keys());
             rule.resources.iter().filter_map(gpu).chain(prices).chain(bounds)
         });
@@ -338,13 +340,14 @@ mod tests {
         policy.rules = vec![ShareRule {
             buyers: [Party::Cluster(ClusterId([2; 32])), Party::Cluster(ClusterId([1; 32]))].into(),
             jurisdictions: ["IT".to_owned(), "Italy".to_owned()].into(),
+            price: Some(PriceChange::from_text("gpu.t6=1 EUR/h, cpu=0").unwrap()),
             then: Approve::Ask,
             ..ShareRule::default()
         }];
         let found = known().unknown_in_share(&policy);
         let names: Vec<&str> =
             found.iter().map(|one| one.name.get(..4).unwrap_or(&one.name)).collect();
-        assert_eq!(names, ["ital", "0202", "h10", "t5", "Ital"]);
+        assert_eq!(names, ["ital", "0202", "h10", "t5", "t6", "Ital"]);
         let buy = BuyPolicy {
             trust: [ClusterId([3; 32])].into(),
             selector: Selector::from_text("federation=alpes").unwrap(),

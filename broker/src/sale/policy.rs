@@ -16,7 +16,7 @@ use super::family;
 use super::size;
 use crate::catalogue::{Affiliation, Party, Standing, not_a_country};
 use crate::limits;
-use crate::syntax::Amount;
+use crate::syntax::{Amount, PriceChange, Show as _};
 
 /// What the owner shares. A resource without an amount is not shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,8 +75,8 @@ pub struct ShareRule {
     pub shortest_s: Option<u64>,
     /// What becomes of the requests it covers.
     pub then: Approve,
-    /// At this price, in the place of the posted one.
-    pub price: Option<Price>,
+    /// At this price: lines that it does not name are as posted.
+    pub price: Option<PriceChange>,
 }
 
 /// What becomes of a request.
@@ -139,6 +139,9 @@ impl SharePolicy {
         if let Some(wrong) = countries.find_map(|it| not_a_country(it)) {
             return Err(wrong.to_owned());
         }
+        if let Some(wrong) = self.rules.iter().find_map(|rule| rule.wrong_price(&self.price)) {
+            return Err(wrong);
+        }
         let said = [
             (parts, "more than 100 % is shared"),
             (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
@@ -146,10 +149,6 @@ impl SharePolicy {
             (self.devices.is_short(), "too many words on devices, or too long ones"),
             (self.max_term_s > 0, "shared for no time"),
             (self.rules.len() <= limits::RULES, "too many rules"),
-            (
-                self.rules.iter().all(ShareRule::is_priced_well),
-                "a rule's price for no time, or of what it does not grant",
-            ),
         ];
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
     }
@@ -175,14 +174,19 @@ impl SharePolicy {
         let of_rule = |rule: &ShareRule| {
             let quantities = rule.most.gpus.len() + rule.least.gpus.len();
             let whom = rule.buyers.len() + rule.jurisdictions.len();
-            whom + rule.resources.len() + quantities + rule.price.as_ref().map_or(0, lines)
+            let priced = rule.price.iter().flat_map(PriceChange::lines).count();
+            whom + rule.resources.len() + quantities + priced
         };
         let own = self.amounts.len() + self.keep_free.gpus.len() + self.allow.len();
         own + lines(&self.price) + self.rules.iter().map(of_rule).sum::<usize>()
     }
 
-    /// What becomes of a request for these terms, and at which price if not the posted one.
-    pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> (Approve, Option<&Price>) {
+    /// What becomes of a request for these terms, and what of the posted price is another one then.
+    pub(crate) fn approval(
+        &self,
+        buyer: Buyer<'_>,
+        terms: &Terms,
+    ) -> (Approve, Option<&PriceChange>) {
         if buyer.standing == Standing::Blocked {
             return (Approve::Deny, None);
         }
@@ -194,11 +198,25 @@ impl SharePolicy {
     }
 }
 
+/// The price of so much by a rule, where this one is posted. None: it cannot be, and the owner is asked.
+pub(crate) fn ruled(change: &PriceChange, posted: &Price, quantity: &Resources) -> Option<Price> {
+    let price = change.over(posted, quantity.gpus.keys()).ok();
+    price.filter(|price| price.validate().is_ok())
+}
+
 impl ShareRule {
-    fn is_priced_well(&self) -> bool {
-        self.price
-            .as_ref()
-            .is_none_or(|price| self.then == Approve::Auto && price.validate().is_ok())
+    /// What of its price cannot be, where this is the posted one.
+    fn wrong_price(&self, posted: &Price) -> Option<String> {
+        let change = self.price.as_ref()?;
+        if self.then != Approve::Auto {
+            return Some("a rule's price of what it does not grant: write auto".to_owned());
+        }
+        let price = match change.over(posted, []) {
+            Ok(price) => price,
+            Err(wrong) => return Some(format!("the price of a rule, {}: {wrong}", change.show())),
+        };
+        let wrong = price.validate().is_err();
+        wrong.then(|| "a rule's price for no time, or of too many lines".to_owned())
     }
 
     fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {

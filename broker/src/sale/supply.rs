@@ -14,11 +14,10 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::{GpuModel, PoolId};
 use mercato_protocol::time::Now;
 
-use super::family;
 use super::inventory::{Inventory, Unsold};
 use super::ledger::{self, Ledger};
 use super::offer::{Offer, Purchase, bucket, terms_of};
-use super::policy::{Approve, Buyer, SharePolicy};
+use super::policy::{Approve, Buyer, SharePolicy, ruled};
 use super::publisher::{Announcement, Cause, Publisher, Series};
 use super::size;
 use crate::config::Config;
@@ -223,7 +222,7 @@ impl Supply {
         if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, quantity) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
-        let price = price.map(|price| family::price(price, quantity.gpus.keys()));
+        let price = price.map(|change| ruled(change, &offer.price, quantity));
         match (approval, price) {
             (Approve::Auto, None) => Verdict::Grant(None),
             (Approve::Auto, Some(Some(price))) => Verdict::Grant(Some(price)),
@@ -304,7 +303,7 @@ impl Supply {
         if pool.is_some_and(|pool| !shows_room(approval, &ledger(), pool, &more)) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
-        let price = price.and_then(|price| family::price(price, terms.quantity.gpus.keys()));
+        let price = price.and_then(|change| ruled(change, &offer.price, &terms.quantity));
         match approval {
             Approve::Auto if price.as_ref().unwrap_or(&offer.price) == &terms.price => {
                 Verdict::Grant(None)

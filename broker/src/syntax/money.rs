@@ -1,10 +1,11 @@
 //! Prices: `0.02 EUR/h` for a time, `cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h` for what is
 //! shared, `free`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::price::{Currency, MICROS, Money, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::text::GpuModel;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -51,18 +52,20 @@ pub(crate) fn period(reader: &mut Reader<'_>) -> Result<u32, SyntaxError> {
     Ok(u32::try_from(seconds).expect("every unit of time is less than 136 years"))
 }
 
-/// What is to be another price: `cpu=0.03 EUR/h, memory=free` names some lines, and leaves the
-/// others as they are; `free` is all of it.
+/// What is to be another price: `cpu=0.03 EUR/h, memory=0` names some lines, and leaves the
+/// others as they are; `free` is all of it. The price of a rule and that of a firm offer are this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PriceChange {
     /// Nothing is charged any more.
     Free,
     /// These lines are other ones.
+    #[serde(alias = "posted")]
     Lines {
         /// Of every line that is charged; none: all of them are free now.
         currency: Option<Currency>,
-        /// By resource; none: it is included.
+        /// By resource; none: it is included. The name of a family stands for each of its models.
+        #[serde(rename = "units")]
         lines: BTreeMap<Resource, Option<UnitPrice>>,
     },
 }
@@ -74,34 +77,94 @@ pub enum PriceChangeError {
     #[error("{0} is neither asked for nor priced: leave it out")]
     Unknown(Resource),
     /// The lines are in two currencies.
-    #[error("the price is in {0}: say every line in it")]
+    #[error("the price is in {0}, and stays so: say every line in it")]
     Currency(Currency),
 }
 
 impl PriceChange {
-    /// The price with these lines changed, of what buys so much.
+    /// The price with these lines changed, of what buys so much. Each names what is bought, or what
+    /// had a price.
     pub fn of(&self, before: &Price, bought: &Resources) -> Result<Price, PriceChangeError> {
-        let Self::Lines { currency, lines } = self else { return Ok(Price::Free) };
-        let (of, mut units) = match before {
-            Price::Free => (*currency, BTreeMap::new()),
-            Price::Posted { currency, units } => (Some(*currency), units.clone()),
+        let mut named = self.lines().map(|(resource, _)| resource);
+        let is_meant = |line: &Resource| {
+            let mut models = bought.gpus.keys().map(|model| Resource::Gpu(model.clone()));
+            bought.quantity(line) > 0
+                || units(before).contains_key(line)
+                || models.any(|model| model.is_a(line))
         };
-        for (resource, line) in lines {
-            if bought.quantity(resource) == 0 && !units.contains_key(resource) {
-                return Err(PriceChangeError::Unknown(resource.clone()));
+        if let Some(unknown) = named.find(|line| !is_meant(line)) {
+            return Err(PriceChangeError::Unknown(unknown.clone()));
+        }
+        let price = self.over(before, bought.gpus.keys())?;
+        match (before, &price) {
+            // Whoever asked for it by one currency cannot compare it with another.
+            (Price::Posted { currency: of, .. }, Price::Posted { currency, .. })
+                if of != currency =>
+            {
+                Err(PriceChangeError::Currency(*of))
+            }
+            (Price::Free | Price::Posted { .. }, _) => Ok(price),
+        }
+    }
+
+    /// The same of any purchase of these models: a line for what is not bought stands there, too, and
+    /// all lines may be in another currency.
+    pub fn over<'a>(
+        &self,
+        before: &Price,
+        models: impl IntoIterator<Item = &'a GpuModel>,
+    ) -> Result<Price, PriceChangeError> {
+        let Self::Lines { currency, .. } = self else { return Ok(Price::Free) };
+        let before_of = match before {
+            Price::Free => None,
+            Price::Posted { currency, .. } => Some(*currency),
+        };
+        let mut all = units(before).clone();
+        let (mut kept, mut families) = (before.clone(), BTreeSet::new());
+        let mut named: BTreeMap<Resource, Option<UnitPrice>> =
+            self.lines().map(|(resource, line)| (resource.clone(), *line)).collect();
+        for model in models.into_iter().map(|model| Resource::Gpu(model.clone())) {
+            let family = self.lines().find(|(line, _)| model.is_a(line) && **line != model);
+            if let Some((family, line)) = family.filter(|_| !named.contains_key(&model)) {
+                families.insert(family.clone());
+                named.insert(model, *line);
+            }
+        }
+        named.retain(|line, _| !families.contains(line));
+        for (resource, line) in named {
+            if let Price::Posted { units, .. } = &mut kept {
+                units.remove(&resource);
             }
             match line {
-                Some(unit) => drop(units.insert(resource.clone(), *unit)),
-                None => drop(units.remove(resource)),
+                Some(unit) => drop(all.insert(resource, unit)),
+                None => drop(all.remove(&resource)),
             }
         }
-        match of {
-            Some(of) if currency.is_some_and(|other| other != of) => {
-                Err(PriceChangeError::Currency(of))
-            }
-            Some(currency) if !units.is_empty() => Ok(Price::Posted { currency, units }),
-            Some(_) | None => Ok(Price::Free),
+        // Another currency takes the place of this one only if nothing is left in it.
+        let stays = before_of.filter(|_| !units(&kept).is_empty());
+        match (stays, currency.or(before_of)) {
+            (Some(of), Some(other)) if of != other => Err(PriceChangeError::Currency(of)),
+            (_, Some(currency)) if !all.is_empty() => Ok(Price::Posted { currency, units: all }),
+            (_, Some(_) | None) => Ok(Price::Free),
         }
+    }
+
+    /// The lines that it names, with what each is from now on: none, if it is free.
+    pub fn lines(&self) -> impl Iterator<Item = (&Resource, &Option<UnitPrice>)> {
+        let lines = match self {
+            Self::Free => None,
+            Self::Lines { lines, .. } => Some(lines),
+        };
+        lines.into_iter().flatten()
+    }
+}
+
+/// The lines of a price.
+fn units(price: &Price) -> &BTreeMap<Resource, UnitPrice> {
+    const NONE: &BTreeMap<Resource, UnitPrice> = &BTreeMap::new();
+    match price {
+        Price::Free => NONE,
+        Price::Posted { units, .. } => units,
     }
 }
 
@@ -126,8 +189,8 @@ impl FromText for PriceChange {
         let lines = Reader::whole(text, PRICE, |reader| {
             reader.pairs(|reader, key, at| {
                 let resource = quantity::resource(reader, key, at)?;
-                let word = reader.rest().split(|c: char| !c.is_alphanumeric()).next();
-                if word == Some(FREE) {
+                let line = reader.rest().split(',').next().unwrap_or_default();
+                if matches!(line.trim_end(), FREE | "0") {
                     reader.word(char::is_alphanumeric);
                     return Ok((resource, None));
                 }
@@ -172,6 +235,20 @@ impl Show for Rate {
     }
 }
 
+impl Show for PriceChange {
+    fn show(&self) -> String {
+        let Self::Lines { currency, .. } = self else { return FREE.to_owned() };
+        let each = |(resource, line): (&Resource, &Option<UnitPrice>)| match (line, currency) {
+            (Some(unit), Some(currency)) => {
+                let amount = Money { micros: unit.micros, currency: *currency };
+                format!("{resource}={}", Rate { amount, per_s: unit.period_s }.show())
+            }
+            (Some(_) | None, _) => format!("{resource}={FREE}"),
+        };
+        self.lines().map(each).collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl Show for Price {
     fn show(&self) -> String {
         match self {
@@ -213,6 +290,7 @@ mod tests {
         for (text, after) in [
             ("cpu=0.03 EUR/h", "cpu=0.03 EUR/h, memory=0.01 EUR/h"),
             ("memory=free", "cpu=0.02 EUR/h"),
+            ("memory=0 , cpu=0.03 EUR/h", "cpu=0.03 EUR/h"),
             ("pods=0.01 EUR/h", "cpu=0.02 EUR/h, memory=0.01 EUR/h, pods=0.01 EUR/h"),
             ("cpu=free, memory=free", "free"),
             ("free", "free"),
@@ -223,10 +301,56 @@ mod tests {
         assert_eq!(said, "gpu.h100 is neither asked for nor priced: leave it out");
         assert_eq!(
             changed("cpu=1 USD/h").unwrap_err(),
-            "the price is in EUR: say every line in it"
+            "the price is in EUR, and stays so: say every line in it"
+        );
+        // Nothing is left of the other currency, which a rule may say and an answer may not.
+        let other = PriceChange::from_text("cpu=1 USD/h, memory=0").unwrap();
+        assert_eq!(other.over(&before, []).unwrap().show(), "cpu=1.00 USD/h");
+        assert_eq!(
+            other.of(&before, &bought).unwrap_err().to_string(),
+            changed("cpu=1 USD/h").unwrap_err()
         );
         let free = PriceChange::from_text("cpu=1 USD/h").unwrap().of(&Price::Free, &bought);
         assert_eq!(free.unwrap().show(), "cpu=1.00 USD/h");
+    }
+
+    #[test]
+    fn a_line_for_a_family_is_one_for_each_model_that_is_bought() {
+        let before = "cpu=0.02 EUR/h, gpu.h100-80gb-sxm=2 EUR/h, gpu.l4=1 EUR/h";
+        let before = Price::from_text(before).unwrap();
+        let change = |text: &str| PriceChange::from_text(text).unwrap();
+        let bought = Resources::from_text("cpu=8,gpu.h100-80gb-sxm=1").unwrap();
+        for (text, after) in [
+            ("gpu.h100=1 EUR/h", "cpu=0.02 EUR/h, gpu.h100-80gb-sxm=1.00 EUR/h, gpu.l4=1.00 EUR/h"),
+            ("gpu.h100=0", "cpu=0.02 EUR/h, gpu.l4=1.00 EUR/h"),
+            (
+                "gpu.h100=1 EUR/h, gpu.h100-80gb-sxm=3 EUR/h",
+                "cpu=0.02 EUR/h, gpu.h100-80gb-sxm=3.00 EUR/h, gpu.l4=1.00 EUR/h",
+            ),
+        ] {
+            let price = change(text).of(&before, &bought);
+            let over = change(text).over(&before, bought.gpus.keys());
+            assert_eq!(price.map(|price| price.show()).as_deref(), Ok(after), "{text}");
+            assert!(over.unwrap().show().starts_with("cpu=0.02 EUR/h"), "{text}");
+        }
+        assert!(change("gpu.a100=1 EUR/h").of(&before, &bought).is_err());
+        assert!(change("gpu.a100=1 EUR/h").over(&before, bought.gpus.keys()).is_ok());
+    }
+
+    #[test]
+    fn a_change_is_written_as_it_is_read() {
+        for text in ["free", "cpu=0.03 EUR/h, memory=free", "memory=free"] {
+            assert_eq!(PriceChange::from_text(text).unwrap().show(), text);
+        }
+        // An earlier release kept the price of a rule as a whole price.
+        let before = Price::from_text("cpu=0.02 EUR/h").unwrap();
+        for (price, change) in [(before, "cpu=0.02 EUR/h"), (Price::Free, "free")] {
+            let kept = serde_json::to_value(&price).unwrap();
+            let read: PriceChange = serde_json::from_value(kept).unwrap();
+            assert_eq!(read, PriceChange::from_text(change).unwrap());
+            let written = serde_json::to_value(&read).unwrap();
+            assert_eq!(serde_json::from_value::<PriceChange>(written).unwrap(), read);
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use mercato_broker::{
     Affiliation, Approve, BuyPolicy, Command, Demand, EndReason, Input, Inventory, Membership,
-    Party, Rate, Refusal, Reply, Selector, SharePolicy, ShareRule, Standing, syntax::FromText as _,
+    Party, Rate, Refusal, Reply, Selector, SharePolicy, ShareRule, Standing,
+    syntax::{FromText as _, PriceChange},
 };
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::limits::{POOLS, PRICE_LINES};
@@ -178,7 +179,7 @@ fn paid(share: SharePolicy, cpu_millis: u64) -> Option<u64> {
 
 #[test]
 fn a_rule_has_a_price_of_its_own() {
-    let price = |text: &str| Some(Price::from_text(text).unwrap());
+    let price = |text: &str| Some(PriceChange::from_text(text).unwrap());
     let rule = |text: &str| ShareRule {
         least: resources(4_000),
         price: price(text),
@@ -197,6 +198,20 @@ fn a_rule_has_a_price_of_its_own() {
     assert_eq!(paid(share(vec![rule("free")]), 4_000), Some(0));
     // What is dearer than posted waits for the buyer's owner.
     assert_eq!(paid(share(vec![rule("cpu=2 EUR/h")]), 4_000), None);
+    // What it does not name stays as posted: a GiB of memory for an hour.
+    let dear = |text: &str| {
+        let price = Price::from_text("cpu=1 EUR/h, memory=1 EUR/h").unwrap();
+        paid(SharePolicy { price, ..share(vec![rule(text)]) }, 4_000)
+    };
+    assert_eq!(dear("cpu=0.50 EUR/h"), Some(hour(2_000) + hour(1_000)));
+    assert_eq!(dear("cpu=0.50 EUR/h, memory=0"), Some(hour(2_000)));
+    assert_eq!(dear("memory=0"), Some(hour(4_000)));
+    assert_eq!(dear("free"), Some(0));
+    // In two currencies nothing can be summed.
+    let mixed = World::acquainted(Approve::Auto, 0)
+        .command(SELLER, Command::Share(Some(share(vec![rule("memory=0.50 USD/h")]))));
+    let Err(Refusal::Invalid(said)) = mixed else { panic!("{mixed:?}") };
+    assert!(said.contains("memory=0.50 USD/h: the price is in EUR"), "{said}");
     // A term that is too short is no case of it.
     let long = ShareRule { shortest_s: Some(7_200), ..rule("free") };
     assert_eq!(paid(share(vec![long]), 4_000), Some(hour(4_000)));

@@ -46,12 +46,12 @@ enum RequestsWhat {
   mercato requests accept 3f2a91bc
   mercato requests accept 3f2 --price 'cpu=0.03 EUR/h' --hold 8h
 
-A line of the price that is not named stays as it is; 'memory=free' takes one away.
+A line of the price that is not named stays as it is; 'memory=0' takes one away.
 While an offer is held, its capacity is sold to nobody else.")]
     Accept {
         /// The beginning of its id
         id: String,
-        /// Offer it at another price: 'cpu=0.03 EUR/h, memory=free'; or free
+        /// Offer it at another price: 'cpu=0.03 EUR/h, memory=0'; or free
         #[arg(long, value_parser = text::<PriceChange>)]
         price: Option<PriceChange>,
         /// Another quantity: cpu=4,memory=8Gi; what is not named stays as asked for

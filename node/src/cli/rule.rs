@@ -1,8 +1,8 @@
 //! A rule of what is shared, as it is typed: `federation=italia: ask`. What it does is the broker's.
 
+use mercato_broker::syntax::PriceChange;
 use mercato_broker::{Approve, Party, ShareRule, Standing};
 use mercato_config::{FromText as _, Seconds};
-use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
 
@@ -29,7 +29,7 @@ pub(super) fn typed(text: &str) -> Result<Typed, String> {
         "deny" => Approve::Deny,
         other => return Err(format!("{other:?} is none of auto, ask and deny: {FORM}")),
     };
-    let price = price.map(|price| Price::from_text(price.trim())).transpose();
+    let price = price.map(|price| PriceChange::from_text(price.trim())).transpose();
     typed.rule.price = price.map_err(|error| error.to_string())?;
     for one in cases.split(',').map(str::trim) {
         case(&mut typed, one)?;
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!((strangers.class, strangers.longest_s), (Some(Class::Spot), Some(14_400)));
         assert_eq!(strangers.resources, ["gpu.h100".parse().unwrap()].into());
         let cheap = rule("jurisdiction=IT, trusted, shortest=7d: auto at cpu=0.01 EUR/h");
-        assert_eq!(cheap.price, Some(Price::from_text("cpu=0.01 EUR/h").unwrap()));
+        assert_eq!(cheap.price, Some(PriceChange::from_text("cpu=0.01 EUR/h").unwrap()));
         assert_eq!(cheap.jurisdictions, ["IT".to_owned()].into());
         assert_eq!(rule("everybody: ask"), ShareRule::default());
         assert_eq!(typed("turin, 4f: auto").unwrap().names, ["turin", "4f"]);

@@ -54,7 +54,8 @@ enum What {
 The first rule that a request is a case of decides it. All of its CASES have to hold, but
 of several buyers one: federation=NAME, org=NAME, a cluster, stranger, trusted,
 jurisdiction=IT, gpu.h100, spot, reserved, longest=4h, shortest=7d, everybody. THEN is auto,
-ask or deny; 'trusted: auto at cpu=0.01 EUR/h' has a price of its own.")]
+ask or deny; 'trusted: auto at cpu=0.01 EUR/h' has a price of its own: what it does not
+name has the posted price, 'memory=0' is free, and 'free' alone is all of it.")]
 pub(crate) struct Set {
     /// Of the processors: 30%, or 8
     #[arg(long, value_name = "AMOUNT", value_parser = cpu)]
@@ -246,6 +247,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         true => "the MarketPolicy: kubectl edit marketpolicy default",
         false => "mercato share set",
     };
+    let ruled = |rule: &ShareRule| crate::present::text::rule(rule, &policy.price);
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let mut rows = vec![("shared", amounts(policy))];
     rows.extend(devices(&policy.devices));
@@ -256,12 +258,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         ("network isolation", name(policy.network_isolation)),
         ("pod security", name(policy.pod_security)),
         ("requests", requests(policy)),
-        (
-            "rules",
-            dash(
-                policy.rules.iter().map(crate::present::text::rule).collect::<Vec<_>>().join("\n"),
-            ),
-        ),
+        ("rules", dash(policy.rules.iter().map(ruled).collect::<Vec<_>>().join("\n"))),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
         ("changed by", changed_by.to_owned()),

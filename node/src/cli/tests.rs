@@ -380,7 +380,8 @@ fn what_is_shared_changes_only_where_it_is_said() {
     let ruled = |line: &str| {
         mercato(&api, &format!("share set --cpu 30% --memory 8Gi {line}")).unwrap();
         let Some(Request::SetShare(Some(policy))) = told(&api) else { panic!("nothing is set") };
-        policy.rules.iter().map(crate::present::text::rule).collect::<Vec<_>>()
+        let said = |rule| crate::present::text::rule(rule, &policy.price);
+        policy.rules.iter().map(said).collect::<Vec<_>>()
     };
     let rules = ruled("--rule federation=italia:ask --rule 4f,stranger:deny");
     assert_eq!(rules.len(), 2);

@@ -248,10 +248,10 @@ mod tests {
             broken[at] ^= 1;
             assert!(refused(&broken).contains("checksum"), "{at}");
         }
-        let newer = [b"mercato state 5\n", &bytes[16..]].concat();
+        let newer = [b"mercato state 6\n", &bytes[16..]].concat();
         let said = refused(&newer);
         assert!(
-            said.contains("in format 5") && said.contains("run the release that wrote"),
+            said.contains("in format 6") && said.contains("run the release that wrote"),
             "{said}"
         );
         assert!(refused(b"hello\n").contains("it is no state"));

@@ -198,8 +198,9 @@ pub(crate) fn device(gpu: &GpuPool) -> String {
     format!("{} {memory} {cut}, {}{by}", gpu.model, name(gpu.isolation))
 }
 
-/// A rule of what is shared, in a line: `deny: stranger, gpu.h100`.
-pub(crate) fn rule(rule: &ShareRule) -> String {
+/// A rule of what is shared at this price, in a line: `deny: stranger, gpu.h100`. Of its own price
+/// the whole is said, with the lines that stay as posted.
+pub(crate) fn rule(rule: &ShareRule, posted: &Price) -> String {
     let ShareRule { buyers, standing: of, jurisdictions, resources, class, .. } = rule;
     let ShareRule { most, least, longest_s, shortest_s, then, price, .. } = rule;
     let mut cases: Vec<String> = buyers.iter().map(party).collect();
@@ -212,12 +213,17 @@ pub(crate) fn rule(rule: &ShareRule) -> String {
     cases.extend(longest_s.map(|seconds| format!("no longer than {}", Seconds(seconds).show())));
     cases.extend(shortest_s.map(|seconds| format!("no shorter than {}", Seconds(seconds).show())));
     let cases = if cases.is_empty() { "everybody".to_owned() } else { cases.join(", ") };
-    let price = price.as_ref().map_or_else(String::new, |price| format!(", at {}", price.show()));
+    let whole = price.as_ref().map(|change| match change.over(posted, []) {
+        Ok(price) => format!(", at {}", price.show()),
+        Err(wrong) => format!(", at {} ({wrong})", change.show()),
+    });
+    let price = whole.unwrap_or_default();
     format!("{}{price}: {cases}", name(then))
 }
 
 #[cfg(test)]
 mod tests {
+    use mercato_broker::syntax::PriceChange;
     use mercato_protocol::gpu::GpuIsolation;
 
     use super::*;
@@ -281,7 +287,18 @@ mod tests {
     #[test]
     fn a_rule_is_a_line() {
         let all = ShareRule::default();
+        let posted = Price::from_text("cpu=1 EUR/h, memory=0.01 EUR/h").unwrap();
+        let rule = |of: &ShareRule| rule(of, &posted);
         assert_eq!(rule(&all), "ask: everybody");
+        for (price, said) in [
+            ("cpu=0.50 EUR/h", "cpu=0.50 EUR/h, memory=0.01 EUR/h"),
+            ("cpu=0.50 EUR/h, memory=0", "cpu=0.50 EUR/h"),
+            ("free", "free"),
+        ] {
+            let price = Some(PriceChange::from_text(price).unwrap());
+            let own = ShareRule { price, then: mercato_broker::Approve::Auto, ..all.clone() };
+            assert_eq!(rule(&own), format!("auto, at {said}: everybody"));
+        }
         let some = ShareRule {
             standing: Some(Standing::Stranger),
             resources: ["gpu.h100".parse().unwrap()].into(),

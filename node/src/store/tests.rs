@@ -143,18 +143,23 @@ fn a_later_release_is_named_and_not_a_byte_is_changed() {
     drop(Disk::open(dir.path()).unwrap());
     let own = std::fs::read_to_string(dir.path().join("format")).unwrap();
     assert_eq!(own, format!("{FORMAT} {}\n", crate::limits::SOFTWARE));
-    std::fs::write(dir.path().join("format"), "5 mercato/9.1.0\n").unwrap();
+    std::fs::write(dir.path().join("format"), "6 mercato/9.1.0\n").unwrap();
     // What a death left, which opening removes.
     std::fs::write(dir.path().join("snap.09.generating"), "half").unwrap();
     let before = files();
     for refused in [Disk::open(dir.path()).map(drop), check(dir.path())] {
         let error = refused.unwrap_err().to_string();
-        assert!(error.contains("of mercato/9.1.0, in format 5"), "{error}");
+        assert!(error.contains("of mercato/9.1.0, in format 6"), "{error}");
     }
     assert!(files() == before);
-    for (says, opens) in
-        [("1 mercato/0.0.1\n", true), ("3\n", true), ("4\n", true), ("", false), ("x 4", false)]
-    {
+    for (says, opens) in [
+        ("1 mercato/0.0.1\n", true),
+        ("3\n", true),
+        ("4\n", true),
+        ("5\n", true),
+        ("", false),
+        ("x 4", false),
+    ] {
         std::fs::write(dir.path().join("format"), says).unwrap();
         assert_eq!(check(dir.path()).is_ok(), opens, "{says:?}");
         if opens {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::limits::{LIVE_CERTIFICATES, NAMESPACE_BYTES, NAMESPACES};
 use mercato_agent::{Grant, Issued, Papers};
+use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Agreement, Amount, Approve, BuyPolicy, Demand, DevicePolicy, Dispute, Party as Whom, Rate,
     SharePolicy, ShareRule, SignedInvoice, SignedReceipt, limits as of_broker,
@@ -16,6 +17,7 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::invoice::Notice;
 use mercato_protocol::limits;
 use mercato_protocol::negotiation::{CloseReason, DisputeReason, Message};
+use mercato_protocol::price::Price;
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -112,7 +114,11 @@ pub(super) fn deal() -> Value {
 
 /// Rules with all the prices that they may have, and the rest of the list in whom to allow.
 pub(super) fn share() -> SharePolicy {
-    let rule = ShareRule { price: Some(price()), then: Approve::Auto, ..ShareRule::default() };
+    let Price::Posted { currency, units } = price() else { unreachable!("it has lines") };
+    let lines = units.into_iter().map(|(resource, unit)| (resource, Some(unit))).collect();
+    let price_of_rule = PriceChange::Lines { currency: Some(currency), lines };
+    let rule =
+        ShareRule { price: Some(price_of_rule), then: Approve::Auto, ..ShareRule::default() };
     let plain = SharePolicy {
         amounts: [(Resource::Cpu, Amount::Exactly(MAX))].into(),
         devices: DevicePolicy {
