@@ -9,13 +9,14 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt;
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use crate::apiserver::callers::Caller;
 use crate::limits;
+use crate::names::PLACED;
 
 /// What an answer needs of a review.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +81,10 @@ impl Review {
         let Object { metadata, spec } = request.object.unwrap_or_default();
         let (metadata, spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
         let pod = json!({
-            "metadata": { "ownerReferences": metadata.owner_references.0 },
+            "metadata": {
+                "ownerReferences": metadata.owner_references.0,
+                "annotations": metadata.annotations.map(|Annotations(ours)| ours),
+            },
             "spec": {
                 "nodeName": spec.node_name.0,
                 "tolerations": spec.tolerations.0,
@@ -119,6 +123,37 @@ struct Object {
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
     owner_references: Kept,
+    annotations: Option<Annotations>,
+}
+
+/// Annotations, as far as they are the webhook's: nothing else of them is kept.
+#[derive(Default)]
+struct Annotations(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Annotations {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the annotations of a pod")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut all: A) -> Result<Self, A::Error> {
+        while let Some(name) = all.next_key::<String>()? {
+            if name == PLACED {
+                let Kept(value) = all.next_value()?;
+                self.0.insert(name, value);
+            } else {
+                all.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(self)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -246,6 +281,16 @@ mod tests {
             let long = format!("\"{}\"", "x".repeat(limits::ADMISSION_FIELD));
             assert_eq!(read(field, &long), None, "{field}");
         }
+        let metadata = |annotations: &str| {
+            let object = format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#);
+            let text = format!(r#"{{"request":{{"uid":"7","object":{object}}}}}"#);
+            Some(Review::parse(text.as_bytes())?.pod["metadata"]["annotations"].clone())
+        };
+        let long = "x".repeat(limits::ADMISSION_FIELD);
+        let many = format!(r#"{{"a":"{long}","{PLACED}":"remote","b":"c"}}"#);
+        assert_eq!(metadata(&many), Some(json!({ PLACED: "remote" })));
+        assert_eq!(metadata(&format!(r#"{{"{PLACED}":"{long}"}}"#)), None);
+        assert_eq!((metadata("{}"), metadata("null")), (Some(json!({})), Some(Value::Null)));
         for nothing in ["{}", "", r#"{"request":{}}"#, r#"{"request":{"uid":7}}"#, "[[[["] {
             assert_eq!(Review::parse(nothing.as_bytes()), None, "{nothing}");
         }

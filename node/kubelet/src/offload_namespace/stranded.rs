@@ -1,13 +1,14 @@
 //! Pods that wait for a virtual node when their namespace comes home, or names other nodes. The webhook has
-//! had them require one, which no write takes back: they would wait for ever. Where pods come home, those
-//! that somebody makes again are ended, and come without it; of all others it is said.
+//! had them require one, which no write takes back: they would wait for ever. Those that somebody makes again
+//! are ended, and come as their namespace says now; of all others it is said. Where pods may leave, only
+//! those are ended that say that the webhook placed them (docs/adr/0058).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use mercato_offload::placement::export::{OptIn, Strategy, is_outdated, must_leave};
+use mercato_offload::placement::export::{OptIn, Strategy, is_outdated, must_leave, placed_by};
 use serde_json::Value;
 
 use crate::apiserver::cluster::{Answer, Cluster, Deletion};
@@ -28,6 +29,8 @@ pub struct Stranded {
     pub uid: Option<String>,
     /// Somebody makes it again once it is deleted.
     pub is_remade: bool,
+    /// It says that the webhook placed it.
+    pub is_placed: bool,
 }
 
 impl Stranded {
@@ -42,6 +45,7 @@ impl Stranded {
             name: metadata["name"].as_str()?.to_owned(),
             uid: metadata["uid"].as_str().map(str::to_owned),
             is_remade: owners.into_iter().any(|owner| owner["controller"] == true),
+            is_placed: placed_by(pod).is_some(),
         })
     }
 }
@@ -73,8 +77,8 @@ pub fn waiting(cluster: &Cluster, namespace: &str) -> Answer<Waiting> {
 }
 
 /// Those of a namespace that would be made otherwise by what is said of it now (nothing: none may leave):
-/// where pods stay at home, ends those that somebody makes again; where they leave, the daemon may delete
-/// none. Gives the names of the others, of which an event says so.
+/// ends those that somebody makes again; where pods leave, of those alone that say that the webhook placed
+/// them. Gives the names of the others, of which an event says so.
 ///
 /// # Errors
 /// When the API server does not answer. What it does not permit is among the others.
@@ -84,7 +88,7 @@ pub fn free(
     how: Option<OptIn>,
 ) -> BoxFuture<'static, Result<Vec<String>, Failure>> {
     let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
-    let may_end = how.as_ref().is_none_or(|how| how.strategy == Strategy::Local);
+    let all_stay = how.as_ref().is_none_or(|how| how.strategy == Strategy::Local);
     let in_vain = move |pod: &&Value| {
         how.as_ref().is_none_or(|how| is_outdated(how.strategy, &how.targets, pod))
     };
@@ -92,7 +96,8 @@ pub fn free(
         let pods = cluster.list(POD, Some(&namespace), UNBOUND).await?;
         let (mut left, mut tries) = (Vec::new(), limits::STRANDED_TRIES);
         for pod in pods.iter().filter(in_vain).filter_map(Stranded::read) {
-            if may_end && pod.is_remade && ended(&cluster, &namespace, &pod, &mut tries).await? {
+            let may_end = pod.is_remade && (all_stay || pod.is_placed);
+            if may_end && ended(&cluster, &namespace, &pod, &mut tries).await? {
                 continue;
             }
             let about = About::core(POD.kind, &namespace, &pod.name, pod.uid.clone());
@@ -318,20 +323,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_who_waits_for_a_node_that_is_not_named_any_more_it_is_said() {
+    async fn who_waits_for_a_node_that_is_not_named_any_more_is_made_again() {
         let these = |name: &str| Targets::new(vec![name.to_owned()]);
-        let pods = || {
-            let slip = these("mercato-turino");
-            let bare = json!({ "metadata": { "name": "web", "uid": "u-web",
-                "ownerReferences": [{ "kind": "ReplicaSet", "controller": true }] }, "spec": {} });
-            vec![admitted(Strategy::Remote, &slip, bare)]
+        let slip = these("mercato-turino");
+        let waits = |name: &str, owners: Value| {
+            let bare = json!({ "metadata": { "name": name, "uid": format!("u-{name}"),
+                "ownerReferences": owners }, "spec": {} });
+            admitted(Strategy::Remote, &slip, bare)
         };
-        let how =
-            |name| OptIn { strategy: Strategy::Remote, targets: these(name), ..OptIn::default() };
-        let (left, asked) = freed(pods(), Some(how("mercato-turin")), &[200]).await;
-        assert_eq!(left.unwrap(), ["web"]);
-        assert_eq!(asked, ["Stranded web"]);
-        let (left, asked) = freed(pods(), Some(how("mercato-turino")), &[200]).await;
+        let owned = || json!([{ "kind": "ReplicaSet", "controller": true }]);
+        // Nothing tells that the webhook of an earlier release placed it.
+        let mut earlier = waits("earlier", owned());
+        earlier["metadata"]["annotations"] = Value::Null;
+        let pods = [waits("web", owned()), waits("bare", json!([])), earlier];
+        let how = |strategy, targets| Some(OptIn { strategy, targets, ..OptIn::default() });
+        for how in [
+            how(Strategy::Remote, these("mercato-turin")),
+            how(Strategy::Both, these("mercato-turin")),
+        ] {
+            let (left, asked) = freed(pods.to_vec(), how, &[403, 200]).await;
+            assert_eq!(left.unwrap(), ["bare", "earlier"]);
+            assert_eq!(asked, ["delete web", "delete web", "Stranded bare", "Stranded earlier"]);
+        }
+        for strategy in [Strategy::Remote, Strategy::Both] {
+            let (left, asked) = freed(pods.to_vec(), how(strategy, Targets::All), &[200]).await;
+            assert_eq!(left.unwrap(), ["bare"]);
+            assert_eq!(asked, ["delete web", "Stranded bare"], "{strategy:?}");
+        }
+        let same = how(Strategy::Remote, slip.clone());
+        let (left, asked) = freed(pods.to_vec(), same, &[200]).await;
         assert!(left.unwrap().is_empty() && asked.is_empty(), "it waits for what is named");
     }
 }

@@ -56,6 +56,10 @@ pub const GUEST_NAMESPACE: &str = "mercato.dev/guest-namespace";
 /// not ready; without it for ten.
 pub const UNREACHABLE_AFTER: &str = "mercato.dev/unreachable-after";
 
+/// Annotation of a pod at home that the webhook placed: by which word of its namespace, its strategy
+/// and, behind a colon, its [`TARGETS`].
+pub const PLACED: &str = "mercato.dev/placed";
+
 /// Label of a pod: its uid at home.
 pub const HOME_UID: &str = "mercato.dev/home-uid";
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Strategy, Targets};
-use crate::forge::labels::PROVIDER;
+use crate::forge::labels::{PLACED, PROVIDER};
 use crate::forge::refused_by_all;
 
 /// The operations of a JSON patch (RFC 6902) on a pod that is being made; none
@@ -14,6 +14,13 @@ pub fn admission(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Valu
     if placed || !pod["spec"]["nodeName"].is_null() {
         return Vec::new();
     }
+    let mut operations = placement(strategy, targets, pod);
+    operations.extend(mark(strategy, targets, pod));
+    operations
+}
+
+/// What it changes of where the pod may run.
+fn placement(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
     let at_home = vec![json!({ "key": PROVIDER, "operator": "DoesNotExist" })];
     let (tolerated, required) = match (strategy, targets) {
         (Strategy::Both, _) if must_stay(pod) => (None, require(pod, &[at_home])),
@@ -37,13 +44,47 @@ fn must_stay(pod: &Value) -> bool {
     !leaves && refused_by_all(pod).is_some()
 }
 
+/// By which word of its namespace the webhook places a pod, as the pod says from then on: what its
+/// template requires of its node is told from what the webhook did.
+fn mark(strategy: Strategy, targets: &Targets, pod: &Value) -> Option<Value> {
+    let requires = match (strategy, targets) {
+        (Strategy::Remote, _) | (Strategy::Both, Targets::These { .. }) => true,
+        (Strategy::Both, Targets::All) | (Strategy::Local, _) => false,
+    };
+    let word = word(strategy, targets);
+    let annotations = &pod["metadata"]["annotations"];
+    match annotations[PLACED].as_str() {
+        Some(said) if said == word => return None,
+        None if !requires => return None,
+        // A copy of another pod says what is so now.
+        Some(_) | None => {}
+    }
+    Some(if annotations.is_object() {
+        let key = PLACED.replace('/', "~1");
+        json!({ "op": "add", "path": format!("/metadata/annotations/{key}"), "value": word })
+    } else {
+        json!({ "op": "add", "path": "/metadata/annotations", "value": { PLACED: word } })
+    })
+}
+
+/// The word of a namespace, as [`PLACED`] says it: `remote:mercato-turin`.
+fn word(strategy: Strategy, targets: &Targets) -> String {
+    let strategy = strategy.as_str();
+    match targets.mark().as_str() {
+        Some(to) => format!("{strategy}:{to}"),
+        None => strategy.to_owned(),
+    }
+}
+
 /// The pod as it is made where that is changed of it.
 pub fn admitted(strategy: Strategy, targets: &Targets, mut pod: Value) -> Value {
     for mut operation in admission(strategy, targets, &pod) {
-        let field = operation["path"].as_str().and_then(|path| path.strip_prefix("/spec/"));
-        if let Some(field) = field.map(str::to_owned) {
-            pod["spec"][field] = operation["value"].take();
+        let path = operation["path"].as_str().unwrap_or_default().to_owned();
+        let mut at = &mut pod;
+        for step in path.split('/').skip(1) {
+            at = &mut at[step.replace("~1", "/")];
         }
+        *at = operation["value"].take();
     }
     pod
 }
@@ -64,9 +105,18 @@ pub fn must_leave(pod: &Value) -> bool {
 }
 
 /// Whether a pod waits for virtual nodes that it would not require if it were made now: its namespace said
-/// something else then.
+/// something else then. Of one that an earlier release placed that is told by what it requires.
 pub fn is_outdated(strategy: Strategy, targets: &Targets, pod: &Value) -> bool {
-    must_leave(pod) && !admission(strategy, targets, pod).is_empty()
+    must_leave(pod)
+        && match placed_by(pod) {
+            Some(then) => then != word(strategy, targets),
+            None => !placement(strategy, targets, pod).is_empty(),
+        }
+}
+
+/// By which word of its namespace the webhook placed a pod; none: it did not, or an earlier release's.
+pub fn placed_by(pod: &Value) -> Option<&str> {
+    pod["metadata"]["annotations"][PLACED].as_str()
 }
 
 /// What a pod requires of its node, within its affinity.
@@ -158,8 +208,43 @@ mod tests {
         assert!(!is_outdated(Strategy::Remote, &slip, &pod));
         let bound = json!({ "spec": { "nodeName": "mercato-turino", "affinity": pod["spec"]["affinity"] } });
         assert!(!is_outdated(Strategy::Remote, &turin, &bound));
+        // Whatever is named then, or nobody any more.
+        let (all, by_id) = (&Targets::All, these(&"4f".repeat(32)));
+        for strategy in [Strategy::Remote, Strategy::Both] {
+            assert!(is_outdated(strategy, all, &pod), "{strategy:?}");
+            let named = to(&by_id, Strategy::Remote, &json!({ "spec": {} }));
+            assert!(is_outdated(strategy, all, &named), "{strategy:?}");
+            assert!(!is_outdated(strategy, all, &to(all, strategy, &json!({ "spec": {} }))));
+        }
+        // What its template requires is not the webhook's: made again it would be the same.
+        let mut own = pod.clone();
+        own["metadata"] = Value::Null;
+        let own = to(all, Strategy::Both, &own);
+        assert!(must_leave(&own) && !is_outdated(Strategy::Both, all, &own));
         let stays = to(&slip, Strategy::Both, &json!({ "spec": {} }));
         assert!(!is_outdated(Strategy::Remote, &turin, &stays), "it does not wait: home takes it");
+    }
+
+    #[test]
+    fn a_pod_says_by_which_word_it_was_placed() {
+        let turin = Targets::new(["mercato-turin".to_owned()]);
+        let bare = json!({ "spec": {} });
+        let placed = |strategy, targets: &Targets, pod: &Value| {
+            placed_by(&to(targets, strategy, pod)).map(str::to_owned)
+        };
+        for (strategy, targets, word) in [
+            (Strategy::Remote, &Targets::All, Some("remote")),
+            (Strategy::Remote, &turin, Some("remote:mercato-turin")),
+            (Strategy::Both, &turin, Some("both:mercato-turin")),
+            (Strategy::Both, &Targets::All, None),
+            (Strategy::Local, &Targets::All, None),
+        ] {
+            assert_eq!(placed(strategy, targets, &bare).as_deref(), word, "{strategy:?}");
+            let copy = json!({ "metadata": { "annotations": { "a": "b", PLACED: "remote" } }, "spec": {} });
+            let said = to(targets, strategy, &copy);
+            assert_eq!(placed_by(&said), Some(&*super::word(strategy, targets)), "{strategy:?}");
+            assert_eq!(said["metadata"]["annotations"]["a"], "b");
+        }
     }
 
     #[test]

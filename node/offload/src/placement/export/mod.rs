@@ -12,7 +12,7 @@ mod secrets;
 mod stand_in;
 mod targets;
 
-pub use admission::{admission, admitted, is_outdated, must_leave};
+pub use admission::{admission, admitted, is_outdated, must_leave, placed_by};
 pub use consent::{Consent, Opened, callable};
 pub use guest_name::GuestName;
 pub use opt_in::{Leave, OptIn, Scope, Strategy};
