@@ -25,8 +25,11 @@ use crate::present::deal::peer;
 const NODES: &str = "/apis/apps/v1/namespaces/mercato-nodes/daemonsets/mercato-node";
 const NAMESPACES: &str = "/api/v1/namespaces";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-/// What gives the account of the chart's job its rights.
+/// What gives the account of the chart's job its rights, the last that goes.
 const JOB: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall";
+/// What lets it ask a daemon on another node.
+const JOB_CONNECTS: &str =
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/mercato/rolebindings/mercato-uninstall";
 const CLASS: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const RESOURCES: &str = "/apis/mercato.dev/v1alpha1";
 /// The plurals of those that wait for the daemon before they vanish.
@@ -123,11 +126,10 @@ impl Leaving {
         if daemon::is_on(&self.site).await? {
             found.push("pods of deployment/mercato in mercato, which is scaled to 0".to_owned());
         }
-        if self.site.get(JOB).await?.is_some() {
-            found.push(
-                "clusterrolebinding/mercato-uninstall, by which helm uninstall does this"
-                    .to_owned(),
-            );
+        for (path, kind) in [(JOB, "clusterrolebinding"), (JOB_CONNECTS, "rolebinding")] {
+            if self.site.get(path).await?.is_some() {
+                found.push(format!("{kind}/mercato-uninstall, by which helm uninstall does this"));
+            }
         }
         if self.site.get(LEASE).await?.is_some() {
             found.push("lease/daemon in mercato".to_owned());
@@ -187,6 +189,7 @@ impl Leaving {
             ));
         }
         // After which the chart's job may do nothing more.
+        self.site.delete(JOB_CONNECTS, None).await?;
         self.site.delete(JOB, None).await?;
         Ok(left)
     }

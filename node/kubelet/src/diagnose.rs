@@ -22,7 +22,7 @@ use crate::apiserver::failure::Failure;
 use crate::apiserver::kind::{CLUSTER_ROLE_BINDING, DAEMON_SET, NAMESPACE, NODE, PRIORITY_CLASS};
 use crate::apiserver::kind::{ROLE_BINDING, WEBHOOK};
 use crate::format::clock;
-use crate::names::{NAMESPACE_ROLE, UNINSTALL};
+use crate::names::{DAEMON_NAMESPACE, NAMESPACE_ROLE, UNINSTALL};
 
 /// Label of every virtual node, and its value.
 const VIRTUAL: (&str, &str) = ("type", "virtual-kubelet");
@@ -99,11 +99,37 @@ pub fn nodes_called_like_ours(cluster: &Cluster) -> Answer<Vec<String>> {
     .boxed()
 }
 
-/// Whether the account of an uninstallation still has its rights: while one runs, or where one was
-/// interrupted.
-pub fn uninstalls(cluster: &Cluster) -> Answer<bool> {
-    let found = cluster.get(CLUSTER_ROLE_BINDING, None, UNINSTALL);
-    async move { Ok(found.await?.is_some()) }.boxed()
+/// Which rights the account of an uninstallation still has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UninstallRights {
+    /// Its ClusterRoleBinding is there: it may delete any node, namespace and pod.
+    pub removes: bool,
+    /// Its RoleBinding in the daemon's namespace is there: it may forward ports of the daemon's pod.
+    pub connects: bool,
+}
+
+impl UninstallRights {
+    /// Whether the account has any right left.
+    pub fn any(self) -> bool {
+        self.removes || self.connects
+    }
+}
+
+/// Which rights the account of an uninstallation still has: while one runs, or where one was
+/// interrupted. What is seen is told, also where the other binding may not be looked at.
+pub fn uninstalls(cluster: &Cluster) -> Answer<UninstallRights> {
+    let removes = cluster.get(CLUSTER_ROLE_BINDING, None, UNINSTALL);
+    let connects = cluster.get(ROLE_BINDING, Some(DAEMON_NAMESPACE), UNINSTALL);
+    async move {
+        let (removes, connects) = futures::future::join(removes, connects).await;
+        let is_there = |found: &Result<Option<Value>, _>| matches!(found, Ok(Some(_)));
+        let left = UninstallRights { removes: is_there(&removes), connects: is_there(&connects) };
+        if !left.any() {
+            removes.and(connects)?;
+        }
+        Ok(left)
+    }
+    .boxed()
 }
 
 /// How the `providerID` of a virtual node begins.
@@ -314,13 +340,25 @@ mod tests {
 
     #[tokio::test]
     async fn the_rights_of_an_uninstallation_are_seen() {
-        let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall";
-        for (code, is_left) in [(200, Ok(true)), (404, Ok(false)), (403, Err(()))] {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let left = |removes, connects| Ok(UninstallRights { removes, connects });
+        for (cluster_wide, in_the_namespace, expected) in [
+            (200, 200, left(true, true)),
+            (200, 403, left(true, false)),
+            (404, 200, left(false, true)),
+            (404, 404, left(false, false)),
+            (403, 404, Err(())),
+            (404, 403, Err(())),
+        ] {
             let cluster = scripted(move |_, asked, _| {
-                assert_eq!(asked, path);
+                let code = match asked.strip_prefix(rbac) {
+                    Some("/clusterrolebindings/mercato-uninstall") => cluster_wide,
+                    Some("/namespaces/mercato/rolebindings/mercato-uninstall") => in_the_namespace,
+                    _ => panic!("{asked}"),
+                };
                 if code == 200 { (200, json!({})) } else { crate::testing::status(code, "no") }
             });
-            assert_eq!(uninstalls(&cluster).await.map_err(drop), is_left);
+            assert_eq!(uninstalls(&cluster).await.map_err(drop), expected);
         }
     }
 

@@ -45,7 +45,8 @@ pub const CLUSTER_UID: &str = "mercato.dev/cluster-uid";
 /// The ConfigMap that says how the daemon's admin API is known and at which port it listens.
 pub const ADMIN: &str = "mercato-admin";
 
-/// The account of `helm uninstall`, and its ClusterRoleBinding: they are there for so long alone.
+/// The account of `helm uninstall`, its ClusterRoleBinding, and its RoleBinding in the daemon's
+/// namespace: they are there for so long alone.
 pub const UNINSTALL: &str = "mercato-uninstall";
 
 /// The MutatingWebhookConfiguration and its webhook.

@@ -65,7 +65,7 @@ async fn left_by_uninstall(global: &Global) -> Option<Finding> {
     let settings = settings::Kubernetes { kubeconfig, context, ..Default::default() };
     let look = async {
         let cluster = Cluster::new(client(&settings).await.ok()?);
-        uninstalls(&cluster).await.ok().filter(|is_there| *is_there)
+        uninstalls(&cluster).await.ok().filter(|left| left.any())
     };
     timeout(LOOK, look).await.ok().flatten().map(uninstall)
 }
@@ -118,12 +118,14 @@ mod tests {
     use crate::cli::args::Cli;
     use crate::cli::table::WIDTH;
 
-    const BINDING: &str =
-        "GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall ";
+    const BINDINGS: [&str; 2] = [
+        "GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mercato-uninstall ",
+        "GET /apis/rbac.authorization.k8s.io/v1/namespaces/mercato/rolebindings/mercato-uninstall ",
+    ];
 
     /// The kubeconfig of a cluster that answers each look at that binding so, and all else as what it
     /// has not.
-    async fn answering(status: &'static str) -> (TempDir, Global) {
+    async fn answering(binding: &'static str, status: &'static str) -> (TempDir, Global) {
         // Another test may have been first.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -132,7 +134,7 @@ mod tests {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut asked = [0; 4_096];
                 let length = stream.read(&mut asked).await.unwrap();
-                let is_binding = asked[..length].starts_with(BINDING.as_bytes());
+                let is_binding = asked[..length].starts_with(binding.as_bytes());
                 let status = if is_binding { status } else { "404 Not Found" };
                 let code: u16 = status[..3].parse().unwrap();
                 let body = format!(
@@ -161,13 +163,16 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_daemon_it_is_seen_what_an_uninstallation_has_left() {
-        let (_folder, global) = answering("200 OK").await;
-        let left = left_by_uninstall(&global).await.unwrap();
-        assert!(left.todo.iter().any(|line| line.starts_with("kubectl delete")), "{left:?}");
-        let seen = doctor(&global, &Screen::new(&global)).await.unwrap_err();
-        assert_eq!(seen.what, "1 check failed");
+        for binding in BINDINGS {
+            let (_folder, global) = answering(binding, "200 OK").await;
+            let left = left_by_uninstall(&global).await.unwrap();
+            let is_named = |line: &String| line.contains(" delete ");
+            assert!(left.todo.iter().any(is_named), "{binding}: {left:?}");
+            let seen = doctor(&global, &Screen::new(&global)).await.unwrap_err();
+            assert_eq!(seen.what, "1 check failed");
+        }
         for status in ["404 Not Found", "403 Forbidden"] {
-            let (_folder, global) = answering(status).await;
+            let (_folder, global) = answering(BINDINGS[0], status).await;
             assert_eq!(left_by_uninstall(&global).await, None);
             let unreachable = doctor(&global, &Screen::new(&global)).await.unwrap_err();
             assert_eq!(unreachable.class, Class::Unreachable, "{unreachable}");

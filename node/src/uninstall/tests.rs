@@ -305,16 +305,19 @@ async fn a_contract_that_cannot_be_ended_is_named_and_the_rest_goes_on() {
 #[tokio::test]
 async fn the_rights_of_the_chart_s_job_go_last_and_not_before_all_is_done() {
     let (site, log) = site(|path, _| match path {
-        JOB => Some(json!({ "metadata": { "name": "mercato-uninstall" } })),
+        JOB | JOB_CONNECTS => Some(json!({ "metadata": { "name": "mercato-uninstall" } })),
         NAMESPACES => list(&[json!({ "metadata": { "name": "shop-rome" } })]),
         _ => None,
     });
     let leaving = leaving(site, Vec::new(), silent()).await.unwrap();
-    assert!(has(&leaving.found().await.unwrap(), "clusterrolebinding/mercato-uninstall"));
+    let found = leaving.found().await.unwrap();
+    let bindings = found.iter().filter(|line| line.contains("rolebinding/mercato-uninstall"));
+    assert_eq!(bindings.count(), 2, "{found:?}");
     leaving.perform().await.unwrap();
     assert!(log.has("DELETE /api/v1/namespaces/shop-rome"));
-    let last = log.0.lock().unwrap().last().cloned();
-    assert_eq!(last, Some(format!("DELETE {JOB}")));
+    let changes = log.changes();
+    let last = [JOB_CONNECTS, JOB].map(|path| format!("DELETE {path}"));
+    assert!(changes.ends_with(&last), "{changes:?}");
 }
 
 /// What the chart's job may do by its ClusterRole: `VERB RESOURCE`, with a name if it is of that alone.
@@ -343,14 +346,16 @@ fn rights_of_the_job() -> Vec<String> {
 #[test]
 fn the_job_of_the_chart_may_take_its_own_rights_and_nobody_else_s() {
     let rights = rights_of_the_job();
-    let own = |right: &&String| right.contains("clusterrolebindings");
-    let own: Vec<_> = rights.iter().filter(own).collect();
     let name = names::UNINSTALL;
-    assert_eq!(
-        own,
-        ["get", "delete"].map(|verb| format!("{verb} clusterrolebindings {name}")).each_ref()
-    );
-    assert!(JOB.ends_with(&format!("/{name}")));
+    for (path, kind) in [(JOB, "clusterrolebindings"), (JOB_CONNECTS, "rolebindings")] {
+        let own = |right: &&String| {
+            right.contains(&format!(" {kind} ")) && (right.ends_with(name) || path == JOB)
+        };
+        let own: Vec<_> = rights.iter().filter(own).collect();
+        let expected = ["get", "delete"].map(|verb| format!("{verb} {kind} {name}"));
+        assert_eq!(own, expected.each_ref());
+        assert!(path.ends_with(&format!("/{kind}/{name}")));
+    }
     let (_, binding) = CHART.split_once("kind: ClusterRoleBinding\n").unwrap();
     assert!(binding.starts_with(&format!("metadata:\n  name: {name}\n")));
     // Without a daemon it looks at its Lease, and takes that away.

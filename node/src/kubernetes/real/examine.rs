@@ -202,7 +202,7 @@ const RENAME: &str = "let it join under another name, without mercato- in front"
 /// Whether an uninstallation has left the rights that it had.
 async fn rights_of_uninstall(cluster: &Cluster) -> Finding {
     match diagnose::uninstalls(cluster).await {
-        Ok(is_there) => uninstall(is_there),
+        Ok(left) => uninstall(left),
         Err(failure) => Finding::warn("uninstall", format!("not known: {failure}"))
             .todo("kubectl apply -f config/deploy/rbac.yaml"),
     }
