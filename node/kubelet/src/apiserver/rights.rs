@@ -231,6 +231,22 @@ mod tests {
         }
     }
 
+    /// As the comment above the policy says, and as each forged pod is.
+    #[test]
+    fn the_policy_of_guest_pods_looks_at_priority_account_and_tokens() {
+        let text = std::fs::read_to_string(POLICIES).unwrap();
+        let (_, policy) = text.split_once("name: mercato-guest-pods\n").unwrap();
+        let policy = policy.split("\n---\n").next().unwrap();
+        for field in [
+            "priorityClassName",
+            "automountServiceAccountToken",
+            "serviceAccountName",
+            "serviceAccountToken",
+        ] {
+            assert!(policy.contains(field), "{field}");
+        }
+    }
+
     #[test]
     fn the_manifest_grants_nothing_cluster_wide_that_is_not_needed() {
         for rule in rules(None).iter().filter(|rule| rule["resourceNames"].is_null()) {
