@@ -101,8 +101,11 @@ async fn is_unused(site: &Site, name: &str, sign: Duration) -> Result<(), Proble
     }
     match site.sign_of_life(sign).await? {
         Some(sign) => {
-            let what = format!("a daemon of {name} runs, which a demo would disturb: it {sign}");
-            Err(Problem::failed(what).todo("use another cluster, or end that daemon first"))
+            let what =
+                format!("a daemon of {name} runs, which a demo would disturb: it {}", sign.does);
+            let problem =
+                Problem::failed(what).todo("use another cluster, or end that daemon first");
+            Err(sign.dead.into_iter().fold(problem, Problem::todo))
         }
         None => Ok(()),
     }

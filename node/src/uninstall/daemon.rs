@@ -155,13 +155,14 @@ async fn whose(daemon: &dyn OperatorApi, cluster: &str) -> Whose {
 }
 
 /// A daemon that is not found, on another machine, still says that it lives: by its own Lease, or, of
-/// an earlier release, by those of its virtual nodes.
+/// an earlier release, by those of its virtual nodes, or by guests that run.
 async fn nobody_renews(site: &Site, patience: Duration) -> Result<(), Problem> {
     let Some(sign) = site.sign_of_life(patience).await? else { return Ok(()) };
-    let what = format!("nothing was removed: no daemon is found here, but one {sign}");
-    Err(Problem::failed(what)
+    let what = format!("nothing was removed: no daemon is found here, but one {}", sign.does);
+    let problem = Problem::failed(what)
         .todo("do it on the daemon's machine: sudo mercato uninstall")
-        .todo("or end the daemon there first, and do the same again"))
+        .todo("or end the daemon there first, and do the same again");
+    Err(sign.dead.into_iter().fold(problem, Problem::todo))
 }
 
 /// Whether the chart's daemon is to run.

@@ -141,6 +141,44 @@ async fn a_daemon_elsewhere_that_only_sells_keeps_all() {
     assert_eq!(log.changes(), [""; 0]);
 }
 
+/// Guests, and nothing else of a daemon: one of an earlier release that only sells renews nothing.
+fn selling_silently(namespace: Value, pods: Vec<Value>) -> (Site, Log) {
+    site(move |path, _| match path {
+        NAMESPACES => list(std::slice::from_ref(&namespace)),
+        "/api/v1/namespaces/shop-rome/pods" => list(&pods),
+        _ => None,
+    })
+}
+
+#[tokio::test]
+async fn a_daemon_of_an_earlier_release_that_only_sells_keeps_its_guests() {
+    let namespace = json!({ "metadata": { "name": "shop-rome" } });
+    let (site, log) = selling_silently(namespace, vec![pod("Succeeded"), pod("Running")]);
+    let runs = found(site, false, Vec::new()).await.perform().await.unwrap_err();
+    assert!(runs.what.contains("pod mercato-1 in namespace shop-rome runs"), "{runs}");
+    let way_out = "kubectl delete namespace shop-rome";
+    assert!(runs.todo.iter().any(|line| line.contains(way_out)), "{runs}");
+    assert_eq!(log.changes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn guests_that_are_over_or_go_are_of_no_daemon() {
+    let here = json!({ "metadata": { "name": "shop-rome" } });
+    let mut leaving = here.clone();
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let mut ends = pod("Running");
+    ends["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    for (namespace, pods) in [
+        (here.clone(), vec![pod("Failed"), ends]),
+        (here, Vec::new()),
+        (leaving, vec![pod("Running")]),
+    ] {
+        let (site, log) = selling_silently(namespace, pods);
+        found(site, false, Vec::new()).await.perform().await.unwrap();
+        assert!(log.has("DELETE /api/v1/namespaces/shop-rome"));
+    }
+}
+
 #[tokio::test]
 async fn the_lease_of_a_daemon_that_is_gone_goes_with_the_rest() {
     let (site, log) = selling(|_| lease("2026-01-01T00:00:00.000000Z"));
