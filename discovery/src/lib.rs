@@ -21,7 +21,9 @@ mod origin;
 mod sample;
 mod sighting;
 
-pub use address::{Address, Host, ParseAddressError, PublicAddress, Transport, published};
+pub use address::{
+    Address, Host, ParseAddressError, PublicAddress, Transport, likeliest_first, published,
+};
 pub use directory::{Directory, Known};
 pub use effect::Effect;
 pub use input::{DialFailure, Input};

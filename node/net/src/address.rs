@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use ipnet::IpNet;
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
-use mercato_discovery::{Address, Host, Transport};
+use mercato_discovery::{Address, Host, Transport, likeliest_first};
 use tokio::time::timeout;
 
 use crate::limits;
@@ -49,7 +49,8 @@ pub(crate) fn without_peer(multiaddr: &Multiaddr) -> Multiaddr {
 }
 
 /// The addresses that a peer says are its own, as far as somebody who reached it at
-/// `reached` could use them: no one's loopback but our own.
+/// `reached` could use them: no one's loopback but our own. Where there are too many, those where it was
+/// reached and the likeliest, in whatever order it says them.
 pub(crate) fn plausible(own: &[Multiaddr], reached: Option<&Address>) -> Vec<Address> {
     let local = reached.is_some_and(|address| match address.host {
         Host::Ip(ip) => ip.is_loopback(),
@@ -60,7 +61,11 @@ pub(crate) fn plausible(own: &[Multiaddr], reached: Option<&Address>) -> Vec<Add
         Host::Ip(ip) => !ip.is_unspecified() && !ip.is_multicast() && (local || !ip.is_loopback()),
         Host::Name(_) => true,
     };
-    own.iter().filter_map(address).filter(usable).take(limits::ADDRESSES).collect()
+    let mut all: Vec<Address> = own.iter().filter_map(address).filter(usable).collect();
+    likeliest_first(&mut all);
+    all.sort_by_key(|address| reached.is_none_or(|reached| reached.host != address.host));
+    all.truncate(limits::ADDRESSES);
+    all
 }
 
 /// Where a peer can be dialled that has come from there: at that machine, at a port that it says it
@@ -144,6 +149,22 @@ mod tests {
         ] {
             assert_eq!(listens_at(from).as_deref(), there, "{from}");
         }
+    }
+
+    #[test]
+    fn of_many_addresses_the_likeliest_are_kept_in_whatever_order_they_come() {
+        let mut own: Vec<Multiaddr> = (0..limits::ADDRESSES)
+            .map(|n| format!("/ip4/10.42.{n}.1/tcp/7").parse().unwrap())
+            .collect();
+        own.push("/ip4/203.0.113.1/tcp/7".parse().unwrap());
+        own.push("/ip4/192.168.1.2/tcp/7".parse().unwrap());
+        let reached: Address = "/ip4/192.168.1.2/tcp/7".parse().unwrap();
+        let kept = plausible(&own, Some(&reached));
+        let first = ["/ip4/192.168.1.2/tcp/7", "/ip4/203.0.113.1/tcp/7"];
+        assert_eq!([&kept[0], &kept[1]].map(ToString::to_string), first);
+        assert_eq!(kept.len(), limits::ADDRESSES);
+        own.rotate_left(3);
+        assert_eq!(plausible(&own, Some(&reached)), kept);
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl Behaviour {
             .with_max_established_per_peer(Some(limits.per_peer));
         let identify = identify::Config::new("/mercato/1".to_owned(), keypair.public())
             .with_agent_version(Run::new().agent())
+            .with_hide_listen_addrs(true)
             .with_cache_size(0);
         let ping = ping::Config::new()
             .with_interval(limits.ping_interval)

@@ -20,6 +20,8 @@ pub(crate) enum Command {
     End(PeerId, Session),
     Block(PeerId),
     Unblock(PeerId),
+    /// Others are told of other addresses.
+    Tell,
     Stop(oneshot::Sender<()>),
 }
 

@@ -65,7 +65,6 @@ pub struct Net {
     ranks: Ranks,
     names: Names,
     public: Arc<[PublicAddress]>,
-    hidden: Option<IpNet>,
 }
 
 impl Net {
@@ -83,14 +82,14 @@ impl Net {
         }
         let (commands, asked) = mpsc::channel(limits::COMMANDS);
         let (events, happened) = mpsc::channel(limits::EVENTS);
-        let peers = Arc::new(Peers::new(config.limits.streams_per_peer));
+        let peers = Arc::new(Peers::new(config.limits.streams_per_peer, config.hidden));
         let shares = Shares::new(ranks.clone(), config.limits.body_timeout);
         let opener = Opener::new(&commands);
         let task =
             Task::new(swarm, peers.clone(), ranks.clone(), shares, events, opener.clone(), first);
         tokio::spawn(task.run(asked));
-        let (names, public, hidden) = (config.names, config.public.into(), config.hidden);
-        Ok((Self { commands, opener, peers, ranks, names, public, hidden }, happened))
+        let (names, public) = (config.names, config.public.into());
+        Ok((Self { commands, opener, peers, ranks, names, public }, happened))
     }
 
     /// Dials until somebody proves a key: that of `peer`, if one is expected. Names are
@@ -281,9 +280,21 @@ impl Net {
 
     /// Where others are told to connect, now.
     pub fn published_addresses(&self) -> Vec<Address> {
-        let local = self.local_addresses().into_iter();
-        let told = local.filter(|one| !self.hidden.is_some_and(|it| address::is_in(one, it)));
-        published(&told.collect::<Vec<_>>(), &self.public)
+        published(&self.told_addresses(), &self.public)
+    }
+
+    /// Where we listen now, as far as others may be told of it.
+    pub fn told_addresses(&self) -> Vec<Address> {
+        self.peers.told()
+    }
+
+    /// From now on nobody is told of addresses in these ranges, of the cluster's own pods, unless there
+    /// are no others.
+    pub fn hide(&self, of_pods: Vec<IpNet>) -> BoxFuture<'static, ()> {
+        self.peers.hide(of_pods);
+        let commands = self.commands.clone();
+        // Without a network there is nobody to tell.
+        async move { drop(commands.send(Command::Tell).await) }.boxed()
     }
 
     /// Where we listen now: for this machine alone.

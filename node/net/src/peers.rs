@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ipnet::IpNet;
 use libp2p::Multiaddr;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
@@ -35,6 +36,8 @@ pub(crate) struct Permit(#[expect(dead_code, reason = "it is counted")] Arc<()>)
 pub(crate) struct Peers {
     table: Mutex<Table>,
     streams_per_peer: usize,
+    /// Addresses of this machine that no peer is told: those of tunnels.
+    hidden: Option<IpNet>,
 }
 
 #[derive(Default)]
@@ -42,6 +45,8 @@ struct Table {
     connected: BTreeMap<PublicKey, Peer>,
     granted: BTreeMap<PublicKey, usize>,
     local: Vec<Address>,
+    /// Those of the cluster's pods, as its nodes give them out.
+    of_pods: Vec<IpNet>,
 }
 
 struct Peer {
@@ -59,8 +64,8 @@ struct Peer {
 }
 
 impl Peers {
-    pub(crate) fn new(streams_per_peer: usize) -> Self {
-        Self { table: Mutex::default(), streams_per_peer }
+    pub(crate) fn new(streams_per_peer: usize, hidden: Option<IpNet>) -> Self {
+        Self { table: Mutex::default(), streams_per_peer, hidden }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -180,6 +185,28 @@ impl Peers {
         self.table().local.clone()
     }
 
+    /// No peer is told of addresses in these ranges.
+    pub(crate) fn hide(&self, of_pods: Vec<IpNet>) {
+        self.table().of_pods = of_pods;
+    }
+
+    /// Where we listen, as far as peers are told. Other clusters number their pods as this one does, so
+    /// that these lead elsewhere; a machine that has no other address is reached by them or not at all.
+    pub(crate) fn told(&self) -> Vec<Address> {
+        let table = self.table();
+        let is_in = |one: &Address, range: &IpNet| address::is_in(one, *range);
+        let local = table.local.iter();
+        let local: Vec<&Address> =
+            local.filter(|one| !self.hidden.is_some_and(|range| is_in(one, &range))).collect();
+        let is_of_pods = |one: &Address| table.of_pods.iter().any(|range| is_in(one, range));
+        let others = local.iter().filter(|one| !is_of_pods(one));
+        let has_others = others.clone().any(|one| one.is_for_others());
+        match has_others {
+            true => others.map(|one| (*one).clone()).collect(),
+            false => local.into_iter().cloned().collect(),
+        }
+    }
+
     pub(crate) fn snapshot(&self) -> Vec<PeerInfo> {
         let info = |(key, peer): (&PublicKey, &Peer)| PeerInfo {
             peer: *key,
@@ -189,5 +216,29 @@ impl Peers {
             connected_for: peer.since.elapsed(),
         };
         self.table().connected.iter().map(info).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(peers: &Peers) -> Vec<String> {
+        peers.told().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn addresses_of_pods_and_of_tunnels_are_told_to_nobody() {
+        let peers = Peers::new(8, Some("10.200.0.0/13".parse().unwrap()));
+        let all = ["127.0.0.1", "10.42.0.0", "10.42.0.1", "10.201.0.1", "192.0.2.7"];
+        for ip in all {
+            peers.listening(format!("/ip4/{ip}/tcp/7474").parse().unwrap(), true);
+        }
+        assert_eq!(told(&peers).len(), 4);
+        peers.hide(vec!["10.42.0.0/24".parse().unwrap()]);
+        assert_eq!(told(&peers), ["/ip4/127.0.0.1/tcp/7474", "/ip4/192.0.2.7/tcp/7474"]);
+        // A daemon in a pod of the pod network has no other.
+        peers.listening("/ip4/192.0.2.7/tcp/7474".parse().unwrap(), false);
+        assert!(told(&peers).contains(&"/ip4/10.42.0.1/tcp/7474".to_owned()));
     }
 }

@@ -1,5 +1,6 @@
 //! The task that owns the swarm: takes commands, reports events, never waits for either.
 
+mod listening;
 mod pulses;
 mod runs;
 
@@ -11,7 +12,6 @@ use futures::StreamExt as _;
 use libp2p::core::ConnectedPoint;
 use libp2p::swarm::{ConnectionId, Swarm, SwarmEvent};
 use libp2p::{PeerId, identify, ping};
-use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -165,6 +165,7 @@ impl Task {
             }
             Command::Block(peer) => drop(self.swarm.behaviour_mut().blocked.block_peer(peer)),
             Command::Unblock(peer) => drop(self.swarm.behaviour_mut().blocked.unblock_peer(peer)),
+            Command::Tell => self.tell_addresses(),
             // The caller learns that the channel is closed.
             Command::Stop(_) => {}
         }
@@ -210,16 +211,6 @@ impl Task {
             SwarmEvent::Behaviour(event) => self.on_behaviour_event(event),
             _ => {}
         }
-    }
-
-    fn listening(&mut self, address: Option<Address>, on: bool) {
-        let Some(address) = address else { return };
-        self.peers.listening(address.clone(), on);
-        self.outbox.push_back(if on {
-            Event::Listening { address }
-        } else {
-            Event::NotListening { address }
-        });
     }
 
     fn on_established(

@@ -3,6 +3,7 @@
 
 pub(crate) mod identity;
 mod partners;
+mod pods;
 pub(crate) mod portable;
 mod run;
 mod unopened;
@@ -158,6 +159,7 @@ impl Daemon {
         if let Some(cluster) = kubernetes {
             let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
             tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
+            tasks.spawn(hide_pods(driver.clone(), cluster.clone()));
             tasks.spawn(desk::serve(cluster.clone(), plan.admin_port, api.clone(), standing));
             tasks.spawn(resources::serve(cluster, driver, unruled, defaults, ruling));
         }
@@ -254,6 +256,12 @@ async fn listening(driver: &Handle) -> Vec<Address> {
         tokio::time::sleep(limits::LISTEN_LOOK).await;
     }
     local
+}
+
+/// Of addresses of this cluster's pods nobody is told.
+async fn hide_pods(driver: Handle, cluster: Arc<dyn Kubernetes>) {
+    listening(&driver).await;
+    pods::hide(driver, cluster).await;
 }
 
 async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::{IpNet, Ipv6Net};
-use mercato_discovery::Host;
+use mercato_discovery::{Host, likeliest_first};
 use mercato_host::{Family, Finding, Mac, Marks, Wanted, WantedError};
 use mercato_net::Net;
 use mercato_protocol::tunnel::home_api;
@@ -68,17 +68,20 @@ impl GatewaySettings {
         if !self.addresses.is_empty() {
             return self.addresses.clone();
         }
-        let mut of = BTreeSet::new();
-        for address in net.published_addresses().into_iter().chain(net.local_addresses()) {
+        let mut told = net.told_addresses();
+        likeliest_first(&mut told);
+        let mut all = Vec::new();
+        for address in net.published_addresses().into_iter().chain(told) {
             if let Host::Ip(ip) = address.host
                 && !ip.is_loopback()
                 && !ip.is_unspecified()
                 && !self.is_in_pool(ip)
+                && !all.contains(&SocketAddr::new(ip, self.port))
             {
-                of.insert(SocketAddr::new(ip, self.port));
+                all.push(SocketAddr::new(ip, self.port));
             }
         }
-        of.into_iter().collect()
+        all
     }
 
     /// Where guests elsewhere reach this cluster's API server, by IPv4 alone.

@@ -115,7 +115,8 @@ fn silence(peer: PublicKey, silent: Duration) -> Input {
     Input::Silent(peer, Some(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX)))
 }
 
-async fn tell_addresses(handle: &Handle) {
+/// Others are told to connect there from now on.
+pub(crate) async fn tell_addresses(handle: &Handle) {
     let addresses = handle.net().published_addresses().iter().map(ToString::to_string).collect();
     handle.tell(Input::Broker(BrokerInput::Addresses(addresses))).await;
 }
