@@ -17,6 +17,8 @@ pub const EVENTS: usize = 256;
 /// one.
 pub const SLICE_ENDPOINTS: usize = 1_000;
 
+/// Pods that are told that an object which they refer to is refused: the others say the same.
+pub const REFUSED_USERS: usize = 16;
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 /// So long a new pod waits at home until it is known what there is of what it refers to, in ms: to look takes

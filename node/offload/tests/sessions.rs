@@ -145,7 +145,8 @@ fn a_body_that_the_provider_would_break_over_is_told_of_once_and_stops_nothing()
     world.settle();
     assert!(world.guest_runs(0) && world.guest_runs(1));
     let told: Vec<_> = world.home.refused.iter().map(|key| key.name.as_str()).collect();
-    assert_eq!(told, ["config-0", "config-1"], "each once");
+    let all = ["web-0", "web-1", "config-0", "web-1", "config-1"];
+    assert_eq!(told, all, "each once, and of each the pods that refer to it");
     // The provider has another release from now on.
     world.home.withholds = false;
     world.act(Action::CutLink);

@@ -60,7 +60,7 @@ pub(super) fn metadata(
 }
 
 /// What an object of that kind is called in [`HOME_KIND`].
-pub(super) fn kind_name(kind: ObjectKind) -> &'static str {
+pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Namespace => "Namespace",
         ObjectKind::Pod => "Pod",

@@ -26,6 +26,7 @@ pub use kept::{lost, unbounded};
 pub use keys::is_homes;
 pub use labels::FINALIZER;
 pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid, known_as};
+pub(crate) use metadata::kind_name;
 pub use names::{home_address, home_ranges};
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{classify, observe};

@@ -9,6 +9,7 @@ use mercato_protocol::id::Digest;
 use super::Effect;
 use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use crate::limits;
+use crate::message::Refusal;
 use crate::output::Output;
 
 /// All objects of one lease that are not pods.
@@ -40,6 +41,8 @@ struct Object {
     told: Option<Digest>,
     /// The content that this provider is not sent.
     withheld: Option<Digest>,
+    /// What was said when its content was refused: once for each.
+    refused: Option<Refusal>,
 }
 
 impl Object {
@@ -53,7 +56,7 @@ impl Objects {
     /// What was told on an earlier link is void.
     pub(super) fn on_new_link(&mut self) {
         for object in self.all.values_mut() {
-            (object.told, object.withheld) = (None, None);
+            (object.told, object.withheld, object.refused) = (None, None, None);
         }
     }
 
@@ -78,6 +81,9 @@ impl Objects {
         let begins = key.is_of_namespace() && digest.is_some();
         let object = if begins { self.admit(&key) } else { self.all.get_mut(&key) };
         if let Some(object) = object {
+            if object.current != Some(digest) {
+                object.refused = None;
+            }
             object.current = Some(digest);
             out.changed(Item::Object(key));
         }
@@ -116,6 +122,22 @@ impl Objects {
         }
     }
 
+    /// Its content is refused so; gives the pods that are to hear of it, the first time.
+    pub(super) fn on_refused(&mut self, key: &ObjectKey, refusal: &Refusal) -> Vec<Uid> {
+        let object = self.all.get_mut(key).filter(|object| object.refused.is_none());
+        let Some(object) = object else { return Vec::new() };
+        object.refused = Some(refusal.clone());
+        object.users.iter().take(limits::REFUSED_USERS).cloned().collect()
+    }
+
+    /// What was said of those of these that are refused.
+    pub(super) fn refused<'a>(
+        &'a self,
+        keys: impl Iterator<Item = &'a ObjectKey>,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Refusal)> {
+        keys.filter_map(|key| Some((key, self.all.get(key)?.refused.as_ref()?)))
+    }
+
     /// Whether it was sent, and somebody owns what was.
     pub(super) fn is_used(&self, key: &ObjectKey) -> bool {
         self.all.get(key).is_some_and(|object| !object.users.is_empty())
@@ -151,7 +173,7 @@ impl Objects {
             let Some(object) = self.all.get_mut(key) else { continue };
             object.users.remove(uid);
             if object.users.is_empty() {
-                object.current = None;
+                (object.current, object.refused) = (None, None);
                 out.push(Effect::Unwatch(key.clone()));
                 out.changed(Item::Object(key.clone()));
             }

@@ -75,7 +75,13 @@ fn what_was_never_sent_cannot_be_refused() {
     assert!(!format!("{:?}", lied.home).contains("another"), "{:?}", lied.home);
     lied.says(vec![ToHome::Refused { item: secret("keys"), refusal: refusal() }]);
     let told = home::Effect::ObjectRefused(key(ObjectKind::Secret, "shop", "keys"), refusal());
-    assert_eq!(lied.effects, [told]);
+    let reason = format!("Secret keys is refused: {}", refusal().reason);
+    let of_it = Refusal { path: String::new(), reason };
+    let at_pod = home::Effect::ObjectRefused(pod("u1", "web").key(), of_it);
+    assert_eq!(lied.effects, [at_pod, told.clone()], "who mounts it is told as well");
+    lied.effects.clear();
+    lied.says(vec![ToHome::Refused { item: secret("keys"), refusal: refusal() }]);
+    assert_eq!(lied.effects, [told], "once for each content");
 }
 
 #[test]

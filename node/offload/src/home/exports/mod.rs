@@ -316,8 +316,12 @@ impl Exports {
     fn mind_needs(&mut self, uid: &Uid, out: &mut Output<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let (before, needs) = pod.renew_uses();
+        let new: Vec<_> = needs.difference(&before).cloned().collect();
         self.objects.set_needs(uid, &before, needs, out);
         self.objects.set_leaving(pod.id(), pod.leaves(), out);
+        for (key, refusal) in self.objects.refused(new.iter()) {
+            self.tell_user(uid, key, refusal, out);
+        }
     }
 
     fn remove(&mut self, uid: &Uid, out: &mut Output<Effect>) {

@@ -10,9 +10,11 @@ use super::super::pod::{Pod, stand_in};
 use super::super::way::Word;
 use super::super::{Effect, RecordKey};
 use super::Exports;
-use crate::key::{Item, PodId, Uid};
+use crate::forge::kind_name;
+use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::message::{PodEvent, Refusal, Report, Stage};
 use crate::output::Output;
+use crate::placement::export::refusal_text;
 
 impl Exports {
     /// What was told on an earlier link is void.
@@ -104,6 +106,9 @@ impl Exports {
             Item::Object(key) => {
                 // The provider's words reach the owner of what was sent, and nobody else.
                 if self.objects.is_used(&key) {
+                    for uid in self.objects.on_refused(&key, &refusal) {
+                        self.tell_user(&uid, &key, &refusal, out);
+                    }
                     out.push(Effect::ObjectRefused(key, refusal));
                 }
             }
@@ -115,6 +120,21 @@ impl Exports {
                 self.pods.write(&id.uid, out);
             }
         }
+    }
+
+    /// The owner of a pod hears that what it refers to is refused: what the kubelet over there says of it is
+    /// that it is not there.
+    pub(super) fn tell_user(
+        &self,
+        uid: &Uid,
+        key: &ObjectKey,
+        refusal: &Refusal,
+        out: &mut Output<Effect>,
+    ) {
+        let Some(pod) = self.pods.get(uid).filter(|pod| pod.leaves()) else { return };
+        let (kind, name, why) = (kind_name(key.kind), &key.name, refusal_text(refusal));
+        let reason = format!("{kind} {name} is refused: {why}");
+        out.push(Effect::ObjectRefused(pod.id().key(), Refusal { path: String::new(), reason }));
     }
 
     /// The body of this was not sent: its owner hears that, as if the provider had refused it.
