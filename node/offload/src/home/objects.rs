@@ -20,6 +20,8 @@ pub(super) struct Objects {
     leaving: BTreeMap<String, BTreeSet<Uid>>,
     /// Namespaces whose Services are known: what the provider has beyond them is gone at home.
     listed: BTreeSet<String>,
+    /// Namespaces with more Services, or slices, than a provider takes: their owners were told.
+    crowded: BTreeSet<String>,
 }
 
 /// What has to be certain before something is said of an object.
@@ -43,6 +45,8 @@ struct Object {
     withheld: Option<Digest>,
     /// What was said when its content was refused: once for each.
     refused: Option<Refusal>,
+    /// Its namespace has as many of its kind as a provider takes, with names before its own.
+    is_left_out: bool,
 }
 
 impl Object {
@@ -78,6 +82,14 @@ impl Objects {
         digest: Option<Digest>,
         out: &mut Output<Effect>,
     ) {
+        let namespace = key.is_of_namespace().then(|| key.namespace.clone());
+        self.set_current(key, digest, out);
+        if let Some(namespace) = namespace {
+            self.mind_room(&namespace, out);
+        }
+    }
+
+    fn set_current(&mut self, key: ObjectKey, digest: Option<Digest>, out: &mut Output<Effect>) {
         let begins = key.is_of_namespace() && digest.is_some();
         let object = if begins { self.admit(&key) } else { self.all.get_mut(&key) };
         if let Some(object) = object {
@@ -102,11 +114,47 @@ impl Objects {
         self.listed.insert(namespace.to_owned());
         let gone = self.of_namespace(namespace).filter(|key| !all.contains_key(*key));
         for key in gone.cloned().collect::<Vec<_>>() {
-            self.on_current(key, None, out);
+            self.set_current(key, None, out);
         }
         let of_it = |key: &ObjectKey| key.is_of_namespace() && key.namespace == namespace;
         for (key, digest) in all.into_iter().filter(|(key, _)| of_it(key)) {
-            self.on_current(key, Some(digest), out);
+            self.set_current(key, Some(digest), out);
+        }
+        self.mind_room(namespace, out);
+    }
+
+    /// Of the Services of a namespace, and of its slices, a provider takes so many: the first by name, so that
+    /// both sides have the same ones whoever started last. The owner is told once.
+    fn mind_room(&mut self, namespace: &str, out: &mut Output<Effect>) {
+        let room = usize::try_from(limits::GUEST_NAMESPACE_SERVICES).unwrap_or(usize::MAX);
+        let (mut left_out, mut first) = (0, None);
+        for kind in [ObjectKind::Service, ObjectKind::EndpointSlice] {
+            let is_of_it = |key: &ObjectKey| key.kind == kind && key.namespace == namespace;
+            let of_it = self.all.iter_mut().filter(|(key, it)| is_of_it(key) && it.is_there());
+            for (rank, (key, object)) in of_it.enumerate() {
+                let is_left_out = rank >= room;
+                if is_left_out && kind == ObjectKind::Service {
+                    left_out += 1;
+                    first.get_or_insert_with(|| key.name.clone());
+                }
+                if object.is_left_out != is_left_out {
+                    object.is_left_out = is_left_out;
+                    out.changed(Item::Object(key.clone()));
+                }
+            }
+        }
+        let Some(first) = first.filter(|_| self.leaving.contains_key(namespace)) else {
+            self.crowded.remove(namespace);
+            return;
+        };
+        if self.crowded.len() < limits::PODS && self.crowded.insert(namespace.to_owned()) {
+            let name = namespace.to_owned();
+            let key = ObjectKey { kind: ObjectKind::Namespace, namespace: name.clone(), name };
+            let reason = format!(
+                "a provider takes {room} Services of a namespace, the first by name: {left_out}, from {first} on, \
+                 are not there for pods that run elsewhere; put them into another namespace"
+            );
+            out.push(Effect::ObjectRefused(key, Refusal { path: String::new(), reason }));
         }
     }
 
@@ -203,6 +251,7 @@ impl Objects {
         if self.leaving.contains_key(namespace) != before {
             let all = self.of_namespace(namespace);
             all.for_each(|key| out.changed(Item::Object(key.clone())));
+            self.mind_room(namespace, out);
         }
     }
 
@@ -235,6 +284,7 @@ impl Objects {
         let wanted = match is_used {
             // What is there stays as it is.
             true if key.is_of_namespace() && !certain.is_tunnel_agreed && object.is_there() => None,
+            true if object.is_left_out => Some(None),
             true => object.current,
             false => (!(certain.is_any_pod_unknown)()).then_some(None),
         };

@@ -181,3 +181,39 @@ fn services_stay_while_there_is_no_tunnel_and_over_a_new_link() {
     lied.takes(services("shop", &[(web(), b"one")]));
     assert_eq!(said(&mut lied), [(slice(), None)]);
 }
+
+/// The first by name, as after a start of either side; one that goes makes room for the next.
+#[test]
+fn of_too_many_services_the_first_by_name_are_there() {
+    let room = usize::try_from(limits::GUEST_NAMESPACE_SERVICES).unwrap();
+    let named = |n: usize| key(ObjectKind::Service, "shop", &format!("s-{n:03}"));
+    let all = |without: Option<usize>| -> home::Input {
+        let some = (0..900).filter(|n| Some(*n) != without).map(|n| (named(n), &b"one"[..]));
+        services("shop", &some.collect::<Vec<_>>())
+    };
+    let mut lied = with_services();
+    said(&mut lied);
+    lied.effects.clear();
+    lied.takes(all(None));
+    let held: Vec<_> = said(&mut lied).into_iter().filter(|(_, digest)| digest.is_some()).collect();
+    let first = |count: usize| (0..count).map(named).collect::<Vec<_>>();
+    assert_eq!(held.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), first(room));
+    let told = |lied: &mut Lied| -> Vec<String> {
+        let refused = |effect: &home::Effect| match effect {
+            home::Effect::ObjectRefused(key, refusal) => Some((key.kind, refusal.reason.clone())),
+            _ => None,
+        };
+        let told = lied.effects.drain(..).filter_map(|effect| refused(&effect));
+        told.map(|(kind, why)| format!("{kind:?}: {why}")).collect()
+    };
+    let said_once = told(&mut lied);
+    assert_eq!(said_once.len(), 1, "{said_once:?}");
+    assert!(said_once[0].starts_with("Namespace: a provider takes 512"), "{said_once:?}");
+    assert!(said_once[0].contains("388, from s-512 on"), "{said_once:?}");
+    lied.takes(all(Some(7)));
+    let now = said(&mut lied);
+    assert!(now.contains(&(named(7), None)), "{now:?}");
+    assert_eq!(now.iter().filter(|(_, digest)| digest.is_some()).count(), 1, "{now:?}");
+    assert!(now.iter().any(|(key, digest)| *key == named(room) && digest.is_some()), "{now:?}");
+    assert_eq!(told(&mut lied), Vec::<String>::new(), "once");
+}
