@@ -32,6 +32,7 @@ fn policy() -> SharePolicy {
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(whole).into(),
         devices: DevicePolicy::default(),
+        objects: None,
         keep_free: Resources::default(),
         price: Price::Free,
         class: Class::Reserved,

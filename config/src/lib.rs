@@ -18,6 +18,6 @@ mod written;
 pub use mercato_broker::syntax::{FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity};
 pub use policy::Buy;
 pub use settings::{Settings, SettingsError};
-pub use share::{GpuNodes, Share};
+pub use share::{GpuNodes, Share, bytes};
 pub use switch::Switch;
 pub use written::{DURATION, Text, Written};

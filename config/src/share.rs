@@ -60,6 +60,11 @@ pub struct Share {
     #[serde(deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub keep_free: Option<Resources>,
+    /// Bytes that the objects of all guests may fill of the cluster's etcd: `512Mi`, which is the
+    /// default. Each buyer has a share by what it bought, and 2Mi at least.
+    #[serde(deserialize_with = "some_bytes")]
+    #[schemars(with = "Option<String>", length(max = 32))]
+    pub objects: Option<u64>,
     /// For one processor, one GiB, one GPU: `cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h`; or
     /// `free`, which is the default.
     #[serde(deserialize_with = "some_text")]
@@ -188,6 +193,7 @@ impl Share {
                 tolerate: self.tolerate.clone(),
                 runtime_class: self.gpu_runtime_class.clone(),
             },
+            objects: self.objects,
             keep_free: self.keep_free.clone().unwrap_or_default(),
             price: self.price.clone().unwrap_or(Price::Free),
             class: self.class,
@@ -199,6 +205,18 @@ impl Share {
             reclaim_notice_s: self.reclaim.map_or(3_600, |reclaim| reclaim.0),
             max_term_s: self.max_term.map_or(30 * 86_400, |term| term.0),
         }
+    }
+}
+
+/// So many bytes, as people write memory: `512Mi`.
+///
+/// # Errors
+/// What it is instead, and an example.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    match amount::of(&Resource::Memory, text) {
+        Ok(Amount::Exactly(bytes)) => Ok(bytes),
+        Ok(Amount::Percent(_)) => Err(format!("{text} is no number of bytes, such as 512Mi")),
+        Err(error) => Err(error.line()),
     }
 }
 
@@ -217,6 +235,10 @@ fn cpu<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
 
 fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
     amount(from, &Resource::Memory)
+}
+
+fn some_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    bytes(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
 }
 
 fn pods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {

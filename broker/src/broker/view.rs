@@ -7,6 +7,7 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::price::PriceError;
+use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use super::Broker;
@@ -92,6 +93,12 @@ impl Broker {
     pub fn offer(&self) -> Option<(&AdBody, Vec<PoolRow>)> {
         let offer = self.supply.offer()?;
         Some((&offer.body, self.supply.rows(self.deals.current())))
+    }
+
+    /// What is shared in all, of all that is and could be sold. None: the policy's part of the cluster
+    /// is not known yet.
+    pub fn shared(&self) -> Option<Resources> {
+        self.supply.shared()
     }
 
     /// Devices of this cluster that are not for sale, whatever is shared.

@@ -273,6 +273,7 @@ mod tests {
         SharePolicy {
             amounts: [(Resource::Cpu, Amount::Percent(50))].into(),
             devices: DevicePolicy::default(),
+            objects: None,
             keep_free: Resources::default(),
             price: Price::Free,
             class: Class::Reserved,

@@ -305,6 +305,7 @@ mod tests {
         SharePolicy {
             amounts: amounts.collect(),
             devices: DevicePolicy::default(),
+            objects: None,
             keep_free: Resources::from_text(keep_free).unwrap(),
             price: Price::Free,
             class: Class::default(),

@@ -27,6 +27,10 @@ pub struct SharePolicy {
     /// What it says of GPUs that labels of nodes cannot say.
     #[serde(default)]
     pub devices: DevicePolicy,
+    /// Bytes that the objects of all guests may fill of the cluster's etcd; none: as many as are by
+    /// default.
+    #[serde(default)]
+    pub objects: Option<u64>,
     /// Kept free for home beside what its pods ask for.
     pub keep_free: Resources,
     /// The price that is asked for it.
@@ -148,6 +152,7 @@ impl SharePolicy {
             (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
             (self.devices.is_short(), "too many words on devices, or too long ones"),
             (self.max_term_s > 0, "shared for no time"),
+            (self.objects != Some(0), "no bytes for the objects of guests"),
             (self.rules.len() <= limits::RULES, "too many rules"),
         ];
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))

@@ -140,6 +140,13 @@ impl Supply {
         self.policy.is_some() && self.inventory.is_none()
     }
 
+    /// What can be sold in all, sold or not.
+    pub(crate) fn shared(&self) -> Option<Resources> {
+        let pools = self.offer.iter().flat_map(|offer| offer.sellable.pools.values());
+        let sum = |sum: Resources, more: &Resources| sum.checked_add(more).unwrap_or(sum);
+        (!self.waits_for_inventory()).then(|| pools.fold(Resources::default(), sum))
+    }
+
     pub(crate) fn offer(&self) -> Option<&Offer> {
         self.offer.as_ref()
     }

@@ -83,6 +83,7 @@ pub(crate) fn policy(approve: Approve) -> SharePolicy {
         ]
         .into(),
         devices: DevicePolicy::default(),
+        objects: None,
         keep_free: Resources::default(),
         price: Price::Posted {
             currency: "EUR".parse().unwrap(),

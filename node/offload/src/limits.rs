@@ -33,8 +33,12 @@ pub const TERMS: usize = 16;
 /// does not wait longer.
 pub const GRACE_S: u64 = 3_600;
 
-/// Bytes of all guest objects of one lease in the provider's etcd, which holds 2 GiB.
-pub const GUEST_BYTES: usize = 64 << 20;
+/// Bytes of all guest objects in the provider's etcd, where the owner says nothing: a quarter of the
+/// 2 GiB that it holds by default.
+pub const STORED_BYTES: u64 = 512 << 20;
+/// So much of them each buyer may have, however little it bought: a config map of the largest size, and
+/// the pods of a small application.
+pub const STORED_LEAST: u64 = 2 << 20;
 
 /// Config maps, and secrets, that a guest namespace may hold; a guess.
 pub const GUEST_NAMESPACE_OBJECTS: u64 = 4096;

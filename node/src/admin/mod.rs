@@ -56,7 +56,8 @@ pub(crate) use tunnel::{
     NoTunnels, NodeTrouble, OwnApiServer, OwnGateway, TunnelLink, TunnelLost, TunnelState, Tunnels,
 };
 pub(crate) use types::{
-    Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status, Token,
+    Announced, Answer, BuyersObjects, Found, GuestObjects, OnSale, Peer, Pong, Provider, Request,
+    Share, Status, Token,
 };
 
 /// The only path, with the version of the vocabulary.

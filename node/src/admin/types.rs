@@ -237,8 +237,35 @@ pub(crate) struct Status {
     pub(crate) gateway: OwnGateway,
     /// The tunnels, one to each peer with a lease in force.
     pub(crate) tunnels: Vec<TunnelState>,
+    /// What guests fill of the cluster's etcd; none: without a cluster.
+    #[serde(default)]
+    pub(crate) guest_objects: Option<GuestObjects>,
     /// What waits for a person, the most pressing first.
     pub(crate) attention: Vec<Attention>,
+}
+
+/// What the objects of guests fill of the cluster's etcd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GuestObjects {
+    /// Bytes of those of all buyers.
+    pub(crate) used_bytes: u64,
+    /// How many more are taken up to.
+    pub(crate) bound_bytes: u64,
+    /// The same of each buyer that has a contract in force.
+    pub(crate) buyers: Vec<BuyersObjects>,
+}
+
+/// What the objects of one buyer's guests fill of the cluster's etcd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BuyersObjects {
+    pub(crate) cluster: ClusterId,
+    pub(crate) name: Option<String>,
+    /// Bytes of those of all its contracts.
+    pub(crate) used_bytes: u64,
+    /// How many more are taken up to: its share by what it bought.
+    pub(crate) bound_bytes: u64,
 }
 
 /// A cluster, or an address, that is known.

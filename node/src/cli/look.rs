@@ -15,10 +15,16 @@ use super::table::{Table, WIDTH, pairs, wrapped};
 use super::tunnel;
 use super::watch::{self, POLL};
 use crate::admin::{
-    Attention, Deal, Event, Found, OperatorApi, Peer, Problem, Share, Status, unexpected,
+    Attention, BuyersObjects, Deal, Event, Found, GuestObjects, OperatorApi, Peer, Problem, Share,
+    Status, unexpected,
 };
 use crate::present::deal::is_running;
-use crate::present::text::{amounts, fingerprint, moment, name, round_trip, standing};
+use crate::present::text::{
+    amounts, called, fingerprint, memory, moment, name, round_trip, standing,
+};
+
+/// Buyers whose guests fill the most of etcd, that are named without being asked for.
+const BUYERS: usize = 4;
 
 /// All of it on one screen.
 #[derive(Serialize)]
@@ -65,6 +71,8 @@ fn overview(all: &Overview, wide: bool) -> String {
         ("peers", format!("{} known, {connected} connected, {trusted} trusted", peers.len())),
         ("shared", shared),
     ]);
+    let filled = daemon.guest_objects.as_ref().filter(|objects| !objects.buyers.is_empty());
+    let rows = rows.chain(filled.map(|objects| ("etcd", guest_objects(objects, wide))));
     text += &pairs(&rows.collect::<Vec<_>>());
     let running: Vec<&Deal> = contracts.iter().filter(|deal| is_running(deal)).collect();
     if !running.is_empty() {
@@ -76,6 +84,24 @@ fn overview(all: &Overview, wide: bool) -> String {
         text.extend(daemon.attention.iter().map(advice));
     }
     text
+}
+
+/// What guests fill of etcd: of all buyers, and of those that fill the most.
+fn guest_objects(objects: &GuestObjects, wide: bool) -> String {
+    let so_much = |used: u64, bound: u64| format!("{} of {}", memory(used), memory(bound));
+    let mut buyers: Vec<_> = objects.buyers.iter().collect();
+    buyers.sort_by_key(|buyer| (std::cmp::Reverse(buyer.used_bytes), buyer.cluster));
+    let shown = if wide { buyers.len() } else { BUYERS.min(buyers.len()) };
+    let more = buyers.len() - shown;
+    let of = |buyer: &&BuyersObjects| {
+        let name = called(buyer.name.as_deref(), &buyer.cluster);
+        format!("{name} {}", so_much(buyer.used_bytes, buyer.bound_bytes))
+    };
+    let all = so_much(objects.used_bytes, objects.bound_bytes);
+    let all = format!("guests fill {all}");
+    let lines = std::iter::once(all).chain(buyers.iter().take(shown).map(of));
+    let more = (more > 0).then(|| format!("and {more} more: mercato status -o wide"));
+    lines.chain(more).collect::<Vec<_>>().join("\n")
 }
 
 /// What needs attention. A command stands in one line, to be copied.

@@ -7,6 +7,7 @@ use mercato_broker::{
     Amount, Approve, DevicePolicy, ParsePartyError, Party, SharePolicy, ShareRule,
 };
 use mercato_config::{GpuNodes, Gpus, Seconds, Show as _, SyntaxError, amount};
+use mercato_offload::limits::STORED_BYTES;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -17,7 +18,9 @@ use super::rule::{self, Typed};
 use super::screen::Screen;
 use super::table::{Table, pairs, wrapped};
 use crate::admin::{self, Class as Kind, OnSale, OperatorApi, OwnGateway, Problem, Request};
-use crate::present::text::{amounts, gpus, name, of, one_pod, party, spaced, text, word};
+use crate::present::text::{
+    amounts, gpus, memory as shown, name, of, one_pod, party, spaced, text, word,
+};
 use crate::present::unsold;
 
 #[derive(Args, Debug)]
@@ -88,6 +91,9 @@ pub(crate) struct Set {
     /// Left for your own pods, beside what they ask for: cpu=2,memory=4Gi
     #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
     keep_free: Option<Resources>,
+    /// Bytes that the objects of all guests may fill of the cluster's etcd: 512Mi, by default
+    #[arg(long, value_name = "BYTES", value_parser = mercato_config::bytes)]
+    objects: Option<u64>,
     /// For one processor, GiB, GPU: 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'; or free
     #[arg(long, value_parser = text::<Price>)]
     price: Option<Price>,
@@ -217,6 +223,7 @@ impl Set {
         }
         policy.reclaim_notice_s = self.reclaim.map_or(policy.reclaim_notice_s, |notice| notice.0);
         policy.max_term_s = self.max_term.map_or(policy.max_term_s, |term| term.0);
+        policy.objects = self.objects.or(policy.objects);
         policy.keep_free = self.keep_free.unwrap_or(policy.keep_free);
         policy.price = self.price.unwrap_or(policy.price);
         policy.class = self.class.unwrap_or(policy.class);
@@ -253,6 +260,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     rows.extend(devices(&policy.devices));
     rows.extend([
         ("kept free", dash(spaced(&policy.keep_free))),
+        ("guest objects", shown(policy.objects.unwrap_or(STORED_BYTES))),
         ("price", policy.price.show()),
         ("class", name(policy.class)),
         ("network isolation", name(policy.network_isolation)),

@@ -27,9 +27,9 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Attention, AttentionKind, Class, Client, Deal, Found, Leaving, OperatorApi,
-    OwnApiServer, OwnGateway, Peer, Problem, Request, Server, Share, Status, Token, TunnelLink,
-    TunnelState,
+    Answer, Attention, AttentionKind, BuyersObjects, Class, Client, Deal, Found, GuestObjects,
+    Leaving, OperatorApi, OwnApiServer, OwnGateway, Peer, Problem, Request, Server, Share, Status,
+    Token, TunnelLink, TunnelState,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -132,8 +132,15 @@ fn status() -> Status {
             api: OwnApiServer::default(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],
+        guest_objects: Some(filled()),
         attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],
     }
+}
+
+fn filled() -> GuestObjects {
+    let (used_bytes, name) = (3 << 20, Some("turin".to_owned()));
+    let turin = BuyersObjects { cluster: TURIN, name, used_bytes, bound_bytes: 4 << 20 };
+    GuestObjects { used_bytes, bound_bytes: 512 << 20, buyers: vec![turin] }
 }
 
 fn peer() -> Peer {
@@ -264,6 +271,7 @@ fn status_is_one_screen() {
         "  peers         1 known, 1 connected, 0 trusted\n",
         "  gateway       UDP port 7475, pods as 10.200.0.0/13 and\n                fd4d:6572:6361:746f::/96\n",
         "  isolation     guests are closed on all 2 nodes: required can be sold\n",
+        "  etcd          guests fill 3Mi of 512Mi\n                turin 3Mi of 4Mi\n",
         "3f3f3f3f  sells to  turin  in review  8 cpu 32Gi",
         "TUNNEL TO  LINK  SINCE ",
         "  12ms  7        192.0.2.2:7475\n",

@@ -292,11 +292,7 @@ impl Driver {
                     self.step_back(ahead);
                     continue;
                 }
-                if let (Some(cluster), Some(share)) =
-                    (&self.kubernetes, self.agent.broker().share())
-                {
-                    cluster.tell_devices(&share.devices);
-                }
+                self.tell_cluster();
                 for taken in self.taken.drain(..) {
                     // Whoever said it may have gone.
                     let _ = taken.send(());
@@ -324,6 +320,16 @@ impl Driver {
     /// Takes the advertisement back and leaves the network. Leases run on.
     async fn stop(&mut self, done: oneshot::Sender<()>) {
         self.asked += 1;
+    /// Tells the cluster what the owner's word on it is now.
+    fn tell_cluster(&self) {
+        let Some(cluster) = &self.kubernetes else { return };
+        let (broker, share) = (self.agent.broker(), self.agent.broker().share());
+        if let Some(share) = share {
+            cluster.tell_devices(&share.devices);
+        }
+        cluster.tell_stored(share.and_then(|share| share.objects), broker.shared());
+    }
+
         self.feed(Input::Broker(BrokerInput::Command(self.asked, Box::new(Command::Stop))));
         self.settle().await;
         self.net.stop().await;

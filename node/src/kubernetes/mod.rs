@@ -21,6 +21,7 @@ use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::offload_namespace::Waiting;
 use mercato_kubelet::{Bodies, Cluster};
+use mercato_offload::placement::StoredBy;
 use mercato_offload::placement::export::Consent;
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
@@ -29,6 +30,7 @@ use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::kubelet_stream::{NodeFacts, Request, Usage};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
+use mercato_protocol::resources::Resources;
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -64,6 +66,13 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Takes what its owner says of the devices of its nodes; what it has is read with that from then
     /// on.
     fn tell_devices(&self, said: &DevicePolicy);
+
+    /// Takes how many bytes guests may fill of its etcd, if the owner says so, and what is shared, by
+    /// which buyers have their part of them; none: that is not known yet.
+    fn tell_stored(&self, bound: Option<u64>, shared: Option<Resources>);
+
+    /// What guests fill of its etcd, in all and by buyer; none where there is no such thing.
+    fn stored(&self) -> Option<StoredBy>;
 
     /// Where its pods are, now and whenever that changes: of all that are bound to a node, not
     /// over, and not on the host network.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mercato_broker::Side;
+use mercato_offload::placement::StoredBy;
 use mercato_protocol::negotiation::State;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
@@ -37,6 +38,10 @@ pub(super) struct Gauges {
     depth: Family<1>,
     records: Family<1>,
     guest_namespaces: Gauge,
+    /// What guests fill of etcd, by buyer, and how much they may; and in all.
+    stored: Family<1>,
+    stored_bound: Family<1>,
+    all_stored_bound: Family<0>,
     tasks: Gauge,
     watches: Gauge,
     held: Gauge,
@@ -70,6 +75,8 @@ pub(super) struct Others {
     pub(super) kubernetes: Option<bool>,
     /// How many of its objects are written at a pace.
     pub(super) held: usize,
+    /// What guests fill of its etcd, if there is one.
+    pub(super) stored: Option<StoredBy>,
     /// How the tunnels are; none: that was not told in time.
     pub(super) tunnels: Option<Vec<TunnelState>>,
     /// This cluster's end of them, where there is one.
@@ -85,6 +92,9 @@ impl Gauges {
         let peers = "Clusters by what they are to this one: known, connected, trusted";
         let degraded = "1 while records cannot be written and nothing new is promised";
         let namespaces = "Guest namespaces of all leases that there are to be";
+        let stored = "Bytes of guest objects in etcd, by the fingerprint of their buyer";
+        let bound = "Bytes that a buyer's guest objects may take, by its fingerprint";
+        let of_all = "Bytes that the guest objects of all buyers may take";
         let watches = "Watches of the API server that are open";
         let held = "Objects of the cluster that change so often that they are written at a pace";
         let waiting = "Answers of the agent that somebody waits for, by what they are of";
@@ -97,6 +107,9 @@ impl Gauges {
             depth: add(all, "queue_depth", "What waits, by queue", Family::default()),
             records: add(all, "store_records", "Records that are kept, by kind", Family::default()),
             guest_namespaces: add(all, "guest_namespaces", namespaces, Gauge::default()),
+            stored: add(all, "guest_object_bytes", stored, Family::default()),
+            stored_bound: add(all, "guest_object_bound_bytes", bound, Family::default()),
+            all_stored_bound: add(all, "guest_objects_bound_bytes", of_all, Family::default()),
             tasks: add(all, "tasks", "Tasks of the process that have not ended", Gauge::default()),
             held: add(all, "kubernetes_objects_held", held, Gauge::default()),
             watches: add(all, "kubernetes_watches", watches, Gauge::default()),
@@ -133,6 +146,7 @@ impl Gauges {
             set(&self.records, &[("kind", (*kind).to_owned())], *number);
         }
         self.guest_namespaces.set(count(facts.guest_namespaces));
+        self.set_stored(others.stored.as_ref());
         for (of, number) in facts.waiting {
             set(&self.waiting, &[("of", of.to_owned())], number);
         }
@@ -148,6 +162,21 @@ impl Gauges {
         self.tunnels.set(others.tunnels.as_deref());
         self.tunnels.set_own(others.gateway.as_ref());
         self.process.look();
+    }
+
+    /// Those of a buyer go with its last lease.
+    fn set_stored(&self, stored: Option<&StoredBy>) {
+        self.stored.clear();
+        self.stored_bound.clear();
+        self.all_stored_bound.clear();
+        let Some(StoredBy { all, buyers }) = stored else { return };
+        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.all_stored_bound.get_or_create(&[]).set(bytes(all.bound));
+        for (buyer, of) in buyers {
+            let buyer = [("buyer", buyer.to_string())];
+            self.stored.get_or_create(&buyer).set(bytes(of.used));
+            self.stored_bound.get_or_create(&buyer).set(bytes(of.bound));
+        }
     }
 }
 

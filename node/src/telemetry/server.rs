@@ -154,7 +154,9 @@ async fn metrics_text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     let gateway = Some(tunnels.own()).filter(|own| own.enabled);
     let kubernetes = shared.health.kubernetes();
     let held = shared.health.kubernetes.as_ref().map_or(0, |kubernetes| kubernetes.held());
-    let others = Others { kubernetes, held, tunnels: shared.health.tunnels().await, gateway };
+    let stored = shared.health.kubernetes.as_ref().and_then(|kubernetes| kubernetes.stored());
+    let others =
+        Others { kubernetes, held, stored, tunnels: shared.health.tunnels().await, gateway };
     let text = shared.metrics.text(&facts, &others);
     let text = text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text))

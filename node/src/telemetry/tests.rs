@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mercato_broker::Side;
+use mercato_offload::placement::{Stored, StoredBy};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::State;
 
@@ -33,7 +34,9 @@ fn others() -> Others {
     let open = NodeTrouble { node: "n3".to_owned(), reason: "no hooks".to_owned() };
     let gateway = OwnGateway { closed: 2, open: vec![open], ..OwnGateway::default() };
     let tunnels = Some(vec![tunnel(7, Some(12))]);
-    Others { kubernetes: Some(true), held: 2, tunnels, gateway: Some(gateway) }
+    let of = Stored { used: 5, bound: 7 };
+    let stored = Some(StoredBy { all: Stored { bound: 9, ..of }, buyers: [(PEER, of)].into() });
+    Others { kubernetes: Some(true), held: 2, stored, tunnels, gateway: Some(gateway) }
 }
 
 fn tunnel(dropped: u64, round_trip_ms: Option<u64>) -> TunnelState {
@@ -120,6 +123,7 @@ fn what_happens_is_counted() {
         "mercato_queue_depth{queue=\"frames\"} 5",
         "mercato_store_records{kind=\"guest\"} 9",
         "mercato_guest_namespaces 6",
+        "mercato_guest_objects_bound_bytes{} 9",
         "mercato_waiting{of=\"federation\"} 1",
         "mercato_degraded 1",
         "mercato_kubernetes_up{} 1",
@@ -130,11 +134,15 @@ fn what_happens_is_counted() {
     ] {
         assert!(text.lines().any(|written| written == line), "{line}: {text}");
     }
+    for (name, bytes) in [("bytes", 5), ("bound_bytes", 7)] {
+        let line = format!("mercato_guest_object_{name}{{buyer=\"{PEER}\"}} {bytes}");
+        assert!(text.lines().any(|written| written == line), "{line}: {text}");
+    }
     let resident =
         text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
     assert!(resident.and_then(|bytes| bytes.parse().ok()).unwrap_or(0) > 1_000_000, "{text}");
     let without = Metrics::new().text(&facts(), &Others::default()).unwrap();
-    let of_others = ["kubernetes_up", "isolation_proven{", "isolation_nodes{"];
+    let of_others = ["kubernetes_up", "bytes{", "isolation_proven{", "isolation_nodes{"];
     assert!(!of_others.iter().any(|of| without.contains(of)), "{without}");
     let _open = Counted::new((), Way::In, metrics.clone());
     let text = metrics.text(&facts(), &Others::default()).unwrap();

@@ -116,6 +116,7 @@ fn status_of(uid: Option<&str>) -> Status {
         kubernetes_uid: uid.map(str::to_owned),
         gateway: NoTunnels.own(),
         tunnels: Vec::new(),
+        guest_objects: None,
         attention: Vec::new(),
     }
 }

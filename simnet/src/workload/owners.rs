@@ -244,6 +244,7 @@ fn policy() -> SharePolicy {
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into(),
         devices: DevicePolicy::default(),
+        objects: None,
         keep_free: Resources::default(),
         price: price(),
         class: Class::Reserved,

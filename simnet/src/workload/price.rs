@@ -42,6 +42,7 @@ pub(super) fn policy(plan: &Plan, at: usize, percent: u32) -> SharePolicy {
     SharePolicy {
         amounts: shared.iter().map(|(resource, n)| (resource, Amount::Exactly(n))).collect(),
         devices: DevicePolicy::default(),
+        objects: None,
         keep_free: Resources::default(),
         price: price(&shared, percent),
         class: Class::Reserved,

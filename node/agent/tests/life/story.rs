@@ -48,6 +48,7 @@ pub(crate) fn policy() -> SharePolicy {
         ]
         .into(),
         devices: DevicePolicy::default(),
+        objects: None,
         keep_free: Resources::default(),
         price: Price::Free,
         class: Class::Reserved,

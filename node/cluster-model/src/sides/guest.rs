@@ -9,9 +9,10 @@ use mercato_offload::forge::{self, Content, FINALIZER, Gate, GuestContext, Known
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
-use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
+use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms, StoredObjects};
 use mercato_protocol::contract::Contract;
 use mercato_protocol::gate::GuestUid;
+use mercato_protocol::resources::Resources;
 use serde_json::Value;
 
 use super::watch::{News, Watch};
@@ -26,6 +27,8 @@ pub struct GuestSide {
     taken: BTreeMap<String, String>,
     objects: Watch<Observed>,
     capacity: Capacity,
+    /// The model has an etcd for each lease, which counts by what is stored as a real one does.
+    stored: StoredObjects,
     known: KnownGuests,
     /// The decisions are made from this false fact.
     pub lie: Option<Lie>,
@@ -39,6 +42,7 @@ impl GuestSide {
             taken: BTreeMap::new(),
             objects: Watch::new(&["Pod", "ConfigMap", "Secret", "Service", "EndpointSlice"]),
             capacity: Capacity::default(),
+            stored: stored(contract),
             known: KnownGuests::default(),
             lie: None,
         }
@@ -63,6 +67,7 @@ impl GuestSide {
         self.remove(client, |name| namespaces.values().all(|wanted| wanted != name))?;
         let ranges = std::mem::take(&mut self.context.ranges);
         self.context = GuestContext { ranges, ..context(contract) };
+        self.stored.begin(contract.id, contract.consumer.cluster, &contract.terms.quantity);
         self.taken.clear();
         for (home, name) in namespaces {
             let spec = GuestNamespace::of(contract, home, name, &[]);
@@ -257,7 +262,9 @@ impl GuestSide {
                 (&context, &self.known, present)
             }
         };
-        self.capacity.admit(item, forged, present, if_absent, context, known).map(drop)
+        let write = placement::decide(context, known, item, present, if_absent)?;
+        self.stored.note(&context.contract, self.capacity.bytes());
+        self.capacity.claim(item, forged, write, context, &mut self.stored)
     }
 
     /// An object that is there and this lease's, and its place.
@@ -271,6 +278,14 @@ impl GuestSide {
         let key = self.context.guest_key(&item.key())?;
         place(&ObjectKey { kind: key.kind, namespace: key.namespace, name: key.name })
     }
+}
+
+/// Of a cluster that sells to this contract alone.
+fn stored(contract: &Contract) -> StoredObjects {
+    let mut stored = StoredObjects::default();
+    stored.set_bounds(None, Some(Resources::default()));
+    stored.begin(contract.id, contract.consumer.cluster, &contract.terms.quantity);
+    stored
 }
 
 fn context(contract: &Contract) -> GuestContext {

@@ -9,6 +9,7 @@ mod names;
 pub mod namespace;
 mod pod;
 mod shared;
+pub mod stored;
 pub mod stream;
 pub mod usage;
 mod write;
@@ -31,6 +32,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use shared::Shared;
+use stored::LeaseStored;
 
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::{Life, Lives};
@@ -55,6 +57,7 @@ impl GuestSide {
         cluster: Cluster,
         context: GuestContext,
         bodies: Bodies,
+        stored: Arc<LeaseStored>,
     ) -> (Self, mpsc::Receiver<Input>) {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
         let (asked, to_tell) = mpsc::channel(limits::INPUTS);
@@ -72,6 +75,7 @@ impl GuestSide {
             inputs,
             asked,
             capacity,
+            stored,
             guests,
             addresses: watch::Sender::default(),
             names: watch::Sender::default(),

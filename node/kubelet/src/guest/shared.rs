@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 
 use mercato_offload::body::Way;
 use mercato_offload::forge::{self, GuestContext, KnownGuests, Refusal};
-use mercato_offload::guest::{Input, Observed};
+use mercato_offload::guest::{Failure as GuestFailure, Input, Observed};
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::{EventKind, PodEvent};
-use mercato_offload::placement::Capacity;
 use mercato_offload::placement::export::{REFUSED, refusal_text};
+use mercato_offload::placement::{Capacity, Write};
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::stored::LeaseStored;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::Kind;
 use crate::apiserver::life::Life;
@@ -34,6 +35,8 @@ pub(super) struct Shared {
     /// What was asked for by name, for whoever follows its kind in its namespace.
     pub(super) asked: mpsc::Sender<Asked>,
     pub(super) capacity: Mutex<Capacity>,
+    /// What that comes to in etcd, with that of all other leases.
+    pub(super) stored: Arc<LeaseStored>,
     /// The guest pods that are there.
     pub(super) guests: Mutex<KnownGuests>,
     /// Those that Services of the guest namespaces have now.
@@ -70,7 +73,25 @@ impl Shared {
         self.context.borrow().clone()
     }
 
-    pub(super) fn capacity(&self) -> MutexGuard<'_, Capacity> {
+    /// Whether there is room for this write, which takes it then.
+    pub(super) fn claim(
+        &self,
+        item: &Item,
+        forged: &Value,
+        write: Write<'_>,
+    ) -> Result<(), GuestFailure> {
+        let (context, mut capacity) = (self.context(), self.capacity());
+        capacity.claim(item, forged, write, &context, &mut self.stored.cluster())
+    }
+
+    /// Counts what objects take otherwise; the sum over all leases is told.
+    pub(super) fn count(&self, count: impl FnOnce(&mut Capacity)) {
+        let mut capacity = self.capacity();
+        count(&mut capacity);
+        self.stored.note(capacity.bytes());
+    }
+
+    fn capacity(&self) -> MutexGuard<'_, Capacity> {
         self.capacity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +102,7 @@ impl Shared {
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     pub(super) async fn tell(&self, input: Input) {
         if let Input::Gone(item) = &input {
-            self.capacity().release(item);
+            self.count(|capacity| capacity.release(item));
             if let Item::Pod(pod) = item {
                 self.guests().forget(pod);
             }
@@ -111,7 +132,7 @@ impl Shared {
             guests.note(&observed.item, object);
             (observed, is_new)
         };
-        self.capacity().note(&observed.item, object);
+        self.count(|capacity| capacity.note(&observed.item, object));
         let there = observed.pod.as_ref().filter(|pod| !pod.deleting);
         if let Some(Refusal { path, reason }) = there.and_then(|pod| pod.unlike.as_ref()) {
             // Once for each guest, or twice: it is ended.

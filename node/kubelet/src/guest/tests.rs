@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::GuestSide;
+use super::stored::LeaseStored;
 use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
 use crate::names::{CONTRACT, HOME_UID};
@@ -83,7 +84,8 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
         if path.contains(*at.lock().unwrap()) { answer.clone() } else { (200, json!({})) }
     });
     let bodies = Bodies::default();
-    let (side, inputs) = GuestSide::start(cluster, context(), bodies.clone());
+    let (side, inputs) =
+        GuestSide::start(cluster, context(), bodies.clone(), LeaseStored::alone(CONTRACT_ID));
     Bed { side, inputs, bodies, writes, only_at }
 }
 
@@ -148,7 +150,8 @@ async fn a_namespace_that_was_left_is_not_looked_at_any_more() {
         }
         (200, json!({ "kind": "List", "metadata": { "resourceVersion": "9" }, "items": [] }))
     });
-    let (side, mut inputs) = GuestSide::start(cluster, context(), Bodies::default());
+    let (side, mut inputs) =
+        GuestSide::start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID));
     let moved = BTreeMap::from([("shop".into(), "shop-eu".into())]);
     side.set_context(GuestContext { namespaces: moved, ..context() });
     // The list is whole without what the old namespace would tell.
@@ -172,7 +175,8 @@ async fn a_namespace_that_is_left_and_taken_again_is_looked_at_anew() {
         }
         (200, json!({ "kind": "List", "metadata": { "resourceVersion": "9" }, "items": [] }))
     });
-    let (side, mut inputs) = GuestSide::start(cluster, context(), Bodies::default());
+    let (side, mut inputs) =
+        GuestSide::start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID));
     let mut synced = async || {
         let told = tokio::time::timeout(Duration::from_secs(10), inputs.recv()).await;
         assert_eq!(told.unwrap(), Some(Input::Synced(Vec::new())));

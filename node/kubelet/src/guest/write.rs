@@ -113,7 +113,7 @@ async fn write(
         Write::Create => {
             let failure = match create(shared, item, &place, &forged).await {
                 Ok(made) => {
-                    shared.capacity().settle(item, &made);
+                    shared.count(|capacity| capacity.settle(item, &made));
                     shared.guests().note(item, &made);
                     compare(shared, item, &forged, &made).await;
                     let notes = match item {
@@ -124,7 +124,7 @@ async fn write(
                 }
                 Err(failure) => failure,
             };
-            shared.capacity().release(item);
+            shared.count(|capacity| capacity.release(item));
             found = look().await?.ok_or(failure.clone())?;
             let write = admit(shared, item, &forged, Some(&found), if_absent)?;
             let Write::Change(present) = write else { return Err(failure) };
@@ -137,11 +137,11 @@ async fn write(
         }
     };
     match change(shared, item, &place, forged, present).await {
-        Ok(changed) => shared.capacity().settle(item, &changed),
+        Ok(changed) => shared.count(|capacity| capacity.settle(item, &changed)),
         Err(failure) => {
             // Otherwise it may have been done all the same, and is tried again.
             if let GuestFailure::Refused(_) = failure {
-                shared.capacity().settle(item, present);
+                shared.count(|capacity| capacity.settle(item, present));
             }
             return Err(failure);
         }
@@ -173,7 +173,9 @@ fn admit<'a>(
     if present.is_some_and(is_earlier) {
         shared.tell_of_earlier(item);
     }
-    shared.capacity().admit(item, forged, present, if_absent, &context, &known)
+    let write = placement::decide(&context, &known, item, present, if_absent)?;
+    shared.claim(item, forged, write)?;
+    Ok(write)
 }
 
 async fn create(

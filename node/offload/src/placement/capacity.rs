@@ -1,5 +1,6 @@
 //! What the guests of one lease take of what was bought, all its namespaces together: a quota
-//! counts one namespace, and knows nothing of what fills etcd.
+//! counts one namespace, and knows nothing of what fills etcd, which is summed over all leases
+//! ([`StoredObjects`]).
 //!
 //! While a change is under way the larger of what is there and what is wanted counts, since the API
 //! server may refuse it; then what is there.
@@ -9,13 +10,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::requests::{Amounts, amounts, requests};
+use super::stored::StoredObjects;
 use super::terms::UNSOLD;
-use super::write::{IfAbsent, Write, decide};
+use super::write::Write;
 use crate::forge::resize::{RESOURCES, out_of_room};
-use crate::forge::{GuestContext, KnownGuests, Refusal};
+use crate::forge::{GuestContext, Refusal};
 use crate::guest::Failure;
 use crate::key::Item;
-use crate::limits;
 use crate::message::Outcome;
 
 /// The guest objects of one lease, with what each takes, and their sum: thousands of pods may
@@ -39,50 +40,40 @@ struct Share {
 }
 
 impl Capacity {
-    /// Decides on the write of `forged`, the guest object of `item`, where `present` stands in its
-    /// place, and takes what it calls for out of `context.allocatable`: of a change the larger of
-    /// that and what it has. [`Capacity::settle`] or [`Capacity::release`] says what the write came
-    /// to.
+    /// Takes what `forged`, the guest object of `item`, calls for out of `context.allocatable`, and out of
+    /// `stored`: of a change the larger of that and what it has. [`Capacity::settle`] or
+    /// [`Capacity::release`] says what the write came to.
     ///
     /// # Errors
     /// Nothing has been taken then.
-    /// - [`Failure::Absent`]: nothing is there, and nothing is to be created;
-    /// - [`Failure::Transient`]: an earlier pod of that name has still to go;
-    /// - [`Failure::Refused`]: the name is somebody else's object's; the lease's objects would fill
-    ///   more than [`limits::GUEST_BYTES`]; or there is no room for what a running pod asks more;
+    /// - those of [`StoredObjects::claim`];
+    /// - [`Failure::Refused`]: there is no room for what a running pod asks more;
     /// - [`Failure::Full`]: there is no room for a new pod now;
     /// - [`Failure::OutOf`]: there is never room for so much.
-    pub fn admit<'a>(
+    pub fn claim(
         &mut self,
         item: &Item,
         forged: &Value,
-        present: Option<&'a Value>,
-        if_absent: IfAbsent,
+        write: Write<'_>,
         context: &GuestContext,
-        known: &KnownGuests,
-    ) -> Result<Write<'a>, Failure> {
-        let write = decide(context, known, item, present, if_absent)?;
-        let claimed = self.claim(item, forged, context);
+        stored: &mut StoredObjects,
+    ) -> Result<(), Failure> {
+        let claimed = self.take(item, forged, context, stored);
         match write {
-            Write::Create => claimed?,
-            Write::Change(_) => claimed.map_err(|failure| keeps_running(RESOURCES, failure))?,
+            Write::Create => claimed,
+            Write::Change(_) => claimed.map_err(|failure| keeps_running(RESOURCES, failure)),
         }
-        Ok(write)
     }
 
-    fn claim(
+    fn take(
         &mut self,
         item: &Item,
         forged: &Value,
         context: &GuestContext,
+        stored: &mut StoredObjects,
     ) -> Result<(), Failure> {
         let wanted = Share::of(item, forged);
         let own = self.shares.get(item).cloned().unwrap_or_default();
-        if self.bytes - own.bytes + wanted.bytes > limits::GUEST_BYTES {
-            let reason =
-                format!("the lease's objects would take over {} bytes", limits::GUEST_BYTES);
-            return Err(Failure::Refused(Refusal { path: String::new(), reason }));
-        }
         let sold = amounts(&json!(context.allocatable));
         for (resource, asked) in wanted.requests.iter().filter(|(name, _)| *name != UNSOLD) {
             let sold = sold.get(resource).copied().unwrap_or(0);
@@ -101,8 +92,14 @@ impl Capacity {
                 return Err(if ever { Failure::Full(outcome) } else { Failure::OutOf(outcome) });
             }
         }
+        stored.claim(&context.contract, wanted.bytes.saturating_sub(own.bytes))?;
         self.set(item, Some(Share { writing: true, ..wanted.larger(own) }));
         Ok(())
+    }
+
+    /// How many bytes all its objects take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// A write was answered, and `present` is there now: it takes what it takes.
@@ -242,6 +239,9 @@ pub fn keeps_running(path: &str, failure: Failure) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::id::ClusterId;
+    use mercato_protocol::resources::Resources;
+
     use super::*;
     use crate::key::{ObjectKind, PodId, Uid, key};
 
@@ -259,10 +259,31 @@ mod tests {
         context
     }
 
+    /// Of a cluster with this lease alone, which bought half of what is shared.
+    fn stored() -> StoredObjects {
+        let amount = |cpu_millis| Resources { cpu_millis, ..Resources::default() };
+        let mut stored = StoredObjects::default();
+        stored.set_bounds(Some(64 << 20), Some(amount(2_000)));
+        stored.begin(sold("1", "1").contract, ClusterId([1; 32]), &amount(1_000));
+        stored
+    }
+
+    impl Capacity {
+        /// With etcd enough.
+        fn create(
+            &mut self,
+            item: &Item,
+            forged: &Value,
+            context: &GuestContext,
+        ) -> Result<(), Failure> {
+            self.claim(item, forged, Write::Create, context, &mut stored())
+        }
+    }
+
     #[test]
     fn all_namespaces_together_take_no_more_than_was_bought() {
         let (mut room, context) = (Capacity::default(), sold("2", "3"));
-        let mut claim = |(item, pod): &(Item, Value)| room.claim(item, pod, &context);
+        let mut claim = |(item, pod): &(Item, Value)| room.create(item, pod, &context);
         let (first, second) = (pod("shop", "a", "1500m"), pod("bank", "b", "501m"));
         assert_eq!(claim(&first), Ok(()));
         let Err(Failure::Full(Outcome::Failed { reason, message })) = claim(&second) else {
@@ -278,7 +299,7 @@ mod tests {
         assert!(matches!(claim(&pod("bank", "d", "0")), Err(Failure::Full(_))), "a fourth pod");
         room.release(&first.0);
         let (item, pod) = pod("bank", "d", "1");
-        assert_eq!(room.claim(&item, &pod, &context), Ok(()));
+        assert_eq!(room.create(&item, &pod, &context), Ok(()));
     }
 
     #[test]
@@ -287,10 +308,10 @@ mod tests {
         let (found, mut there) = pod("shop", "a", "1");
         room.note(&found, &there);
         let (next, wanted) = pod("shop", "b", "1");
-        assert!(room.claim(&next, &wanted, &context).is_err());
+        assert!(room.create(&next, &wanted, &context).is_err());
         there["status"]["phase"] = json!("Succeeded");
         room.note(&found, &there);
-        assert_eq!(room.claim(&next, &wanted, &context), Ok(()));
+        assert_eq!(room.create(&next, &wanted, &context), Ok(()));
     }
 
     #[test]
@@ -299,23 +320,23 @@ mod tests {
         let (item, large) = pod("shop", "a", "2");
         let (_, small) = pod("shop", "a", "1");
         let (next, wanted) = pod("shop", "b", "1");
-        room.claim(&item, &large, &context).unwrap();
+        room.create(&item, &large, &context).unwrap();
         room.settle(&item, &large);
-        room.claim(&item, &small, &context).unwrap();
-        assert!(room.claim(&next, &wanted, &context).is_err(), "it may be refused");
+        room.create(&item, &small, &context).unwrap();
+        assert!(room.create(&next, &wanted, &context).is_err(), "it may be refused");
         room.note(&item, &small);
-        assert!(room.claim(&next, &wanted, &context).is_err(), "that may have been before");
+        assert!(room.create(&next, &wanted, &context).is_err(), "that may have been before");
         room.settle(&item, &large);
-        assert!(room.claim(&next, &wanted, &context).is_err(), "it was refused");
-        room.claim(&item, &small, &context).unwrap();
+        assert!(room.create(&next, &wanted, &context).is_err(), "it was refused");
+        room.create(&item, &small, &context).unwrap();
         room.settle(&item, &small);
-        assert_eq!(room.claim(&next, &wanted, &context), Ok(()));
+        assert_eq!(room.create(&next, &wanted, &context), Ok(()));
         // What the provider's cluster adds counts as well.
         room.release(&next);
         let mut grown = small;
         grown["spec"]["overhead"] = json!({ "cpu": "1m" });
         room.note(&item, &grown);
-        assert!(room.claim(&next, &wanted, &context).is_err());
+        assert!(room.create(&next, &wanted, &context).is_err());
     }
 
     #[test]
@@ -327,22 +348,27 @@ mod tests {
         shrinking["status"] = json!({ "containerStatuses": has, "conditions": resizing });
         room.note(&item, &shrinking);
         let (next, wanted) = pod("shop", "b", "1");
-        assert!(room.claim(&next, &wanted, &context).is_err());
+        assert!(room.create(&next, &wanted, &context).is_err());
         shrinking["status"]["conditions"] = json!([]);
         room.note(&item, &shrinking);
-        assert_eq!(room.claim(&next, &wanted, &context), Ok(()));
+        assert_eq!(room.create(&next, &wanted, &context), Ok(()));
     }
 
     #[test]
     fn what_fills_etcd_is_bounded() {
-        let (mut room, context) = (Capacity::default(), sold("1", "9"));
+        let (mut room, context, mut stored) = (Capacity::default(), sold("1", "9"), stored());
         let full = json!({ "data": { "a": "x".repeat(1 << 20) } });
         let map = |n: usize| Item::Object(key(ObjectKind::ConfigMap, "shop", &format!("m{n}")));
-        let fits = (0..).take_while(|n| room.claim(&map(*n), &full, &context).is_ok()).count();
-        assert_eq!(fits, (limits::GUEST_BYTES >> 20) - 1);
-        let refused = room.claim(&map(fits), &full, &context);
-        assert!(matches!(refused, Err(Failure::Refused(_))));
-        assert_eq!(room.claim(&map(0), &full, &context), Ok(()), "again the same");
+        let mut claim =
+            |n, object: &Value| room.claim(&map(n), object, Write::Create, &context, &mut stored);
+        let fits = (0..).take_while(|n| claim(*n, &full).is_ok()).count();
+        assert_eq!(fits, 31);
+        assert!(matches!(claim(fits, &full), Err(Failure::Refused(_))));
+        assert_eq!(claim(0, &full), Ok(()), "again the same");
+        assert_eq!(room.bytes() as u64, stored.stored().all.used);
+        room.release(&map(0));
+        stored.note(&context.contract, room.bytes());
+        assert_eq!(room.claim(&map(fits), &full, Write::Create, &context, &mut stored), Ok(()));
     }
 
     #[test]
@@ -350,11 +376,11 @@ mod tests {
         let (mut room, context) = (Capacity::default(), sold("4", "9"));
         let (a, b) = (pod("shop", "a", "1"), pod("shop", "b", "2"));
         for (item, pod) in [&a, &b, &a] {
-            room.claim(item, pod, &context).unwrap();
+            room.create(item, pod, &context).unwrap();
         }
         let (huge, present) = pod("shop", "huge", "1000000");
         room.note(&huge, &present);
-        assert!(room.claim(&b.0, &b.1, &context).is_err(), "what was found leaves no room");
+        assert!(room.create(&b.0, &b.1, &context).is_err(), "what was found leaves no room");
         room.release(&huge);
         assert_eq!(room.requests["cpu"], 3_000);
         room.release(&a.0);

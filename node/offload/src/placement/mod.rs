@@ -8,8 +8,9 @@
 //!
 //! At the provider:
 //! - [`Ownership`]: whose an object is that stands where a guest is to be;
-//! - [`Capacity::admit`]: whether a guest object is created, changed, or refused, and what it takes
-//!   of what was bought;
+//! - [`decide`]: whether a guest object is created or changed;
+//! - [`Capacity::claim`]: whether there is room for it, and what it takes of what was bought;
+//! - [`StoredObjects`]: the same of the etcd of the whole cluster, summed over all leases;
 //! - [`requests`]: what a pod asks for, as a scheduler counts it;
 //! - [`guest_context`]: what a contract imposes on its guests;
 //! - [`Binding`]: how they find the nodes of what was bought.
@@ -20,6 +21,7 @@ pub mod export;
 mod ownership;
 mod requests;
 pub mod spec;
+mod stored;
 mod terms;
 mod write;
 
@@ -28,5 +30,6 @@ pub use capacity::{Capacity, keeps_running};
 pub use ownership::Ownership;
 pub(crate) use requests::counted;
 pub use requests::{Amounts, amounts, asked, devices, is_device, requests};
+pub use stored::{Stored, StoredBy, StoredObjects};
 pub use terms::{DEFAULT_REQUESTS, ProviderTerms, allocatable, gpus, guest_context, shown};
-pub use write::{IfAbsent, Write, deletion_grace_s, owned};
+pub use write::{IfAbsent, Write, decide, deletion_grace_s, owned};

@@ -31,7 +31,7 @@ pub enum Write<'a> {
 /// - [`Failure::Absent`]: nothing is there, and nothing is to be created;
 /// - [`Failure::Transient`]: an earlier pod of that name has still to go;
 /// - [`Failure::Refused`]: the name is somebody else's object's.
-pub(super) fn decide<'a>(
+pub fn decide<'a>(
     ctx: &GuestContext,
     known: &KnownGuests,
     item: &Item,

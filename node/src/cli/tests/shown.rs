@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 60] = [
+const FIELDS: [&str; 61] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -104,6 +104,7 @@ const FIELDS: [&str; 60] = [
     "status/gateway/unnamed/reason",
     "status/gateway/untold/node",
     "status/gateway/untold/reason",
+    "status/guestObjects/buyers/name",
     "status/health",
     "status/name",
     "status/tunnels/reason",

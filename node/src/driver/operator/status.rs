@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use mercato_offload::limits::SILENCE_S;
+use mercato_offload::placement::{Stored, StoredBy};
 use mercato_protocol::id::ClusterId;
 use mercato_session::limits::LINK_DOWN_MS;
 
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
 use super::{OperatorService, attention, view};
 use crate::admin::{
-    Answer, Attention, AttentionKind as Kind, EventPeer, Problem, Status, TunnelLink, TunnelLost,
-    TunnelState,
+    Answer, Attention, AttentionKind as Kind, BuyersObjects, EventPeer, GuestObjects, Problem,
+    Status, TunnelLink, TunnelLost, TunnelState,
 };
 use crate::driver::Driver;
 use crate::driver::clock::wall_ms;
@@ -49,6 +50,8 @@ impl OperatorService {
         let attention = degraded.into_iter().chain(all).chain(self.about.off.clone());
         let tunnels = self.about.tunnels.states().await;
         let names = self.driver.look(view::names).await?;
+        let stored = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.stored());
+        let guest_objects = stored.map(|stored| guest_objects(stored, &names));
         let port = gateway.port;
         let silent = tunnels.iter().filter_map(|tunnel| silent(tunnel, port, &names, wall_ms()));
         let attention = attention.chain(no_tunnel).chain(silent);
@@ -76,8 +79,24 @@ impl OperatorService {
             tunnels,
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
             kubernetes_uid: self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.uid()),
+            guest_objects,
             attention,
         }))
+    }
+}
+
+/// What guests fill of the cluster's etcd, with the names of their buyers.
+fn guest_objects(stored: StoredBy, names: &BTreeMap<ClusterId, String>) -> GuestObjects {
+    let buyer = |(cluster, of): (ClusterId, Stored)| BuyersObjects {
+        cluster,
+        name: names.get(&cluster).cloned(),
+        used_bytes: of.used,
+        bound_bytes: of.bound,
+    };
+    GuestObjects {
+        used_bytes: stored.all.used,
+        bound_bytes: stored.all.bound,
+        buyers: stored.buyers.into_iter().map(buyer).collect(),
     }
 }
 

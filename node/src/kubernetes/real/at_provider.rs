@@ -19,10 +19,12 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_kubelet::guest::GuestSide;
 use mercato_kubelet::guest::namespace::{self as guest_namespace, Seen};
+use mercato_kubelet::guest::stored::LeaseStored;
 use mercato_kubelet::{Class, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
+use mercato_protocol::contract::Contract;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
@@ -38,6 +40,8 @@ use crate::limits;
 struct AtProvider {
     shared: Arc<Shared>,
     task: LeaseTask,
+    /// Counted until nothing of it is left.
+    stored: Arc<LeaseStored>,
     priority_class: Option<String>,
     /// All guests have users of their own.
     user_namespaces: bool,
@@ -66,9 +70,11 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
     let isolation = task.desire.borrow().contract.terms.network_isolation;
     let logins = Logins::of(&shared, isolation);
     let bounds = Bounds::of(&task.desire.borrow(), None, names::server(&task), logins.now());
+    let stored = Arc::new(stored(&shared, &task.desire.borrow().contract));
     let mut this = AtProvider {
         shared,
         task,
+        stored,
         priority_class: None,
         user_namespaces: false,
         namespaces: BTreeMap::new(),
@@ -103,6 +109,12 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
     .boxed()
 }
 
+/// What the guests of a contract fill of the cluster's etcd, from now on.
+fn stored(shared: &Shared, contract: &Contract) -> LeaseStored {
+    let (buyer, bought) = (contract.consumer.cluster, &contract.terms.quantity);
+    shared.stored.lease(contract.id, buyer, bought)
+}
+
 impl AtProvider {
     /// Keeps the lease as it is wanted, for ever.
     async fn serve(&mut self) {
@@ -118,7 +130,8 @@ impl AtProvider {
             }
         }
         let (cluster, bodies) = (self.shared.cluster.clone(), self.task.bodies.clone());
-        let (side, mut inputs) = GuestSide::start(cluster, self.context(), bodies);
+        let (side, mut inputs) =
+            GuestSide::start(cluster, self.context(), bodies, self.stored.clone());
         let (report, contract) = (self.task.report.clone(), self.task.contract);
         let telling = async move {
             while let Some(input) = inputs.recv().await {
@@ -289,6 +302,7 @@ impl AtProvider {
     /// another name, or goes, or the bounds are others.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
+        self.stored.set_bought(&desire.contract.terms.quantity);
         let (server, login) = (names::server(&self.task), self.logins.now());
         let bounds = Bounds::of(&desire, self.nodes.binding(), server, login);
         let is_other = bounds != self.bounds;
@@ -327,26 +341,6 @@ impl AtProvider {
             tracing::info!(namespace = stray, "a guest namespace that is not needed any more goes");
             self.remove_one(stray, None);
         }
-    }
-
-    /// Removes the guest namespace of that name, however long it takes; of this home namespace
-    /// only, if one is named.
-    fn remove_one(&mut self, name: String, home: Option<String>) {
-        let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
-        let of = name.clone();
-        let going = async move {
-            let mut backoff = Backoff::default();
-            while let Err(failure) =
-                guest_namespace::remove(&cluster, &of, &contract, home.as_deref()).await
-            {
-                backoff.warn(&failure, "a guest namespace stays");
-                backoff.wait().await;
-            }
-        };
-        let going = self.goers.spawn(going.in_current_span());
-        while self.goers.try_join_next().is_some() {}
-        self.leaving.retain(|_, going| !going.is_finished());
-        self.leaving.insert(name, going);
     }
 
     async fn on_made(&mut self, of: GuestNamespace, made: Result<(), Failure>) {

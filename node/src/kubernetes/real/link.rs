@@ -15,6 +15,7 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
+use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::offload_namespace::{Freed, OptIns, Reach, Webhook};
 use mercato_kubelet::{Account, Cluster, diagnose, rights};
@@ -59,6 +60,7 @@ pub(super) async fn keep(
     nodes: Nodes,
     metrics: Metrics,
     certificates: Certificates,
+    stored: ClusterStored,
     link: &watch::Sender<Link>,
 ) {
     let mut backoff = Backoff::default();
@@ -69,7 +71,7 @@ pub(super) async fn keep(
             Err(error) => Err(error),
         };
         match connected {
-            Ok(shared) => break Arc::new(shared),
+            Ok(shared) => break Arc::new(Shared { stored, ..shared }),
             Err(error) => tell_trouble(link, format!("{error:#}")),
         }
         backoff.wait().await;
@@ -219,6 +221,7 @@ async fn connect(
         serving: std::sync::Mutex::default(),
         unmade: std::sync::Mutex::default(),
         meters,
+        stored: ClusterStored::default(),
     })
 }
 

@@ -28,14 +28,17 @@ use mercato_broker::{DevicePolicy, Inventory, Side};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
+use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::stream::{self as api, Opened, Refused};
 use mercato_kubelet::inventory::{OwnersWord, own_nodes};
 use mercato_kubelet::offload_namespace::{Waiting, waiting};
 use mercato_kubelet::{Cluster, inventory};
+use mercato_offload::placement::StoredBy;
 use mercato_offload::placement::export::Consent;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason, Request, Usage};
+use mercato_protocol::resources::Resources;
 use mercato_protocol::workload::Uid;
 use tokio::sync::watch;
 
@@ -70,6 +73,8 @@ pub(crate) struct Real {
     link: watch::Receiver<Link>,
     /// What the owner says of devices.
     word: watch::Sender<OwnersWord>,
+    /// What guests fill of its etcd.
+    stored: ClusterStored,
 }
 
 impl Real {
@@ -95,14 +100,15 @@ impl Real {
         };
         let scope = settings.offload;
         let (tell, link) = watch::channel(Link::to(&server));
-        let settings = settings.clone();
+        let (settings, stored) = (settings.clone(), ClusterStored::default());
+        let filled = stored.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = tell.closed() => {}
-                () = link::keep(first, settings, nodes, metrics, certificates, &tell) => {}
+                () = link::keep(first, settings, nodes, metrics, certificates, filled, &tell) => {}
             }
         });
-        Ok(Self { server, scope, link, word: watch::Sender::default() })
+        Ok(Self { server, scope, link, word: watch::Sender::default(), stored })
     }
 
     /// What is known of the cluster, once it has answered.
@@ -154,6 +160,14 @@ impl Kubernetes for Real {
             *now = said;
             differs
         });
+    }
+
+    fn tell_stored(&self, bound: Option<u64>, shared: Option<Resources>) {
+        self.stored.set_bounds(bound, shared);
+    }
+
+    fn stored(&self) -> Option<StoredBy> {
+        Some(self.stored.stored())
     }
 
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mercato_config::settings;
+use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
@@ -65,6 +66,8 @@ pub(super) struct Shared {
     /// Guest namespaces that cannot be made, with the reason, by lease and home namespace.
     pub(super) unmade: Mutex<BTreeMap<(ContractId, String), String>>,
     pub(super) meters: Meters,
+    /// What guests fill of its etcd.
+    pub(super) stored: ClusterStored,
 }
 
 impl Shared {

@@ -14,9 +14,9 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side};
 use mercato_kubelet::guest::stream::{Opened, Refused};
 use mercato_kubelet::offload_namespace::Waiting;
-use mercato_offload::placement::GPUS;
 use mercato_offload::placement::export::Consent;
 use mercato_offload::placement::export::OptIn;
+use mercato_offload::placement::{GPUS, StoredBy};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason, Request, Usage, What};
@@ -55,6 +55,14 @@ impl Kubernetes for Simulated {
 
     /// The model's devices are as it says.
     fn tell_devices(&self, _: &DevicePolicy) {}
+
+    /// The model has no etcd.
+    fn tell_stored(&self, _: Option<u64>, _: Option<Resources>) {}
+
+    /// The model has no etcd.
+    fn stored(&self) -> Option<StoredBy> {
+        None
+    }
 
     /// They have no addresses that anybody could call.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {

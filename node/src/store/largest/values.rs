@@ -132,6 +132,7 @@ pub(super) fn share() -> SharePolicy {
                 .collect(),
             runtime_class: Some(text(0, of_broker::CLASS_BYTES)),
         },
+        objects: Some(u64::MAX),
         keep_free: Resources::default(),
         price: price(),
         class: Class::Reserved,

@@ -23,7 +23,7 @@ fn cluster_of(pods: Vec<Value>, changed: Value) -> (GuestSide, mpsc::Receiver<In
         let metadata = json!({ "resourceVersion": "9" });
         (200, json!({ "kind": "List", "metadata": metadata, "items": items }))
     });
-    GuestSide::start(cluster, context(), Bodies::default())
+    GuestSide::start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID))
 }
 
 async fn next(inputs: &mut mpsc::Receiver<Input>) -> Input {

@@ -58,7 +58,8 @@ async fn a_service_that_gets_or_loses_its_address_is_made_anew_at_the_next_try()
             (200, body)
         });
         let bodies = Bodies::default();
-        let (side, inputs) = GuestSide::start(cluster, context(), bodies.clone());
+        let (side, inputs) =
+            GuestSide::start(cluster, context(), bodies.clone(), LeaseStored::alone(CONTRACT_ID));
         let mut bed = Bed { side, inputs, bodies, writes, only_at: Arc::default() };
         let (item, body) = service(&spec);
         let later = Input::NotWritten(item.clone(), Failure::Transient);

@@ -3,9 +3,11 @@
 use mercato_kubelet::Failure;
 use mercato_kubelet::guest::namespace as guest_namespace;
 use mercato_protocol::terms;
+use tracing::Instrument as _;
 
 use super::super::retry::Backoff;
 use super::super::shared::Shared;
+use super::AtProvider;
 use crate::kubernetes::LeaseTask;
 use crate::limits;
 
@@ -22,6 +24,28 @@ pub(super) async fn remove(shared: &Shared, task: &LeaseTask) {
                 backoff.wait().await;
             }
         }
+    }
+}
+
+impl AtProvider {
+    /// Removes the guest namespace of that name, however long it takes; of this home namespace
+    /// only, if one is named.
+    pub(super) fn remove_one(&mut self, name: String, home: Option<String>) {
+        let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
+        let of = name.clone();
+        let going = async move {
+            let mut backoff = Backoff::default();
+            while let Err(failure) =
+                guest_namespace::remove(&cluster, &of, &contract, home.as_deref()).await
+            {
+                backoff.warn(&failure, "a guest namespace stays");
+                backoff.wait().await;
+            }
+        };
+        let going = self.goers.spawn(going.in_current_span());
+        while self.goers.try_join_next().is_some() {}
+        self.leaving.retain(|_, going| !going.is_finished());
+        self.leaving.insert(name, going);
     }
 }
 
