@@ -55,7 +55,7 @@ pub use apiserver::reviews::{Action, Holder, Reviews};
 pub use apiserver::rights;
 pub use apiserver::watch::open as open_watches;
 pub use apiserver::write_pace::Held;
-pub use bodies::Bodies;
+pub use bodies::{AllBodies, Bodies};
 pub use both_ways::both_ways;
 pub use bucket::{Bucket, TooMuch};
 pub use cluster_domain::cluster_domain;

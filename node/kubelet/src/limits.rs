@@ -160,6 +160,8 @@ pub use mercato_protocol::limits::{PORTS, SUB_PROTOCOLS};
 /// Bytes of object bodies kept for the session of one lease: 5,000 pods with their
 /// statuses, of some 10 KiB together,
 pub const BODIES: usize = 64 << 20;
+/// and of those of all leases together: four as large. Whoever holds the most gives the oldest up,
+pub const ALL_BODIES: usize = 256 << 20;
 /// those among them that no object has any more, since a write may be under way: of some
 /// 4,000 statuses,
 pub const SPARE_BODIES: usize = 8 << 20;

@@ -2,6 +2,9 @@
 //! too much is said here alone, for whoever sends and whoever receives, real or simulated; where
 //! bodies are kept, and for how long, is theirs to say.
 
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::ClusterId;
 use mercato_protocol::limits::{OBJECT_BYTES, STATUS_BYTES};
 
 use crate::key::{Item, ObjectKind};
@@ -51,6 +54,29 @@ pub enum Found<T> {
     Refused(Refusal),
     /// Nothing is kept, and it may be asked for.
     Missing,
+}
+
+/// What is kept in memory of one lease, of this peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The other side of the lease.
+    pub peer: ClusterId,
+    /// How many bytes its bodies take.
+    pub bytes: usize,
+}
+
+/// Which of these leases gives up a body, where all together may hold so many bytes; none: they hold no
+/// more. It is the largest of the peer that holds the most, whatever it cut that into: who holds less
+/// than another loses nothing.
+pub fn who_gives(all: &[Held], budget: usize) -> Option<usize> {
+    let mut of_peers: BTreeMap<ClusterId, usize> = BTreeMap::new();
+    for Held { peer, bytes } in all {
+        *of_peers.entry(*peer).or_default() += bytes;
+    }
+    let is_over = of_peers.values().sum::<usize>() > budget;
+    let (most, _) = of_peers.into_iter().max_by_key(|(_, bytes)| *bytes).filter(|_| is_over)?;
+    let of_it = all.iter().enumerate().filter(|(_, held)| held.peer == most);
+    of_it.max_by_key(|(_, held)| held.bytes).map(|(at, _)| at)
 }
 
 impl<T> Found<T> {
@@ -191,6 +217,16 @@ mod tests {
         };
         let objects = KINDS.map(|kind| (Way::ToGuest, Item::Object(key(kind, "shop", "web"))));
         objects.into_iter().chain([(Way::ToGuest, pod()), (Way::ToHome, pod())]).collect()
+    }
+
+    #[test]
+    fn who_holds_the_most_gives_whatever_it_cut_that_into() {
+        let held = |peer: u8, bytes| Held { peer: ClusterId([peer; 32]), bytes };
+        assert_eq!(who_gives(&[held(1, 60), held(2, 40)], 100), None);
+        assert_eq!(who_gives(&[held(1, 60), held(2, 41)], 100), Some(0));
+        let cut = [held(1, 41), held(2, 15), held(2, 30), held(2, 15)];
+        assert_eq!(who_gives(&cut, 100), Some(2), "its largest");
+        assert_eq!(who_gives(&[], 0), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, LeaseInput, Notice, Work};
+use mercato_broker::Side;
 use mercato_discovery::{Address, DialFailure};
 use mercato_net::DialError;
 use mercato_offload::address::GuestAddress;
@@ -166,11 +167,16 @@ impl Driver {
         let handle = self.handle.clone();
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
+        let other = match desire.side {
+            Side::Provider => &desire.contract.consumer,
+            Side::Consumer => &desire.contract.provider,
+        };
+        let bodies = self.bodies.lease(other.cluster);
         let (services, names) = (self.tell_services(contract), self.tell_names(contract));
         let (name_server, has_tunnels) = (self.name_server(), self.tunnels.is_some());
         let home_api = self.tunnels.as_ref().and_then(|tunnels| tunnels.home_api());
         let telling = Telling { report, services, names, name_server, has_tunnels, home_api };
-        let lease = LeaseHandle::start(&**cluster, desire, telling, peer);
+        let lease = LeaseHandle::start(&**cluster, desire, telling, peer, bodies);
         match &self.tunnels {
             Some(tunnels) => tunnels.lease(&said),
             None => lease.set_tunnel(TunnelWord::Off { reason: NO_GATEWAY.to_owned() }),

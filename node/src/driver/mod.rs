@@ -31,7 +31,7 @@ use mercato_agent::{
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::Address;
 use mercato_gossip::Interner;
-use mercato_kubelet::Repeated;
+use mercato_kubelet::{AllBodies, Repeated};
 use mercato_net::{Net, Session};
 use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -113,6 +113,8 @@ pub(crate) struct Driver {
     tunnels: Option<Arc<dyn LeaseTunnels>>,
     handle: Handle,
     leases: BTreeMap<ContractId, LeaseHandle>,
+    /// The memory that what crosses takes, under all leases.
+    bodies: AllBodies,
     outbound: BTreeMap<ContractId, Outbound>,
     replies: BTreeMap<u64, oneshot::Sender<Result<Reply, Refusal>>>,
     /// Who waits for an answer about the federation.
@@ -172,6 +174,7 @@ impl Driver {
             kubernetes,
             tunnels,
             leases: BTreeMap::new(),
+            bodies: AllBodies::default(),
             outbound: BTreeMap::new(),
             replies: BTreeMap::new(),
             askers: BTreeMap::new(),
@@ -317,9 +320,6 @@ impl Driver {
         }
     }
 
-    /// Takes the advertisement back and leaves the network. Leases run on.
-    async fn stop(&mut self, done: oneshot::Sender<()>) {
-        self.asked += 1;
     /// Tells the cluster what the owner's word on it is now.
     fn tell_cluster(&self) {
         let Some(cluster) = &self.kubernetes else { return };
@@ -330,6 +330,9 @@ impl Driver {
         cluster.tell_stored(share.and_then(|share| share.objects), broker.shared());
     }
 
+    /// Takes the advertisement back and leaves the network. Leases run on.
+    async fn stop(&mut self, done: oneshot::Sender<()>) {
+        self.asked += 1;
         self.feed(Input::Broker(BrokerInput::Command(self.asked, Box::new(Command::Stop))));
         self.settle().await;
         self.net.stop().await;

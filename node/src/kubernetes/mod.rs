@@ -274,9 +274,10 @@ impl LeaseHandle {
         desire: LeaseDesire,
         telling: Telling,
         peer: Arc<dyn PeerStreams>,
+        bodies: Bodies,
     ) -> Self {
         let Telling { report, services, names, name_server, has_tunnels, home_api } = telling;
-        let (contract, bodies) = (desire.contract.id, Bodies::default());
+        let contract = desire.contract.id;
         let (desire, wanted) = watch::channel(desire);
         let (tunnel, word) = watch::channel(TunnelWord::default());
         let (work, queue) = mpsc::channel(limits::WORK);
