@@ -138,6 +138,9 @@ pub const HOLD_LEAST_S: u64 = COMMIT_MS / 1_000;
 pub const ENDED_KEPT_MS: u64 = 7 * 86_400_000;
 /// A closed lease is kept so long, in the archive at last, for its statement: a guess.
 pub const CLOSED_KEPT_MS: u64 = 90 * 86_400_000;
+/// A window counts as so long at least while reports stay unsigned, however short a provider has made
+/// it: six are longer than a link is away by chance.
+pub const UNSIGNED_WINDOW_MS: u64 = 60_000;
 /// Windows without a signed receipt until the lease is suspended.
 pub const UNSIGNED_SUSPENDS: u64 = 3;
 /// Windows without a signed receipt until the lease is closed.

@@ -7,7 +7,7 @@ use super::conversation::Kind;
 use super::ending::{Facts, Provisioned, Stage};
 use super::exchange::Exchange;
 use super::lease::Lease;
-use super::meter::MeterState;
+use super::meter::{MeterState, unsigned_window_ms};
 use super::order::Side;
 use crate::limits;
 
@@ -47,11 +47,8 @@ fn left_unsigned(lease: &Lease, exchange: &Exchange<'_, '_>) -> bool {
     let disputes = lease.settlement.disputes().iter();
     let mut refused = disputes.filter(|dispute| dispute.reason == DisputeReason::Usage);
     let since = |at_ms: u64| at_ms.saturating_add(CLOCK_SKEW_MS) >= from_ms;
-    let window_ms = u64::from(lease.agreements.terms().metering_interval_s) * 1_000;
-    // Half of what a provider bears at most: it chooses how long a window is, and could end without a
-    // credit otherwise by saying nothing for a moment.
-    let bears_ms = limits::UNSIGNED_CLOSES * window_ms;
-    let heard_by_ms = (window_ms.max(limits::RESEND_MOST_MS) + CLOCK_SKEW_MS).min(bears_ms / 2);
+    let window_ms = unsigned_window_ms(&lease.agreements);
+    let heard_by_ms = window_ms.max(limits::RESEND_MOST_MS) + CLOCK_SKEW_MS;
     refused.any(|dispute| since(dispute.at_ms))
         || lease.amendments.is_in_doubt(exchange.side())
         || exchange.link().heard_ms < heard_by_ms

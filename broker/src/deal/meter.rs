@@ -143,10 +143,14 @@ impl Meter {
 
     /// When a report is due, or an unsigned one has consequences, wall clock.
     pub(crate) fn deadline_ms(&self, agreements: &Agreements) -> Option<u64> {
-        let interval_ms = interval_ms(agreements);
+        let (interval_ms, window_ms) = (interval_ms(agreements), unsigned_window_ms(agreements));
         if let Some(reported) = &self.reported {
-            let after =
-                |windows: u64| reported.receipt.to_ms.saturating_add((windows - 1) * interval_ms);
+            let Receipt { from_ms, to_ms, .. } = reported.receipt;
+            // The buyer counts from the last signature, and a first report comes a window after that.
+            let after = |windows: u64| {
+                let since_report_ms = to_ms.saturating_add((windows - 1) * window_ms);
+                since_report_ms.max(from_ms.saturating_add(windows * window_ms))
+            };
             return match self.state {
                 MeterState::Running { .. } => Some(after(limits::UNSIGNED_SUSPENDS)),
                 MeterState::Suspended { .. } => Some(after(limits::UNSIGNED_CLOSES)),
@@ -190,12 +194,10 @@ impl Meter {
     }
 
     /// Consumer: since when nothing is signed for, if that is longer than a provider has to bear,
-    /// but for the skew of the clocks, and for one window at most: of short ones the skew would be
-    /// all of it.
+    /// but for the skew of the clocks.
     pub(super) fn unsigned_from_ms(&self, now_ms: u64, agreements: &Agreements) -> Option<u64> {
-        let bears_ms = limits::UNSIGNED_CLOSES * interval_ms(agreements);
-        let skew_ms = CLOCK_SKEW_MS.min(interval_ms(agreements));
-        let is_over = |from_ms: &u64| now_ms.saturating_add(skew_ms) >= from_ms + bears_ms;
+        let bears_ms = limits::UNSIGNED_CLOSES * unsigned_window_ms(agreements);
+        let is_over = |from_ms: &u64| now_ms.saturating_add(CLOCK_SKEW_MS) >= from_ms + bears_ms;
         self.next_from_ms().filter(is_over)
     }
 
@@ -348,6 +350,12 @@ impl Meter {
 
 fn interval_ms(agreements: &Agreements) -> u64 {
     u64::from(agreements.terms().metering_interval_s) * 1_000
+}
+
+/// How long a window counts while reports stay unsigned: a provider chooses how long one is, and could
+/// end without a credit otherwise by being away for a moment.
+pub(super) fn unsigned_window_ms(agreements: &Agreements) -> u64 {
+    interval_ms(agreements).max(limits::UNSIGNED_WINDOW_MS)
 }
 
 fn payload_digest(receipt: &Receipt) -> Option<Digest> {

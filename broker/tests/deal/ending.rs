@@ -64,30 +64,30 @@ fn expected(by: Side, at: At) -> [Row; 4] {
             (PRO, C::Expired, WHOLE, GOOD, None),
         ],
         (PRO, At::Running | At::Suspended) => [
-            (PRO, C::EndedByProvider, LESS, BAD, Some(40_000)),
-            (PRO, C::EndedByProvider, LESS, BAD, Some(220_000)),
-            (PRO, C::Expired, WHOLE, GOOD, Some(580_000)),
-            (CON, C::Expired, WHOLE, GOOD, Some(600_000)),
+            (PRO, C::EndedByProvider, LESS, BAD, Some(140_000)),
+            (PRO, C::EndedByProvider, LESS, BAD, Some(520_000)),
+            (PRO, C::Expired, WHOLE, GOOD, Some(1_180_000)),
+            (CON, C::Expired, WHOLE, GOOD, Some(1_200_000)),
         ],
         (CON, At::Running | At::Suspended) => [
-            (CON, C::Cancelled, WHOLE, None, Some(100_000)),
-            (CON, C::Cancelled, WHOLE, None, Some(280_000)),
-            (CON, C::Expired, WHOLE, GOOD, Some(580_000)),
-            (PRO, C::Expired, WHOLE, GOOD, Some(600_000)),
+            (CON, C::Cancelled, WHOLE, None, Some(200_000)),
+            (CON, C::Cancelled, WHOLE, None, Some(580_000)),
+            (CON, C::Expired, WHOLE, GOOD, Some(1_180_000)),
+            (PRO, C::Expired, WHOLE, GOOD, Some(1_200_000)),
         ],
         (PRO, At::Reclaiming) => [
-            (PRO, C::EndedByProvider, LESS, BAD, Some(40_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(280_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(300_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(300_000)),
+            (PRO, C::EndedByProvider, LESS, BAD, Some(140_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(580_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
         ],
         (CON, At::Reclaiming) => [
-            (CON, C::Cancelled, WHOLE, None, Some(100_000)),
-            (CON, C::Reclaimed, WHOLE, None, Some(280_000)),
-            (PRO, C::Reclaimed, WHOLE, None, Some(300_000)),
-            (PRO, C::Reclaimed, WHOLE, None, Some(300_000)),
+            (CON, C::Cancelled, WHOLE, None, Some(200_000)),
+            (CON, C::Reclaimed, WHOLE, None, Some(580_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
         ],
-        (_, At::Over) => [(CON, C::Cancelled, WHOLE, None, Some(50_000)); 4],
+        (_, At::Over) => [(CON, C::Cancelled, WHOLE, None, Some(100_000)); 4],
     }
 }
 
@@ -101,14 +101,14 @@ fn expected_of_silence(by: Side, at: At) -> [Row; 4] {
             (CON, C::Expired, WHOLE, GOOD, None),
             (CON, C::Expired, WHOLE, GOOD, None),
             (CON, C::Expired, WHOLE, GOOD, None),
-            (CON, C::Expired, WHOLE, GOOD, Some(600_000)),
+            (CON, C::Expired, WHOLE, GOOD, Some(1_200_000)),
         ],
         (PRO, At::Suspended) => [(CON, C::Expired, WHOLE, GOOD, None); 4],
         (CON, At::Running) => [
             (PRO, C::Unsigned, WHOLE, BAD, None),
             (PRO, C::Unsigned, WHOLE, BAD, None),
             (PRO, C::Expired, WHOLE, GOOD, None),
-            (PRO, C::Expired, WHOLE, GOOD, Some(600_000)),
+            (PRO, C::Expired, WHOLE, GOOD, Some(1_200_000)),
         ],
         (CON, At::Suspended) => [
             (PRO, C::Unsigned, WHOLE, BAD, None),
@@ -119,17 +119,17 @@ fn expected_of_silence(by: Side, at: At) -> [Row; 4] {
         (PRO, At::Reclaiming) => [
             (CON, C::Reclaimed, WHOLE, GOOD, None),
             (CON, C::Reclaimed, WHOLE, GOOD, None),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(300_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(300_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
         ],
         // Closed over unsigned reports just before the time that its notice names.
         (CON, At::Reclaiming) => [
             (PRO, C::Reclaimed, WHOLE, None, None),
             (PRO, C::Reclaimed, WHOLE, None, None),
-            (PRO, C::Reclaimed, WHOLE, None, Some(300_000)),
-            (PRO, C::Reclaimed, WHOLE, None, Some(300_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
         ],
-        (_, At::Over) => [(CON, C::Cancelled, WHOLE, None, Some(50_000)); 4],
+        (_, At::Over) => [(CON, C::Cancelled, WHOLE, None, Some(100_000)); 4],
     }
 }
 
@@ -137,7 +137,7 @@ fn expected_of_silence(by: Side, at: At) -> [Row; 4] {
 fn moments(at: At) -> [u64; 4] {
     match at {
         At::Pending => [20, 40, 90, 150],
-        At::Running | At::Suspended | At::Reclaiming | At::Over => [100, 280, 580, 640],
+        At::Running | At::Suspended | At::Reclaiming | At::Over => [200, 580, 1_180, 1_240],
     }
 }
 
@@ -153,29 +153,30 @@ fn prepared(at: At, moment_s: u64) -> (World, NegotiationId) {
         }
         return (world, id);
     }
-    let (mut world, id) = used(600);
+    let (mut world, id) = used(1_200);
     match at {
         At::Pending | At::Running => pass(&mut world, moment_s),
         At::Suspended => {
-            pass(&mut world, moment_s - 100);
-            unsigned(&mut world, 100);
+            // Of windows of thirty seconds each counts as a minute: three suspend, and six close.
+            pass(&mut world, moment_s - 200);
+            unsigned(&mut world, 200);
             let state = deal(&world, SELLER, id).state();
-            let expected = if moment_s > 600 { State::Closed } else { State::Suspended };
+            let expected = if moment_s > 1_200 { State::Closed } else { State::Suspended };
             assert_eq!(state, expected, "after {moment_s} s");
         }
         At::Reclaiming => {
-            pass(&mut world, 50);
-            let (notice_s, text) = (Some(250), String::new());
+            pass(&mut world, 100);
+            let (notice_s, text) = (Some(500), String::new());
             let reclaim = Command::Reclaim { contract: id.into(), notice_s, text };
             world.command(SELLER, reclaim).unwrap();
             world.settle();
-            pass(&mut world, moment_s - 50);
+            pass(&mut world, moment_s - 100);
         }
         At::Over => {
-            pass(&mut world, 50);
+            pass(&mut world, 100);
             world.command(BUYER, Command::Cancel { deal: id, text: String::new() }).unwrap();
             world.settle();
-            pass(&mut world, moment_s - 50);
+            pass(&mut world, moment_s - 100);
         }
     }
     (world, id)
@@ -220,7 +221,7 @@ fn a_word_of_the_other_side_decides_nothing() {
                         }
                         Said::Nothing => {
                             silent += 1;
-                            for _ in 0..70 {
+                            for _ in 0..140 {
                                 world.advance(10_000);
                                 settle_changing(&mut world, |world| {
                                     drop_words(world, liar, |_| true);

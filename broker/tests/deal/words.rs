@@ -104,7 +104,7 @@ fn at(state: State, node: usize) -> (World, NegotiationId) {
         State::Active => used(600),
         State::Suspended => {
             let (mut world, id) = used(600);
-            for _ in 0..10 {
+            for _ in 0..20 {
                 world.wire.clear();
                 world.advance(10_000);
             }

@@ -63,6 +63,9 @@ impl LiarTrial {
         // The first of the two buys.
         let at = if self.liar.buys() { 0 } else { 1 };
         course.world.sites[at].attack = Some(lying(self.liar));
+        if self.liar == Liar::CutsItsLink {
+            course.world.sites[at].config.metering_interval_s = 1;
+        }
         course.run_until(TRADE_MS)?;
         course.world.workload.owners.leaving = true;
         course.run_until(TRADE_MS + 10_000)?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::Agent;
-use mercato_broker::limits::{OPEN_OF_STRANGERS, UNSIGNED_CLOSES};
+use mercato_broker::limits::{OPEN_OF_STRANGERS, UNSIGNED_CLOSES, UNSIGNED_WINDOW_MS};
 use mercato_broker::{Deal, Meter, Side, Standing};
 use mercato_gossip::News;
 use mercato_gossip::limits::UNKNOWN_PUBLISHERS;
@@ -187,7 +187,7 @@ impl Scales<'_> {
                 let since_ms =
                     signed_ms.or(deal.meter().and_then(Meter::started_ms)).unwrap_or(now_ms);
                 let window_ms = u64::from(deal.request().terms.metering_interval_s) * 1_000;
-                now_ms.saturating_sub(since_ms) / window_ms.max(1)
+                now_ms.saturating_sub(since_ms) / window_ms.max(UNSIGNED_WINDOW_MS)
             })
         });
         windows.max().unwrap_or(0)

@@ -31,16 +31,20 @@ pub enum Liar {
     NeverAnswers,
     /// Sells, and bills for a minute after the end.
     BillsAfterEnd,
+    /// Sells and meters by the second, cuts its link for a moment, and ends it early for what its buyer
+    /// has not signed meanwhile.
+    CutsItsLink,
 }
 
 impl Liar {
     /// All liars that there are.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CloseLiarBuyer,
         Self::CloseLiarSeller,
         Self::NoticeLicence,
         Self::NeverAnswers,
         Self::BillsAfterEnd,
+        Self::CutsItsLink,
     ];
 
     /// Whether it is the one that buys.
@@ -70,6 +74,8 @@ const ENDS_MS: u64 = 130_000;
 const BEYOND_MS: u64 = 60_000;
 /// It says so only once the time is past by any clock, in ms.
 const WAITS_MS: u64 = 100_000;
+/// Its link is cut for so long before, in ms: longer than six windows of a second.
+const CUT_MS: u64 = 8_000;
 /// The notice that is given to end at any moment before, in seconds.
 const LICENCE_S: u64 = 3_000;
 
@@ -91,6 +97,14 @@ impl Lying {
         Self { liar, billed, terms, closed }
     }
 
+    /// Whether it is about to end a lease, and says nothing until then.
+    fn cuts(&self, now_ms: u64) -> bool {
+        let about = |(first_ms, ended): &(u64, bool)| {
+            !*ended && (first_ms + ENDS_MS - CUT_MS..first_ms + ENDS_MS).contains(&now_ms)
+        };
+        self.liar == Liar::CutsItsLink && self.billed.values().any(about)
+    }
+
     /// What it says instead; none: nothing.
     fn lie(&mut self, scene: &mut Scene<'_>, mut message: Message) -> Option<Message> {
         let id = message.negotiation;
@@ -110,6 +124,16 @@ impl Lying {
             (Liar::CloseLiarSeller, Body::Invoice { invoice }) => {
                 let mut bill: Invoice = own(scene, invoice)?.into_value();
                 (bill.closed, bill.due) = (CloseReason::Cancelled, bill.amount);
+                bill.credits.clear();
+                *invoice = scene.config.key.sign(scene.config.federation, &bill).ok()?;
+            }
+            (Liar::CutsItsLink, Body::Close { reason, .. }) => {
+                *reason = CloseReason::Unsigned;
+                scene.tried += 1;
+            }
+            (Liar::CutsItsLink, Body::Invoice { invoice }) => {
+                let mut bill: Invoice = own(scene, invoice)?.into_value();
+                (bill.closed, bill.due) = (CloseReason::Unsigned, bill.amount);
                 bill.credits.clear();
                 *invoice = scene.config.key.sign(scene.config.federation, &bill).ok()?;
             }
@@ -162,6 +186,9 @@ impl Attack for Lying {
 
     fn pass(&mut self, scene: &mut Scene<'_>, effect: Effect) -> Vec<Effect> {
         let Effect::Negotiation { peer, message, once } = &effect else { return vec![effect] };
+        if self.cuts(scene.now.wall_ms) {
+            return vec![Effect::HangUp(*peer)];
+        }
         let Some(opened) = own(scene, message) else { return vec![effect] };
         let before: Message = opened.into_value();
         let Some(after) = self.lie(scene, before.clone()) else { return Vec::new() };
@@ -174,8 +201,9 @@ impl Attack for Lying {
     }
 
     fn act(&mut self, scene: &mut Scene<'_>) {
-        if !matches!(self.liar, Liar::CloseLiarSeller | Liar::NoticeLicence) {
-            return;
+        match self.liar {
+            Liar::CloseLiarSeller | Liar::NoticeLicence | Liar::CutsItsLink => {}
+            Liar::CloseLiarBuyer | Liar::NeverAnswers | Liar::BillsAfterEnd => return,
         }
         for (deal, (first_ms, ended)) in &mut self.billed {
             if !*ended && scene.now.wall_ms >= *first_ms + ENDS_MS {

@@ -52,6 +52,9 @@ fn is_early(deal: &Deal) -> bool {
 /// The other side ended it early: its bill lacks what the whole notice would have cost.
 fn not_too_dear(deal: &Deal, bill: &Invoice) -> Result<(), Violation> {
     let ending = deal.end().and_then(|end| end.ending);
+    if ending.is_some_and(|it| it.cause == EndCause::Unsigned) {
+        unsigned_for_long(deal)?;
+    }
     // What its buyer has left unsigned a provider may close.
     let by_provider =
         ending.is_some_and(|it| it.by == Side::Provider && it.cause != EndCause::Unsigned);
@@ -74,6 +77,16 @@ fn not_too_dear(deal: &Deal, bill: &Invoice) -> Result<(), Violation> {
     })
 }
 
+/// It was closed over what this buyer has not signed: for six minutes at least, whatever a window is.
+fn unsigned_for_long(deal: &Deal) -> Result<(), Violation> {
+    let Some((end, meter)) = deal.end().zip(deal.meter()) else { return Ok(()) };
+    let signed_ms = meter.signed().map(|signed| signed.receipt.to_ms).or(meter.started_ms());
+    let open_ms = end.at_ms.saturating_sub(signed_ms.unwrap_or(end.at_ms));
+    ensure(open_ms + CLOCK_SKEW_MS >= UNSIGNED_MS, || {
+        format!("{:.8}: {open_ms} ms without a signature close it without a credit", deal.id())
+    })
+}
+
 /// The other side ended it early: that is paid in full.
 fn not_too_cheap(deal: &Deal, bill: &Invoice) -> Result<(), Violation> {
     let early = is_early(deal) && was_closed_by_buyer(deal);
@@ -86,6 +99,9 @@ fn not_too_cheap(deal: &Deal, bill: &Invoice) -> Result<(), Violation> {
 fn was_closed_by_buyer(deal: &Deal) -> bool {
     deal.end().is_some_and(|end| end.text == BUYERS_TEXT)
 }
+
+/// So long a provider bears at least that nothing is signed, in ms.
+const UNSIGNED_MS: u64 = 6 * 60_000;
 
 /// What buyers of a trial say when they end a lease.
 pub(crate) const BUYERS_TEXT: &str = "the buyer leaves";
