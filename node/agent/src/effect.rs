@@ -21,6 +21,7 @@ use mercato_protocol::id::{ContractId, FederationId, PublicKey};
 use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
 
+use crate::ahead::LeasesAhead;
 use crate::federation::ask::Answer;
 use crate::notice::Notice;
 use crate::record::Change;
@@ -129,18 +130,23 @@ pub enum Effect {
 impl Effect {
     /// Whether the part of the agent that has the leases has gone on with it.
     pub fn is_of_leases(&self) -> bool {
+        self.leases() != LeasesAhead::NONE
+    }
+
+    /// Which leases have gone on with it.
+    pub(crate) fn leases(&self) -> LeasesAhead {
         match self {
-            Self::Persist(change) => change.is_of_leases(),
-            Self::Workload { .. }
-            | Self::Lease(_)
-            | Self::Forget(_)
-            | Self::CloseStreams(_)
-            | Self::Work(..)
-            | Self::Carry(..)
-            | Self::CarrySecond(..)
-            | Self::Map(..)
-            | Self::Unmap(..)
-            | Self::OwnRanges(_) => true,
+            Self::Persist(change) => change.leases(),
+            Self::Lease(desire) => LeasesAhead::one(desire.contract.id),
+            Self::Workload { contract, .. }
+            | Self::Forget(contract)
+            | Self::CloseStreams(contract)
+            | Self::Work(contract, _)
+            | Self::Carry(contract, ..)
+            | Self::CarrySecond(contract, ..)
+            | Self::Map(contract, _)
+            | Self::Unmap(contract, _) => LeasesAhead::one(*contract),
+            Self::OwnRanges(_) => LeasesAhead::All,
             Self::Dial { .. }
             | Self::HangUp(_)
             | Self::Block(..)
@@ -153,7 +159,7 @@ impl Effect {
             | Self::Federation(..)
             | Self::Join { .. }
             | Self::Introduce
-            | Self::Notice(_) => false,
+            | Self::Notice(_) => LeasesAhead::NONE,
         }
     }
 }

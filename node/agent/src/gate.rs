@@ -5,10 +5,9 @@
 //! ```text
 //! if let Err(ahead) = gate.pass(agent.handle(now, input)) {
 //!     refuse(input, ahead.why);                    // and once all that waits is written:
-//!     if ahead.of_leases {
-//!         agent = Agent::restore(config, seed, interner, gate.records(), None);
-//!     } else {
-//!         agent.step_back(seed, interner, gate.records());
+//!     match ahead.leases {
+//!         All => agent = Agent::restore(config, seed, interner, gate.records(), None),
+//!         These(leases) => agent.step_back(seed, interner, gate.records(), &leases),
 //!     }
 //! }
 //! if let Some(changes) = gate.write() {          // one transaction, one fsync
@@ -22,21 +21,9 @@
 
 use std::collections::VecDeque;
 
-use thiserror::Error;
-
+use crate::ahead::{Ahead, LeasesAhead};
 use crate::effect::Effect;
-use crate::record::{Change, Record, Records, TooLarge};
-
-/// An answer was not taken: the agent is ahead of its records.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("{why}")]
-pub struct Ahead {
-    /// Why the answer was not taken.
-    pub why: TooLarge,
-    /// Whether its leases are ahead, too. Otherwise they are as the records say, and may stay as
-    /// they are.
-    pub of_leases: bool,
-}
+use crate::record::{Change, Record, Records};
 
 /// Effects on their way out, in the order in which they were wanted.
 #[derive(Debug, Default)]
@@ -74,7 +61,8 @@ impl Gate {
             if let Effect::Persist(Change::Put(record)) = effect { Some(record) } else { None }
         });
         if let Err(why) = put.map(Record::fits).try_for_each(|fits| fits) {
-            return Err(Ahead { why, of_leases: answer.iter().any(Effect::is_of_leases) });
+            let leases = answer.iter().map(Effect::leases);
+            return Err(Ahead { why, leases: leases.fold(LeasesAhead::NONE, LeasesAhead::and) });
         }
         for effect in answer {
             if let Effect::Persist(change) = effect {
@@ -137,6 +125,7 @@ mod tests {
     use mercato_protocol::identity::Replaced;
 
     use super::*;
+    use crate::record::RangeOwner;
 
     fn persist(n: u8) -> Effect {
         Effect::Persist(Change::Put(Record::Namespaces(ContractId([n; 16]), BTreeMap::new())))
@@ -195,7 +184,9 @@ mod tests {
         let mut gate = Gate::default();
         gate.pass(vec![persist(1), effect(1)]).unwrap();
         let ahead = gate.pass(vec![effect(2), persist(2), large(3)]).unwrap_err();
-        assert!(ahead.why.bytes > crate::limits::RECORD_BYTES && ahead.of_leases);
+        assert!(ahead.why.bytes > crate::limits::RECORD_BYTES);
+        let two = [2, 3].map(|n| ContractId([n; 16]));
+        assert_eq!(ahead.leases, LeasesAhead::These(two.into()), "no others");
         assert_eq!(gate.write().map(<[Change]>::len), Some(1));
         gate.written();
         assert_eq!(released(&mut gate), [effect(1)]);
@@ -210,8 +201,14 @@ mod tests {
         let keys = Record::Key(ClusterId([3; 32]), PublicKey([4; 32]), vec![replaced; 16_384]);
         let large = || Effect::Persist(Change::Put(keys.clone()));
         let mut gate = Gate::default();
-        assert!(!gate.pass(vec![large()]).unwrap_err().of_leases);
-        assert!(gate.pass(vec![large(), effect(1)]).unwrap_err().of_leases);
-        assert!(gate.pass(vec![persist(1), large()]).unwrap_err().of_leases);
+        let mut ahead = |answer| gate.pass(answer).unwrap_err().leases;
+        let one = LeasesAhead::one(ContractId([1; 16]));
+        assert_eq!(ahead(vec![large()]), LeasesAhead::NONE);
+        assert_eq!(ahead(vec![large(), effect(1)]), one);
+        assert_eq!(ahead(vec![persist(1), large()]), one);
+        // What the pool of tunnel addresses gave is of all.
+        let range = Record::Range(RangeOwner::Nodes, "10.1.0.0/24".parse().unwrap());
+        let range = Effect::Persist(Change::Put(range));
+        assert_eq!(ahead(vec![persist(1), range, large()]), LeasesAhead::All);
     }
 }

@@ -8,6 +8,7 @@
 //! crash or a write that failed. Opening what peers signed is the caller's, before `handle`.
 
 mod agent;
+mod ahead;
 mod connections;
 mod context;
 mod effect;
@@ -25,12 +26,13 @@ mod request;
 mod unsent;
 
 pub use agent::{Agent, Config};
+pub use ahead::{Ahead, LeasesAhead};
 pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase, Work};
 pub use federation::ask::{Answer, Ask, FederationRefusal};
 pub use federation::issued::{Grant, Issued, RegistrarRecord};
 pub use federation::membership::view::{Joined, Listed};
 pub use federation::papers::Papers;
-pub use gate::{Ahead, Gate};
+pub use gate::Gate;
 pub use input::{
     BrokerInput, FederationInput, Input, LeaseInput, LeaseNews, TunnelInput, TunnelNews,
 };

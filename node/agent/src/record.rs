@@ -15,6 +15,7 @@ use mercato_protocol::identity::Replaced;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::ahead::LeasesAhead;
 use crate::federation::issued::RegistrarRecord;
 use crate::federation::papers::Papers;
 use crate::limits;
@@ -211,18 +212,20 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether it is of what leases keep.
-    pub fn is_of_leases(&self) -> bool {
+    /// Of which leases it is. What the pool of tunnel addresses gave is of all.
+    pub(crate) fn leases(&self) -> LeasesAhead {
         let key = match self {
             Self::Put(record) => &record.key(),
             Self::Erase(key) => key,
         };
         match key {
-            RecordKey::Home(..)
-            | RecordKey::Guest(..)
-            | RecordKey::Namespaces(_)
-            | RecordKey::Range(_) => true,
-            RecordKey::Broker(_) | RecordKey::Federation(_) | RecordKey::Key(_) => false,
+            RecordKey::Home(contract, _)
+            | RecordKey::Guest(contract, _)
+            | RecordKey::Namespaces(contract) => LeasesAhead::one(*contract),
+            RecordKey::Range(_) => LeasesAhead::All,
+            RecordKey::Broker(_) | RecordKey::Federation(_) | RecordKey::Key(_) => {
+                LeasesAhead::NONE
+            }
         }
     }
 }

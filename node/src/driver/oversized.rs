@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use mercato_agent::{
-    Ahead, BrokerInput, FederationInput, FederationRecord, FederationRefusal, Papers, Record,
-    TooLarge, limits::RECORD_BYTES,
+    Ahead, BrokerInput, FederationInput, FederationRecord, FederationRefusal, LeasesAhead, Papers,
+    Record, TooLarge, limits::RECORD_BYTES,
 };
 use mercato_broker::Approve;
 use mercato_gossip::Opened;
@@ -208,8 +208,9 @@ async fn what_cannot_be_kept_is_refused_alone() {
     driver.askers.insert(1_001, reply);
     let (reply, waits) = oneshot::channel();
     driver.askers.insert(1_002, reply);
-    let ahead = Ahead { why: TooLarge { bytes: RECORD_BYTES + 1 }, of_leases: false };
-    driver.refuse(Some(1_000), ahead);
+    let leases = LeasesAhead::These(BTreeSet::new());
+    let ahead = Ahead { why: TooLarge { bytes: RECORD_BYTES + 1 }, leases };
+    driver.refuse(Some(1_000), ahead.clone());
     driver.refuse(Some(1_001), ahead);
     driver.settle().await;
     assert_eq!(before.await.unwrap(), Ok(Reply::Done), "what came before it is done");

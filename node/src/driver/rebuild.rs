@@ -1,7 +1,7 @@
 //! An agent that gives way to one of the records: when they cannot be written, can be again, or
 //! when something is asked for that cannot be kept.
 
-use mercato_agent::{Ahead, Answer, FederationRefusal, TooLarge};
+use mercato_agent::{Ahead, Answer, FederationRefusal, LeasesAhead, TooLarge};
 use mercato_broker::Refusal;
 use mercato_gossip::Interner;
 use mercato_kubelet::warn_once;
@@ -36,7 +36,7 @@ impl Driver {
 
     /// An input that led to a record above its bound fails, and nothing else: what others asked
     /// for before it is written, and then the agent goes on from its records. Leases go on as they
-    /// are unless the input was about them. No limit lets such a record come to be.
+    /// are, but for those that the input was about. No limit lets such a record come to be.
     pub(super) fn refuse(&mut self, asked: Option<u64>, ahead: Ahead) {
         let error = ahead.why;
         warn_once!(self.refused, error; "an input is refused: it cannot be kept");
@@ -50,21 +50,26 @@ impl Driver {
         if let Some(reply) = asked.and_then(|number| self.askers.remove(&number)) {
             let _ = reply.send(Answer::Refused(FederationRefusal::TooLarge(bytes)));
         }
-        let of_leases = ahead.of_leases || self.ahead.is_some_and(|before| before.of_leases);
-        self.ahead = Some(Ahead { of_leases, ..ahead });
+        let before = self.ahead.take().map(|before| before.leases);
+        let leases = before.into_iter().fold(ahead.leases, LeasesAhead::and);
+        self.ahead = Some(Ahead { why: error, leases });
     }
 
     /// Goes on from the records, all of which are on disk.
     pub(super) fn step_back(&mut self, ahead: Ahead) {
         self.interrupt_askers();
         let degraded = self.agent.degraded().map(str::to_owned);
-        if ahead.of_leases {
+        let LeasesAhead::These(leases) = ahead.leases else {
             self.leases.clear();
             self.outbound.clear();
             return self.begin_again(degraded);
+        };
+        for contract in &leases {
+            self.leases.remove(contract);
+            self.outbound.remove(contract);
         }
         let interner = Interner::new(rand::random());
-        self.agent.step_back(rand::random(), interner, self.gate.records());
+        self.agent.step_back(rand::random(), interner, self.gate.records(), &leases);
         self.tell_again(degraded.is_some());
     }
 

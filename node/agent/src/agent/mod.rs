@@ -7,13 +7,13 @@ mod market;
 mod restored;
 mod view;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use mercato_broker::{Broker, Input as ForBroker, Standing};
 use mercato_discovery::{Directory, Input as ForDirectory};
 use mercato_gossip::{Gossip, Input as ForGossip, Interner};
 use mercato_protocol::envelope::Signed;
-use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::join::{JoinRefusal, JoinReply};
 use mercato_protocol::negotiation::Message;
@@ -99,13 +99,20 @@ impl Agent {
         }
     }
 
-    /// Becomes the agent that these records tell of, which are all on disk. Its leases go on as they
-    /// are: nothing of them may be ahead of the records ([`crate::Ahead`]).
-    pub fn step_back(&mut self, seed: [u8; 32], interner: Interner, records: &Records) {
+    /// Becomes the agent that these records tell of, which are all on disk. These leases begin anew;
+    /// the others go on as they are: nothing of them may be ahead of the records ([`crate::Ahead`]).
+    pub fn step_back(
+        &mut self,
+        seed: [u8; 32],
+        interner: Interner,
+        records: &Records,
+        ahead: &BTreeSet<ContractId>,
+    ) {
         let degraded = self.disk.failure().map(str::to_owned);
         let restored = Self::restore(self.config.clone(), seed, interner, records, degraded);
         let Self { leases, peers, .. } = std::mem::replace(self, restored);
-        self.leases = leases;
+        let restored = std::mem::replace(&mut self.leases, leases);
+        self.leases.step_back(ahead, restored);
         self.peers.reach_those_of(peers);
     }
 

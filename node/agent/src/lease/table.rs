@@ -51,6 +51,16 @@ impl Leases {
         self.shelved.entry(contract).or_default().push(record);
     }
 
+    /// These leases begin anew, from their records as they were `restored`; the others go on.
+    pub(crate) fn step_back(&mut self, ahead: &BTreeSet<ContractId>, mut restored: Self) {
+        for contract in ahead {
+            self.all.remove(contract);
+            let records = restored.shelved.remove(contract);
+            self.shelved.extend(records.map(|records| (*contract, records)));
+        }
+        self.touched = true;
+    }
+
     /// A range that was given of the pool.
     pub(crate) fn restore_range(&mut self, owner: RangeOwner, range: IpNet) {
         if let RangeOwner::Peer(cluster, told) = owner {

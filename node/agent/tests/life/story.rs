@@ -293,6 +293,23 @@ fn an_input_that_cannot_be_kept_is_refused_beside_all_leases() {
     }
 }
 
+/// The lease that the input was about begins anew, and ends as it would have.
+#[test]
+fn an_input_that_cannot_be_kept_is_refused_with_the_lease_that_it_was_about() {
+    for node in [BUYER, SELLER] {
+        let mut calm = World::new();
+        tell(&mut calm);
+        for refuse_at in (1..calm.nodes[node].steps).step_by(3) {
+            println!("{node} refuses an input of its leases after {refuse_at}");
+            let mut world = World::new();
+            world.nodes[node].refuse_at = Some(refuse_at);
+            world.nodes[node].refuses_leases = true;
+            tell(&mut world);
+            assert_eq!(world.nodes[node].refuse_at, None);
+        }
+    }
+}
+
 /// The seller's disk is full for a while, from any write on.
 #[test]
 fn without_a_disk_nothing_new_is_promised() {

@@ -1,0 +1,50 @@
+//! What is ahead of the records once an answer was not taken: what goes on from them, and what stays as
+//! it is.
+
+use std::collections::BTreeSet;
+
+use mercato_protocol::id::ContractId;
+use thiserror::Error;
+
+use crate::record::TooLarge;
+
+/// An answer was not taken: the agent is ahead of its records.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{why}")]
+pub struct Ahead {
+    /// Why the answer was not taken.
+    pub why: TooLarge,
+    /// Which leases are ahead, too. All others are as the records say, and stay as they are.
+    pub leases: LeasesAhead,
+}
+
+/// The leases that have gone on with an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeasesAhead {
+    /// These leases alone, if any.
+    These(BTreeSet<ContractId>),
+    /// All of them, or what they have in common.
+    All,
+}
+
+impl LeasesAhead {
+    /// No lease has a part in it.
+    pub(crate) const NONE: Self = Self::These(BTreeSet::new());
+
+    /// This one alone.
+    pub(crate) fn one(contract: ContractId) -> Self {
+        Self::These([contract].into())
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::These(mut some), Self::These(more)) => {
+                some.extend(more);
+                Self::These(some)
+            }
+            (Self::All, Self::These(_) | Self::All) | (Self::These(_), Self::All) => Self::All,
+        }
+    }
+}
