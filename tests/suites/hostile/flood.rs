@@ -24,7 +24,7 @@ use crate::provider::{Provider, running};
 fn times() -> (Duration, Duration) {
     match level() {
         Level::Full => (Duration::from_secs(600), Duration::from_secs(120)),
-        Level::Ci => (Duration::from_secs(20), Duration::from_secs(5)),
+        Level::Ci => (Duration::from_secs(14), Duration::from_secs(5)),
     }
 }
 /// What may be added after the warm-up, in hundredths of what there is. Less than minutes

@@ -109,8 +109,10 @@ async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
     let (milan, siena, pisa) = (milan?, siena?, pisa?);
     for (seller, price) in [(&siena, "cpu=0.60 EUR/h"), (&pisa, "cpu=0.10 EUR/h")] {
         let share = ["share", "set", "--cpu", "1500m", "--memory", "4Gi", "--pods", "40"];
+        // Who buys a third of it may fill a third.
+        let etcd = ["--objects", "9Mi"];
         let terms = ["--price", price, "--network-isolation", "none", "--approve", "ask"];
-        seller.mercato(&[&share[..], &terms].concat()).await?.ok()?;
+        seller.mercato(&[&share[..], &etcd, &terms].concat()).await?.ok()?;
     }
     let buy = async |buyer: &Daemon<'_>, seller: &Daemon<'_>| {
         let seen = buyer.sees_offer_of(seller.cluster.name()).await;

@@ -142,6 +142,7 @@ pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
             "priorityClassName": "system-node-critical", "schedulerName": "mine",
             "tolerations": [{ "operator": "Exists" }], "hostUsers": true,
             "nodeSelector": { "node-role.kubernetes.io/control-plane": "" },
+            "containers": [{ "resources": { "limits": { "nvidia.com/gpu": "0k" } } }],
             "overhead": { "cpu": "0" }, "preemptionPolicy": "PreemptLowerPriority",
             "terminationGracePeriodSeconds": 315_360_000,
             "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
@@ -165,10 +166,13 @@ pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
     let get = ["-n", GUEST, "get", "pod", "plain", "-o", "json"];
     let guest: Value = serde_json::from_str(&scene.siena.cluster.kubectl(&get).await?.ok()?)?;
     let (metadata, spec) = (&guest["metadata"], &guest["spec"]);
+    let env = spec["containers"][0]["env"].as_array().cloned().unwrap_or_default();
     let own = [
         spec["serviceAccountName"] == "default",
         spec["automountServiceAccountToken"] == false,
         spec["priority"] == 0,
+        // A device that is not counted is not shown either.
+        env.contains(&json!({ "name": "NVIDIA_VISIBLE_DEVICES", "value": "void" })),
         spec["schedulerName"] == "default-scheduler",
         spec["nodeSelector"]["node-role.kubernetes.io/control-plane"].is_null(),
         metadata["ownerReferences"].is_null(),

@@ -49,6 +49,7 @@ pub(crate) async fn attack<'a>(
     timer.take("one uid twice", numbers::of_lives(scene, it)).await?;
     timer.take("two namespaces", numbers::of_namespaces(scene, it)).await?;
     timer.take("too many pods", numbers::of_pods(scene, it)).await?;
+    timer.take("bytes of etcd", numbers::of_bytes(scene, it)).await?;
     timer.take("too many streams", streams::too_many(scene, it)).await?;
     Ok(consumer)
 }

@@ -1,7 +1,9 @@
 //! More than was bought: of pods, of namespaces, of bytes.
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_protocol::workload::{Item, ObjectKey, ObjectKind, Outcome, PodId, Report, Stage, Uid};
+use mercato_protocol::workload::{
+    Item, ObjectKey, ObjectKind, Outcome, PodId, Report, Stage, ToGuest, Uid,
+};
 use mercato_tests::suite::{Level, level};
 use mercato_tests::wait;
 use serde_json::json;
@@ -56,6 +58,12 @@ pub(super) async fn of_namespaces(scene: &Scene<'_>, consumer: &mut Consumer<'_>
     let second = Item::Pod(second);
     consumer.put(&[(second.clone(), body)]).await?;
     consumer.hears(&second, out_of_room("OutOfcpu")).await?;
+    // What the pod says of itself as a whole stands in the place of nothing.
+    let sum = json!({ "resources": { "requests": { "cpu": "1m" } },
+        "containers": [{ "resources": { "requests": { "cpu": "501m" } } }] });
+    let (sum, body) = pod("sum", sum);
+    consumer.put(&[(sum.clone(), body)]).await?;
+    consumer.hears(&sum, out_of_room("OutOfcpu")).await?;
     let gpu = json!({ "containers": [{ "resources": { "limits": { "nvidia.com/gpu": "1" } } }] });
     let (gpu, body) = pod("gpu", gpu);
     consumer.put(&[(gpu.clone(), body)]).await?;
@@ -75,6 +83,34 @@ pub(super) async fn of_namespaces(scene: &Scene<'_>, consumer: &mut Consumer<'_>
     ensure!(scene.siena.cluster.kubectl(&kept).await?.ok()?.is_empty(), "in kube-system");
     consumer.end(scene, &[id("first")], 1).await
 }
+
+/// Config maps fill no more of etcd than the share of what was bought, a third; who sells says how much.
+pub(super) async fn of_bytes(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
+    let data = json!({ "a": "x".repeat(600_000) });
+    let map = |n: usize| {
+        let map = json!({ "kind": "ConfigMap", "data": data });
+        object(ObjectKind::ConfigMap, &format!("etcd-{n}"), map)
+    };
+    for n in 0..MAPS {
+        consumer.put(&[map(n)]).await?;
+    }
+    let refusal = consumer.refusal(&map(MAPS - 1).0).await?;
+    ensure!(refusal.reason.contains("its share by what it bought is 3072 KiB"), "{refusal:?}");
+    let there = ["get", "configmaps", "-n", GUEST, "-o", "name"];
+    let there = scene.siena.cluster.kubectl(&there).await?.ok()?;
+    let there = there.lines().filter(|name| name.contains("etcd-")).count();
+    ensure!((2..=5).contains(&there), "{there} of {MAPS} are there");
+    let status = scene.siena.mercato(&["status"]).await?.ok()?;
+    ensure!(status.contains("guests fill") && status.contains("of 3Mi"), "{status}");
+    let keys = (0..MAPS).filter_map(|n| match map(n).0 {
+        Item::Object(key) => Some(ToGuest::Drop(key)),
+        Item::Pod(_) => None,
+    });
+    consumer.line.say(keys.collect(), &[]).await
+}
+
+/// More of these than it may fill: by the bytes of each, five.
+const MAPS: usize = 8;
 
 /// A uid is one life under one name.
 pub(super) async fn of_lives(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use mercato_offload::forge;
+use mercato_offload::placement::amounts;
 use mercato_protocol::workload::{
     EventKind, Item, ObjectKey, ObjectKind, Outcome, PodEvent, PodId, Refusal, Report, Stage,
     ToGuest, ToHome, Uid,
 };
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::user::User;
+use mercato_tests::wait;
 use serde_json::{Value, json};
 
 use crate::Scene;
@@ -47,6 +49,7 @@ pub(crate) async fn attack<'a>(
     let (it, mut timer) = (&mut provider, StepTimer::start());
     timer.take("restart counts that fall", counts_fall(&lab, it)).await?;
     timer.take("a status that is none", nonsense(&lab, it)).await?;
+    timer.take("a thousand processors", processors(scene, &lab, it)).await?;
     timer.take("pods of others", of_others(scene, &lab, it, honest)).await?;
     timer.take("events without end", events_without_end(&lab, it)).await?;
     timer.take("a phase that goes backwards", from_the_dead(&lab, it)).await?;
@@ -143,6 +146,30 @@ async fn nonsense(lab: &User<'_>, provider: &mut Provider<'_>) -> Result<()> {
     }
     provider.says(&pod, &running("sensible", 6), Stage::Live).await?;
     provider.until(lab, "victim", COUNT, "Running 6 sensible").await
+}
+
+/// Home's quota adds up what statuses say: by one that lies a pod is let in as before.
+async fn processors(scene: &Scene<'_>, lab: &User<'_>, provider: &mut Provider<'_>) -> Result<()> {
+    let (pod, mut status) = (provider.pod.clone(), running("huge", 6));
+    let huge = json!({ "limits": { "cpu": "1000" }, "requests": { "cpu": "1000" } });
+    status["resources"] = huge.clone();
+    status["allocatedResources"] = huge["requests"].clone();
+    status["containerStatuses"][0]["resources"] = huge.clone();
+    status["containerStatuses"][0]["allocatedResources"] = huge["requests"].clone();
+    provider.says(&pod, &status, Stage::Live).await?;
+    provider.until(lab, "victim", COUNT, "Running 6 huge").await?;
+    let quota = ["-n", "lab", "create", "quota", "processors", "--hard=requests.cpu=10"];
+    scene.milan.cluster.kubectl(&quota).await?.ok()?;
+    let used = r"jsonpath={.status.used.requests\.cpu}";
+    let used = ["-n", "lab", "get", "quota", "processors", "-o", used];
+    let used = || async { anyhow::Ok(scene.milan.cluster.kubectl(&used).await?.ok()?) };
+    wait::until("the quota is summed", PATIENCE, || async { Ok(!used().await?.is_empty()) })
+        .await?;
+    let sum = used().await?;
+    let millis = amounts(&json!({ "cpu": sum })).get("cpu").copied();
+    ensure!(millis.is_some_and(|millis| millis < 10_000), "it sums up {sum}");
+    scene.milan.cluster.kubectl(&["-n", "lab", "delete", "quota", "processors"]).await?.ok()?;
+    Ok(())
 }
 
 /// What it says of pods and objects that are not with it reaches nobody, and brings it
