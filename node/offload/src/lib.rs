@@ -11,6 +11,7 @@
 //! - [`address`] is by which address a pod is known here and there;
 //! - [`placement`] decides what is done in a cluster: which pods leave home, how the virtual node
 //!   looks, whose an object is at the provider, and whether there is room for it;
+//! - [`put_back`] is whether what was written stands as it was, and what is told where it does not;
 //! - [`time`] is how Kubernetes writes times.
 //!
 //! The bodies of objects stay outside: the sessions hold keys, uids and digests, and
@@ -28,5 +29,6 @@ pub mod limits;
 pub mod message;
 mod output;
 pub mod placement;
+pub mod put_back;
 mod retry;
 pub mod time;

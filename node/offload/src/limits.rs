@@ -106,3 +106,8 @@ pub const TUNNEL_REASON_CHARS: usize = 1_024;
 /// How often home says at most that a container was restarted: with the longest back-off of a kubelet, five
 /// minutes, that is ten years. Thousands of pods of a job add up to no more than 32 bits hold.
 pub const RESTARTS: i64 = 1 << 20;
+
+/// Objects of which it is remembered that they were put back: a guess.
+pub const PUT_BACK_OBJECTS: usize = 256;
+/// For so many minutes it is remembered, and people are told once.
+pub const PUT_BACK_MINUTES: u64 = 60;
