@@ -257,6 +257,8 @@ pub(crate) const CLUSTER_RETRY_MAX: Duration = Duration::from_secs(30);
 pub(crate) const CLUSTER_LOOK: Duration = Duration::from_secs(10);
 /// and whether rights that were missing have been granted.
 pub(crate) const RIGHTS_LOOK: Duration = Duration::from_secs(60);
+/// Objects that were put back of which `status` and `doctor` say so by name.
+pub(crate) const PUT_BACK_LINES: usize = 8;
 /// Between two looks at the logins for the image of gates: a guess, below the hours that a short-lived one
 /// holds.
 pub(crate) const LOGIN_LOOK: Duration = Duration::from_secs(60);

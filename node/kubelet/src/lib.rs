@@ -44,6 +44,7 @@ mod pace;
 mod repeated;
 #[cfg(test)]
 mod testing;
+mod upkeep;
 
 pub use apiserver::account::{Account, Grant};
 pub use apiserver::api_servers::api_servers;
@@ -63,3 +64,4 @@ pub use format::packed::Packed;
 pub use home::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 pub use pace::{Backoff, every};
 pub use repeated::{Repeated, RepeatedEach};
+pub use upkeep::Upkeep;

@@ -24,6 +24,10 @@ pub const SLICE_WRITES_EACH: Duration = Duration::from_secs(1);
 /// Objects whose writes are remembered, for as long as they have not rested: all of a large lease, some
 /// 4 MiB.
 pub const PACED_OBJECTS: usize = 32_768;
+/// What keeps guests and is not as it was written is looked at again after so long where that fails,
+pub const KEPT_RETRY: Duration = Duration::from_secs(1);
+/// and after so long at most.
+pub const KEPT_RETRY_MAX: Duration = Duration::from_secs(30);
 /// Objects of one page of a list: they are in memory together, and a parsed pod takes some
 /// 40 KiB.
 pub const LIST_PAGE: u32 = 100;

@@ -173,6 +173,8 @@ closed_list! {
         CertificateWaiting,
         /// Objects in the cluster change so often that they are written at a pace.
         WritesHeld,
+        /// Somebody has changed or deleted what keeps guests within their contract; it was put back.
+        PutBack,
         /// Guests wait for their namespace.
         NamespaceWaiting,
         /// The data folder cannot be written: no new contracts.

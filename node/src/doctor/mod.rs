@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 }
 
 /// Everything that is looked at. docs/operations.md says of each what it is.
-const CHECKS: [&str; 27] = [
+const CHECKS: [&str; 28] = [
     "bound pods",
     "certificates",
     "clock",
@@ -62,6 +62,7 @@ const CHECKS: [&str; 27] = [
     "node names",
     "policies",
     "ports",
+    "put back",
     "records",
     "resources",
     "rights",

@@ -254,6 +254,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/gossip", "NEIGHBOURS", "the newcomer: the agent chooses whom"),
     ("node/gossip", "PUSH_ITEMS", "the rest goes into the next message"),
     ("node/gossip", "UNKNOWN_PUBLISHERS", "strangers that are over, then the oldest"),
+    ("node", "PUT_BACK_LINES", "the rest is counted together"),
     ("node/offload", "PUT_BACK_OBJECTS", "the one that has rested longest"),
     ("node/kubelet", "BODY_OBJECTS", "the lease's own newcomer"),
     ("node/kubelet", "CERTIFICATE_REQUESTS", "the newcomer, which a person approves"),

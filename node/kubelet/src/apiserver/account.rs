@@ -53,31 +53,37 @@ impl Account {
     }
 
     /// Gives the account these rights in a namespace, and waits until they hold, so that no request is refused for being early.
-    pub fn bind(&self, cluster: &Cluster, namespace: &str, grant: Grant) -> Answer<()> {
+    /// Whether something had to be written for that.
+    pub fn bind(&self, cluster: &Cluster, namespace: &str, grant: Grant) -> Answer<bool> {
         let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
         let (role, (group, resource, verb)) = grant.role();
-        let binding = json!({
-            "metadata": { "namespace": namespace, "labels": { MANAGED_BY: FIELD_MANAGER } },
-            "roleRef": {
-                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": role,
-            },
-            "subjects": [self.subject()],
-        });
+        let binding = self.binding(&namespace, grant);
         async move {
             let ns = Some(namespace.as_str());
-            if allowed(&cluster, ns, group, resource, verb).await? {
-                return Ok(());
+            if allowed(&cluster, ns, group, resource, None, verb).await? {
+                return Ok(false);
             }
             cluster.apply(ROLE_BINDING, ns, role, binding).await?;
             for _ in 0..BINDING_LOOKS {
-                if allowed(&cluster, ns, group, resource, verb).await? {
-                    return Ok(());
+                if allowed(&cluster, ns, group, resource, None, verb).await? {
+                    return Ok(true);
                 }
                 tokio::time::sleep(BINDING_LOOK).await;
             }
             Err(Failure::transient(format!("the rights in namespace {namespace} do not hold yet")))
         }
         .boxed()
+    }
+
+    /// The RoleBinding by which the account has these rights.
+    pub(crate) fn binding(&self, namespace: &str, grant: Grant) -> Value {
+        json!({
+            "metadata": { "namespace": namespace, "labels": { MANAGED_BY: FIELD_MANAGER } },
+            "roleRef": {
+                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": grant.role().0,
+            },
+            "subjects": [self.subject()],
+        })
     }
 
     /// Takes back the rights that [`Account::bind`] gave; false if there were none.
@@ -98,12 +104,14 @@ impl Account {
     }
 }
 
-/// Whether the daemon may do something; the question itself is never refused.
+/// Whether the daemon may do something, with all objects or with those of one name; the question itself
+/// is never refused.
 pub(crate) fn allowed(
     cluster: &Cluster,
     namespace: Option<&str>,
     group: &str,
     resource: &str,
+    name: Option<&str>,
     verb: &str,
 ) -> Answer<bool> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -112,7 +120,7 @@ pub(crate) fn allowed(
         "kind": SELF_ACCESS_REVIEW.kind,
         "spec": { "resourceAttributes": {
             "namespace": namespace.unwrap_or_default(), "group": group, "resource": resource,
-            "subresource": subresource, "verb": verb,
+            "subresource": subresource, "name": name.unwrap_or_default(), "verb": verb,
         } },
     });
     let answer = cluster.create(SELF_ACCESS_REVIEW, None, review);

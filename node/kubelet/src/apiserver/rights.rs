@@ -6,6 +6,8 @@ use futures::future::try_join_all;
 
 use crate::apiserver::account::allowed;
 use crate::apiserver::cluster::{Answer, Cluster};
+use crate::names::NAMESPACE_ROLE;
+use crate::upkeep::OURS;
 
 /// Something that the daemon may not do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +38,11 @@ fn ask(
     async move {
         let questions = needs.flat_map(|need| need.verbs.iter().map(move |verb| (need, *verb)));
         let asked = questions.map(|(need, verb)| {
-            let answer = allowed(&cluster, need.namespace, need.group, need.resource, verb);
+            let answer =
+                allowed(&cluster, need.namespace, need.group, need.resource, need.name, verb);
             async move {
-                let right = format!("{verb} {}", need.resource);
+                let name = need.name.map(|name| format!(" called {name}")).unwrap_or_default();
+                let right = format!("{verb} {}{name}", need.resource);
                 let missing = Missing { right, purpose: need.purpose };
                 answer.await.map(|allowed| (!allowed).then_some(missing))
             }
@@ -53,6 +57,8 @@ struct Need {
     namespace: Option<&'static str>,
     group: &'static str,
     resource: &'static str,
+    /// Of the objects that are called so alone.
+    name: Option<&'static str>,
     verbs: &'static [&'static str],
 }
 
@@ -62,11 +68,15 @@ const fn need(
     resource: &'static str,
     verbs: &'static [&'static str],
 ) -> Need {
-    Need { purpose, namespace: None, group, resource, verbs }
+    Need { purpose, namespace: None, group, resource, name: None, verbs }
 }
 
 const fn need_in(namespace: &'static str, need: Need) -> Need {
     Need { namespace: Some(namespace), ..need }
+}
+
+const fn need_of(name: &'static str, need: Need) -> Need {
+    Need { name: Some(name), ..need }
 }
 
 const INVENTORY: &str = "to know what the cluster has";
@@ -81,6 +91,8 @@ const RESOURCES: &str = "to do what Orders, MarketPolicies and NamespaceOffloads
 const LIFE: &str = "to show that the daemon lives, so that nothing of it is removed under its feet";
 const POOL: &str = "to see whether the tunnels' pool overlaps with the range of Services";
 const MIRROR: &str = "to show what was agreed";
+const KEPT: &str =
+    "to put back what keeps guests within their contract where somebody deletes or changes it";
 
 /// Every cluster-wide right, with its purpose; `config/deploy` grants these.
 const NEEDS: &[Need] = &[
@@ -98,6 +110,13 @@ const NEEDS: &[Need] = &[
     need(KUBELET, "certificates.k8s.io", "certificatesigningrequests", &["create", "get"]),
     need(NAMESPACES, "", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
     need(NAMESPACES, "rbac.authorization.k8s.io", "rolebindings", &["create"]),
+    need_of(
+        NAMESPACE_ROLE,
+        need(KEPT, "rbac.authorization.k8s.io", "rolebindings", &["list", "watch"]),
+    ),
+    need_of(OURS, need(KEPT, "networking.k8s.io", "networkpolicies", &["list", "watch"])),
+    need_of(OURS, need(KEPT, "", "resourcequotas", &["list", "watch"])),
+    need_of(OURS, need(KEPT, "", "limitranges", &["list", "watch"])),
     need(DOCTOR, "apps", "daemonsets", &["list"]),
     need(POOL, "networking.k8s.io", "servicecidrs", &["list"]),
     need(SPOT, "scheduling.k8s.io", "priorityclasses", &["create"]),
@@ -176,7 +195,10 @@ mod tests {
                     holds(rule, "apiGroups", need.group)
                         && holds(rule, "resources", need.resource)
                         && holds(rule, "verbs", verb)
-                        && rule["resourceNames"].is_null()
+                        && match need.name {
+                            Some(name) => holds(rule, "resourceNames", name),
+                            None => rule["resourceNames"].is_null(),
+                        }
                 });
                 assert!(granted, "{verb} {} ({})", need.resource, need.purpose);
             }

@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::registry;
 use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
+use mercato_offload::put_back::{as_written, writer};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::terms;
 use serde_json::{Value, json};
@@ -18,46 +19,87 @@ use crate::apiserver::account::{Account, Grant};
 use crate::apiserver::cluster::{Answer, Cluster, Deletion};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{
-    LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA, SECRET,
-    SERVICE_ACCOUNT,
+    Kind, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA,
+    ROLE_BINDING, SECRET, SERVICE_ACCOUNT,
 };
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::guest::release_patch;
-use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY};
+use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, NAMESPACE_ROLE};
+use crate::upkeep::{OURS, Upkeep};
 
 /// Makes the namespace, or makes it right again. A namespace of that name that
 /// is not this lease's is a conflict, and is not touched. Returns once pods can
 /// be created: the account's rights hold, the quota counts, and the default
 /// ServiceAccount is there. One that is being removed is left to go, with what is still in
-/// it: [`follow`] tells when it can be made again.
-pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> Answer<()> {
-    let (cluster, account) = (cluster.clone(), account.clone());
+/// it: [`follow`] tells when it can be made again. What is written is kept from then on.
+pub fn ensure(
+    cluster: &Cluster,
+    account: &Account,
+    kept: &Upkeep,
+    wanted: GuestNamespace,
+) -> Answer<()> {
+    let (cluster, account, kept) = (cluster.clone(), account.clone(), kept.clone());
     async move {
         let name = wanted.name.as_str();
-        match cluster.get(NAMESPACE, None, name).await? {
+        let found = cluster.get(NAMESPACE, None, name).await?;
+        match &found {
             None => {
                 let made = cluster.create(NAMESPACE, None, wanted.namespace()).await;
                 made.map_err(another_was_first)?;
             }
             Some(present) => {
-                wanted.check(&present).map_err(Failure::conflict)?;
+                wanted.check(present).map_err(Failure::conflict)?;
                 if !present["metadata"]["deletionTimestamp"].is_null() {
                     return Ok(());
                 }
             }
         }
-        account.bind(&cluster, name, Grant::Namespace).await?;
+        // Of an earlier run; what was changed meanwhile was not seen.
+        let is_earlier = !kept.begin(name) && found.is_some();
+        let written = bound(&cluster, &account, &kept, name, is_earlier).await?;
+        let mut written: Vec<(Kind, Value)> = written.into_iter().collect();
         for (kind, object) in [
             (RESOURCE_QUOTA, wanted.quota()),
             (LIMIT_RANGE, wanted.limit_range()),
             (NETWORK_POLICY, wanted.network_policy()),
         ] {
-            cluster.apply(kind, Some(name), OURS, object).await?;
+            let look = async || cluster.get(kind, Some(name), OURS).await;
+            let found = if is_earlier { look().await? } else { None };
+            cluster.apply(kind, Some(name), OURS, object.clone()).await?;
+            if is_earlier && is_anothers(found.as_ref(), &object) {
+                kept.note(kind, name, found.as_ref(), &object).await;
+            }
+            written.push((kind, object));
         }
+        kept.settle(name, &written);
         login(&cluster, name, &wanted).await?;
         usable(&cluster, name).await
     }
     .boxed()
+}
+
+/// Gives the account its rights in the namespace. The binding by which it has them, if there is one: an
+/// administrator's account needs none.
+async fn bound(
+    cluster: &Cluster,
+    account: &Account,
+    kept: &Upkeep,
+    name: &str,
+    is_earlier: bool,
+) -> Result<Option<(Kind, Value)>, Failure> {
+    let was_written = account.bind(cluster, name, Grant::Namespace).await?;
+    let binding = account.binding(name, Grant::Namespace);
+    if was_written && is_earlier {
+        kept.note(ROLE_BINDING, name, None, &binding).await;
+    }
+    let is_there = cluster.get(ROLE_BINDING, Some(name), NAMESPACE_ROLE).await?.is_some();
+    Ok(is_there.then_some((ROLE_BINDING, binding)))
+}
+
+/// Whether somebody else has deleted or changed what an earlier run wrote: where only bounds are others
+/// than they were, no other program has written to it.
+fn is_anothers(found: Option<&Value>, wanted: &Value) -> bool {
+    found.is_none_or(|found| !as_written(found, wanted) && writer(found, wanted).is_some())
 }
 
 /// Writes what the nodes show the registry of gates, or takes away what they showed it before.
@@ -196,8 +238,6 @@ async fn usable(cluster: &Cluster, name: &str) -> Result<(), Failure> {
     Err(Failure::transient(format!("namespace {name}: its controllers have not caught up yet")))
 }
 
-/// Name of what we put into a guest namespace.
-const OURS: &str = "mercato";
 /// Name and value of the class of spot guests: below zero, which is what pods
 /// without a class have.
 pub const SPOT: &str = "mercato-spot";
@@ -207,8 +247,8 @@ const READY_LOOKS: u32 = 150;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use mercato_protocol::id::ContractId;
     use mercato_protocol::resources::Resources;
@@ -230,6 +270,56 @@ mod tests {
             gate_port: None,
             login: None,
         }
+    }
+
+    fn anna() -> Account {
+        Account { user: "anna".into() }
+    }
+
+    fn kept(cluster: &Cluster) -> Upkeep {
+        Upkeep::start(cluster.clone())
+    }
+
+    /// What a restart finds: the daemon was away while somebody deleted the policy and changed the quota.
+    #[tokio::test]
+    async fn what_was_changed_while_the_daemon_was_away_is_put_back_and_told() {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let seen = events.clone();
+        let cluster = scripted(move |method, path, body| {
+            let name = path.split('?').next().unwrap_or_default();
+            match method.as_str() {
+                "POST" if path.ends_with("/events") => {
+                    seen.lock().unwrap().push(body["involvedObject"]["kind"].clone());
+                    (201, body)
+                }
+                "POST" => (201, json!({ "status": { "allowed": true } })),
+                "PATCH" => (200, body),
+                _ if name.ends_with("/shop-rome") => (200, wanted().namespace()),
+                _ if name.ends_with("/networkpolicies/mercato") => status(404, "not found"),
+                _ if name.ends_with("/rolebindings/mercato-namespace") => status(404, "not found"),
+                _ if name.ends_with("/resourcequotas/mercato") => {
+                    let mut quota = wanted().quota();
+                    quota["spec"]["hard"]["pods"] = "1".into();
+                    quota["status"] = json!({ "hard": {} });
+                    quota["metadata"]["managedFields"] = json!([{ "manager": "kubectl-edit",
+                        "time": "2026-01-01T00:00:00Z", "fieldsV1": { "f:spec": {} } }]);
+                    (200, quota)
+                }
+                _ if name.ends_with("/limitranges/mercato") => (200, wanted().limit_range()),
+                _ if name.ends_with("/serviceaccounts/default") => (200, json!({})),
+                _ => status(404, "not found"),
+            }
+        });
+        let kept = kept(&cluster);
+        ensure(&cluster, &anna(), &kept, wanted()).await.unwrap();
+        assert_eq!(*events.lock().unwrap(), ["ResourceQuota", "NetworkPolicy"]);
+        let told: Vec<_> = kept.recent().iter().map(ToString::to_string).collect();
+        assert!(told[0].ends_with("it was deleted"), "{told:?}");
+        assert!(told[1].ends_with("it was changed by kubectl-edit"), "{told:?}");
+        // Within the same run only those are at work who are followed.
+        events.lock().unwrap().clear();
+        ensure(&cluster, &anna(), &kept, wanted()).await.unwrap();
+        assert_eq!(*events.lock().unwrap(), [""; 0]);
     }
 
     /// The closed list of `config/deploy/policies.yaml`, without which no namespace is made.
@@ -277,7 +367,7 @@ mod tests {
             "GET" => status(404, "not found"),
             _ => status(409, "already exists"),
         });
-        let made = ensure(&cluster, &Account { user: "anna".into() }, wanted()).await;
+        let made = ensure(&cluster, &anna(), &kept(&cluster), wanted()).await;
         assert!(made.unwrap_err().is_transient());
     }
 
@@ -287,7 +377,7 @@ mod tests {
             assert_eq!(method.as_str(), "GET", "it is never touched");
             (200, json!({ "metadata": { "name": "shop-rome" } }))
         });
-        let made = ensure(&cluster, &Account { user: "anna".into() }, wanted()).await;
+        let made = ensure(&cluster, &anna(), &kept(&cluster), wanted()).await;
         assert_eq!(made.unwrap_err().class, Class::Conflict);
     }
 }

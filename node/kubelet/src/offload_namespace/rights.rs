@@ -58,7 +58,7 @@ impl Rights {
         for (name, one) in wanted.iter().filter(|(_, one)| !one.ends) {
             if !self.holds(name, one) {
                 match self.account.bind(&self.cluster, name, Grant::Namespace).await {
-                    Ok(()) => {
+                    Ok(_) => {
                         let held = Held { uid: one.uid.clone(), api_access: None, left: None };
                         self.held.get_or_insert_default().insert(name.clone(), held);
                     }

@@ -207,7 +207,7 @@ impl AtProvider {
 
     /// Makes it, and removes one of another name, in which nothing is any more.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
-        let Shared { cluster, account, name_servers, gate, .. } = &*self.shared;
+        let Shared { cluster, account, kept, name_servers, gate, .. } = &*self.shared;
         let isolation = desire.contract.terms.network_isolation;
         let gate_port = (isolation == terms::NetworkIsolation::Required).then_some(gate.port);
         let Bounds { ranges, name_server, login, resources, .. } =
@@ -215,7 +215,7 @@ impl AtProvider {
         let name_servers: Vec<IpAddr> = name_servers.iter().copied().chain(name_server).collect();
         let wanted = GuestNamespace::of(&desire.contract, home, name, &name_servers);
         let wanted = GuestNamespace { ranges, gate_port, resources, ..wanted };
-        let (cluster, account) = (cluster.clone(), account.clone());
+        let (cluster, account, kept) = (cluster.clone(), account.clone(), kept.clone());
         self.leaving.remove(name).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
         before.iter().for_each(|before| before.making.abort());
@@ -229,7 +229,7 @@ impl AtProvider {
         };
         let making = async move {
             tokio::time::sleep(after).await;
-            make(cluster, account, wanted, login).await
+            make(cluster, account, kept, wanted, login).await
         };
         let making = self.making.spawn(making.in_current_span());
         let (name, state) = (name.to_owned(), same.unwrap_or(State::BeingMade));

@@ -9,7 +9,7 @@ use mercato_kubelet::offload_namespace::{Known, OptedIn};
 use mercato_kubelet::{Cluster, crd, rights};
 use mercato_protocol::workload::is_reserved;
 
-use super::shared::{Shared, held};
+use super::shared::{Shared, held, put_back};
 use crate::doctor::{Finding, clock, uninstall};
 
 const RIGHTS: &str = "rights";
@@ -38,6 +38,7 @@ pub(super) fn examine(
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
         findings.push(writes(&shared));
+        findings.push(kept(&shared));
         findings.extend(hidden_devices(&shared));
         findings.extend(node_names(&shared.cluster).await);
         findings.extend(node_addresses(&shared.cluster).await);
@@ -47,6 +48,19 @@ pub(super) fn examine(
         findings
     }
     .boxed()
+}
+
+/// What was put back in the last hour.
+fn kept(shared: &Shared) -> Finding {
+    const CHECK: &str = "put back";
+    let lines = put_back(&shared.kept.recent());
+    if lines.is_empty() {
+        return Finding::ok(CHECK, "nobody has changed what keeps guests within their contract");
+    }
+    Finding::warn(CHECK, lines.join("; ")).todo(
+        "whoever deletes or changes these objects is to leave out namespaces with the label \
+         mercato.dev/contract",
+    )
 }
 
 /// Whether objects are written at a pace.

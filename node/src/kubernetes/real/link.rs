@@ -18,7 +18,7 @@ use mercato_config::settings;
 use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::offload_namespace::{Freed, OptIns, Reach, Webhook};
-use mercato_kubelet::{Account, Cluster, diagnose, rights};
+use mercato_kubelet::{Account, Cluster, Upkeep, diagnose, rights};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
@@ -198,6 +198,7 @@ async fn connect(
     let has_login = !nodes.image_pull_secrets.is_empty();
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
     Ok(Shared {
+        kept: Upkeep::start(cluster.clone()),
         cluster,
         account,
         server,

@@ -50,7 +50,7 @@ use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
 use link::Link;
-use shared::{Shared, held};
+use shared::{Shared, held, put_back};
 
 /// How the cluster is reached that the settings, the environment or the pod name.
 pub(crate) async fn config(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
@@ -317,6 +317,8 @@ impl Kubernetes for Real {
         let waiting = link.shared.iter().flat_map(|shared| shared.waiting());
         let held = link.shared.iter().filter_map(|shared| held(&shared.cluster.held()));
         let held = held.map(|text| Attention::of(AttentionKind::WritesHeld, text));
+        let put_back = link.shared.iter().flat_map(|shared| put_back(&shared.kept.recent()));
+        let put_back = put_back.map(|text| Attention::of(AttentionKind::PutBack, text));
         let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
         let unmade = unmade.map(|((contract, _), why)| Attention {
             side: Some(Side::Provider),
@@ -333,6 +335,7 @@ impl Kubernetes for Real {
             .chain(named)
             .chain(waiting)
             .chain(held)
+            .chain(put_back)
             .chain(unmade)
             .collect()
     }

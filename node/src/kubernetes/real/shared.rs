@@ -11,21 +11,25 @@ use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
-use mercato_kubelet::{Account, Cluster, Failure, Held};
+use mercato_kubelet::{Account, Cluster, Failure, Held, Upkeep};
 use mercato_offload::forge::Gate;
 use mercato_offload::placement::Binding;
 use mercato_offload::placement::export::Scope;
+use mercato_offload::put_back::PutBack;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::text::PoolId;
 use tokio::sync::watch;
 
 use super::certificates::Certificates;
 use crate::admin::{Attention, AttentionKind};
+use crate::limits;
 
 /// A cluster that has answered.
 pub(super) struct Shared {
     pub(super) cluster: Cluster,
     pub(super) account: Account,
+    /// What stays as it was written in guest namespaces.
+    pub(super) kept: Upkeep,
     /// The address of the API server.
     pub(super) server: String,
     /// The host and port in it.
@@ -105,6 +109,14 @@ impl Shared {
         let all = serving.iter();
         all.filter_map(|(node, serving)| waiting(node, &serving.borrow())).collect()
     }
+}
+
+/// What was put back in the last hour, if anything was: some of it in a line each.
+pub(super) fn put_back(recent: &[PutBack]) -> Vec<String> {
+    let more = recent.len().saturating_sub(limits::PUT_BACK_LINES);
+    let named = recent.iter().take(limits::PUT_BACK_LINES).map(ToString::to_string);
+    let more = (more > 0).then(|| format!("{more} more objects were put back in the last hour"));
+    named.chain(more).collect()
 }
 
 /// That objects change too often, if any do, and what that means.

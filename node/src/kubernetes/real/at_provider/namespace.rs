@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use mercato_agent::{GuestWork, LeaseDesire};
 use mercato_kubelet::guest::namespace as guest_namespace;
-use mercato_kubelet::{Account, Cluster, Failure};
+use mercato_kubelet::{Account, Cluster, Failure, Upkeep};
 use mercato_offload::key::Item;
 use mercato_offload::placement::Binding;
 use mercato_offload::placement::spec::GuestNamespace;
@@ -67,6 +67,7 @@ pub(super) enum State {
 pub(super) async fn make(
     cluster: Cluster,
     account: Account,
+    kept: Upkeep,
     wanted: GuestNamespace,
     login: Read,
 ) -> (GuestNamespace, Result<(), Failure>) {
@@ -76,7 +77,7 @@ pub(super) async fn make(
     };
     let mut backoff = Backoff::default();
     loop {
-        match guest_namespace::ensure(&cluster, &account, wanted.clone()).await {
+        match guest_namespace::ensure(&cluster, &account, &kept, wanted.clone()).await {
             Err(failure) if failure.is_transient() => {
                 tracing::debug!(%failure, namespace = wanted.name, "not yet made");
                 backoff.wait().await;

@@ -31,6 +31,7 @@ impl AtProvider {
     /// Removes the guest namespace of that name, however long it takes; of this home namespace
     /// only, if one is named.
     pub(super) fn remove_one(&mut self, name: String, home: Option<String>) {
+        self.shared.kept.forget(&name);
         let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
         let of = name.clone();
         let going = async move {
@@ -54,6 +55,7 @@ async fn remove_more(shared: &Shared, task: &LeaseTask) -> Result<bool, Failure>
     let existing = guest_namespace::existing(cluster).await?;
     let mut gone = true;
     for name in existing.iter().filter(|(_, of)| **of == id).map(|(name, _)| name) {
+        shared.kept.forget(name);
         gone &= guest_namespace::remove(cluster, name, &task.contract, None).await?;
     }
     if gone && task.desire.borrow().contract.terms.class == terms::Class::Spot {

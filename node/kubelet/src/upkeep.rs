@@ -1,0 +1,376 @@
+//! What keeps guests within their contract stays as the daemon has written it: it is followed, one watch
+//! a kind for the whole cluster, and put back when somebody deletes or changes it. Whether it was
+//! changed, and what is told of it, is decided in `mercato_offload::put_back`; how often an object is
+//! written, by the pace of all writes.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::select_all;
+use mercato_offload::put_back::{self, KeptObject, PutBack, PutBacks, as_written, writer};
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::apiserver::cluster::{Cluster, Deletion};
+use crate::apiserver::events::{self, About, EventType};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::kind::{
+    Kind, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, ROLE_BINDING,
+};
+use crate::apiserver::watch::{Change, Selection, changes};
+use crate::limits;
+use crate::names::{CONTRACT, NAMESPACE_ROLE};
+use crate::pace::Backoff;
+use crate::repeated::Repeated;
+use crate::warn_once;
+
+/// What is followed, and how each is called in its namespace: the account may follow no others.
+const FOLLOWED: [(Kind, &str); 4] = [
+    (NETWORK_POLICY, OURS),
+    (RESOURCE_QUOTA, OURS),
+    (LIMIT_RANGE, OURS),
+    (ROLE_BINDING, NAMESPACE_ROLE),
+];
+
+/// Name of what we put into a guest namespace.
+pub(crate) const OURS: &str = "mercato";
+
+/// The objects of guest namespaces that stay as they were written. Clones are the same; when the last
+/// is gone, nothing is followed any more.
+#[derive(Clone)]
+pub struct Upkeep {
+    inner: Arc<UpkeepParts>,
+    _following: Arc<AbortOnDropHandle<()>>,
+}
+
+/// An object that is kept: its kind, and the namespace.
+type Spot = (Kind, String);
+
+struct UpkeepParts {
+    cluster: Cluster,
+    state: Mutex<UpkeepState>,
+    /// How many objects are kept: without any, nothing is watched.
+    count: watch::Sender<usize>,
+    /// There is something to be looked at.
+    asked: Notify,
+    began: Instant,
+}
+
+#[derive(Default)]
+struct UpkeepState {
+    written: BTreeMap<Spot, Arc<WrittenObject>>,
+    /// Namespaces in which all is being written, and what of them has changed meanwhile.
+    writing: BTreeMap<String, BTreeSet<Spot>>,
+    due: BTreeSet<Spot>,
+    /// Those that are being looked at.
+    busy: BTreeSet<Spot>,
+    put_back: PutBacks,
+}
+
+/// An object as it was written.
+struct WrittenObject {
+    /// As JSON text, which is a fraction of the value.
+    object: String,
+    /// How the API server has stored it, where that is not seen to be the same.
+    stored: Mutex<Option<Value>>,
+}
+
+/// What a watch tells of an object.
+struct LookedAt {
+    spot: Spot,
+    /// It is as it was written, or is none of ours.
+    holds: bool,
+}
+
+impl Upkeep {
+    /// Begins to follow, as soon as there is something to be kept.
+    pub fn start(cluster: Cluster) -> Self {
+        let inner = Arc::new(UpkeepParts {
+            cluster,
+            state: Mutex::default(),
+            count: watch::Sender::default(),
+            asked: Notify::new(),
+            began: Instant::now(),
+        });
+        let following = tokio::spawn(follow(inner.clone()));
+        Self { inner, _following: Arc::new(AbortOnDropHandle::new(following)) }
+    }
+
+    /// What was put back within the last hour.
+    pub fn recent(&self) -> Vec<PutBack> {
+        self.inner.state().put_back.recent(self.inner.began.elapsed())
+    }
+
+    /// Nothing in this namespace is kept any more: it is about to go.
+    pub fn forget(&self, namespace: &str) {
+        let mut state = self.inner.state();
+        state.written.retain(|(_, of), _| of != namespace);
+        state.writing.remove(namespace);
+        self.inner.count(&state);
+    }
+
+    /// All in this namespace is about to be written, and is not looked at meanwhile. Whether it was kept
+    /// before.
+    pub(crate) fn begin(&self, namespace: &str) -> bool {
+        let mut state = self.inner.state();
+        state.writing.entry(namespace.to_owned()).or_default();
+        let before = state.written.len();
+        state.written.retain(|(_, of), _| of != namespace);
+        state.written.len() < before
+    }
+
+    /// All in this namespace was written so, and stays so. The binding of our rights is looked at once:
+    /// it is not written where the rights are there.
+    pub(crate) fn settle(&self, namespace: &str, objects: &[(Kind, Value)]) {
+        let mut state = self.inner.state();
+        for (kind, object) in objects {
+            let written = WrittenObject { object: object.to_string(), stored: Mutex::default() };
+            state.written.insert((*kind, namespace.to_owned()), Arc::new(written));
+        }
+        let missed = state.writing.remove(namespace).unwrap_or_default();
+        let binding = (ROLE_BINDING, namespace.to_owned());
+        let known = missed.into_iter().chain([binding]);
+        let known: Vec<_> = known.filter(|spot| state.written.contains_key(spot)).collect();
+        state.due.extend(known);
+        self.inner.count(&state);
+        drop(state);
+        self.inner.asked.notify_one();
+    }
+
+    /// An object was found deleted or changed as all was written, and is as it was.
+    pub(crate) fn note(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        found: Option<&Value>,
+        written: &Value,
+    ) -> BoxFuture<'static, ()> {
+        let (inner, spot) = (self.inner.clone(), (kind, namespace.to_owned()));
+        let change = change(found, written);
+        let uid = uid(found);
+        Box::pin(async move { inner.note(&spot, change, uid).await })
+    }
+}
+
+/// What somebody did to an object that was found so.
+fn change(found: Option<&Value>, written: &Value) -> put_back::Meddling {
+    match found {
+        Some(present) => put_back::Meddling::Edited(writer(present, written)),
+        None => put_back::Meddling::Deleted,
+    }
+}
+
+fn uid(found: Option<&Value>) -> Option<String> {
+    found?["metadata"]["uid"].as_str().map(str::to_owned)
+}
+
+/// How an object of this kind is called.
+fn name_of(kind: Kind) -> &'static str {
+    if kind == ROLE_BINDING { NAMESPACE_ROLE } else { OURS }
+}
+
+/// Follows all that is kept, for ever.
+async fn follow(inner: Arc<UpkeepParts>) {
+    let mut count = inner.count.subscribe();
+    while count.wait_for(|count| *count > 0).await.is_ok() {
+        let streams = FOLLOWED.map(|(kind, name)| {
+            let which = Selection::default().fields(format!("metadata.name={name}"));
+            let reader = inner.clone();
+            let read = move |object: Value| reader.read(kind, &object);
+            changes(&inner.cluster, kind, which, read).map(move |change| (kind, change)).boxed()
+        });
+        let (mut streams, mut looks) = (select_all(streams), JoinSet::new());
+        loop {
+            tokio::select! {
+                Some((kind, change)) = streams.next() => inner.on_change(kind, change),
+                () = inner.asked.notified() => {}
+                Some(done) = looks.join_next() => {
+                    if let Ok(spot) = done {
+                        inner.state().busy.remove(&spot);
+                    }
+                }
+                none = count.wait_for(|count| *count == 0) => {
+                    if none.is_err() {
+                        return;
+                    }
+                    break;
+                }
+            }
+            for spot in inner.take_due() {
+                looks.spawn(look(inner.clone(), spot));
+            }
+        }
+        inner.state().busy.clear();
+    }
+}
+
+/// Looks at an object until it is as it was written.
+async fn look(inner: Arc<UpkeepParts>, spot: Spot) -> Spot {
+    let mut backoff = Backoff::new(limits::KEPT_RETRY, limits::KEPT_RETRY_MAX);
+    let mut repeated = Repeated::default();
+    while let Err(failure) = inner.put_back(&spot).await {
+        if !failure.is_transient() {
+            let (kind, namespace) = (spot.0.kind, &spot.1);
+            warn_once!(repeated, failure; kind, namespace, "what keeps guests is not put back");
+        }
+        backoff.wait().await;
+    }
+    spot
+}
+
+impl UpkeepParts {
+    fn state(&self) -> MutexGuard<'_, UpkeepState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, state: &UpkeepState) {
+        self.count.send_if_modified(|count| {
+            let differs = *count != state.written.len();
+            *count = state.written.len();
+            differs
+        });
+    }
+
+    fn read(&self, kind: Kind, object: &Value) -> LookedAt {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let spot = (kind, namespace.to_owned());
+        let (written, is_writing) = {
+            let state = self.state();
+            (state.written.get(&spot).cloned(), state.writing.contains_key(namespace))
+        };
+        let holds = written.map_or(!is_writing, |written| written.holds(object));
+        LookedAt { spot, holds }
+    }
+
+    fn on_change(&self, kind: Kind, change: Change<LookedAt>) {
+        self.state().on_change(kind, change);
+    }
+
+    fn take_due(&self) -> Vec<Spot> {
+        let mut state = self.state();
+        let due: Vec<Spot> = state.due.difference(&state.busy).cloned().collect();
+        for spot in &due {
+            state.due.remove(spot);
+            state.busy.insert(spot.clone());
+        }
+        due
+    }
+
+    /// Writes an object again that is not as it was written, in a namespace that is a guest's and stays.
+    async fn put_back(&self, spot: &Spot) -> Result<(), Failure> {
+        let (kind, namespace) = spot;
+        let (ns, name) = (Some(namespace.as_str()), name_of(*kind));
+        self.cluster.turn(*kind, ns, name).await;
+        let present = self.cluster.get(*kind, ns, name).await?;
+        let Some(written) = self.state().written.get(spot).cloned() else { return Ok(()) };
+        if present.as_ref().is_some_and(|present| written.holds(present)) {
+            return Ok(());
+        }
+        let found = self.cluster.get(NAMESPACE, None, namespace).await?.unwrap_or_default();
+        let metadata = &found["metadata"];
+        if metadata["labels"][CONTRACT].is_null() || !metadata["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
+        let object = written.object();
+        let is_of_another_role =
+            |present: &Value| *kind == ROLE_BINDING && present["roleRef"] != object["roleRef"];
+        if present.as_ref().is_some_and(is_of_another_role) {
+            // The API server lets nobody change that.
+            self.cluster.delete(*kind, ns, name, Deletion::default()).await?;
+        }
+        let (change, uid) = (change(present.as_ref(), &object), uid(present.as_ref()));
+        let stored = self.cluster.apply(*kind, ns, name, object).await?;
+        written.learn(stored);
+        self.note(spot, change, uid).await;
+        Ok(())
+    }
+
+    /// Remembers that it was put back; the first time within an hour, people are told.
+    async fn note(&self, spot: &Spot, change: put_back::Meddling, uid: Option<String>) {
+        let (kind, namespace) = spot;
+        let (name, now) = (name_of(*kind), self.began.elapsed());
+        let place =
+            KeptObject { kind: kind.kind, namespace: namespace.clone(), name: name.to_owned() };
+        let message = format!(
+            "it was {change}, and is as Mercato wrote it again: guests are kept within their contract \
+             by it"
+        );
+        if !self.state().put_back.note(place, change, now) {
+            return;
+        }
+        // Once an hour for each object.
+        tracing::warn!(kind = kind.kind, namespace, name, message, "an object was put back");
+        let (namespace, name) = (Some(namespace.clone()), name.to_owned());
+        let about = About {
+            api_version: kind.api_version(),
+            kind: kind.kind.to_owned(),
+            namespace,
+            name,
+            uid,
+        };
+        let told =
+            events::write(&self.cluster, about, EventType::Warning, PUT_BACK, &message).await;
+        if let Err(failure) = told {
+            tracing::debug!(%failure, "an event was not written");
+        }
+    }
+}
+
+impl UpkeepState {
+    fn on_change(&mut self, kind: Kind, change: Change<LookedAt>) {
+        let changed: Vec<Spot> = match change {
+            Change::Synced(all) => {
+                let holds: BTreeSet<Spot> =
+                    all.into_iter().filter(|seen| seen.holds).map(|seen| seen.spot).collect();
+                let ours = self.written.keys().filter(|(of, _)| *of == kind);
+                ours.filter(|spot| !holds.contains(spot)).cloned().collect()
+            }
+            Change::Changed(seen) if seen.holds => Vec::new(),
+            Change::Changed(seen) | Change::Deleted(seen) => vec![seen.spot],
+        };
+        for spot in changed {
+            if let Some(missed) = self.writing.get_mut(&spot.1) {
+                missed.insert(spot);
+            } else if self.written.contains_key(&spot) {
+                self.due.insert(spot);
+            }
+        }
+    }
+}
+
+impl WrittenObject {
+    fn object(&self) -> Value {
+        serde_json::from_str(&self.object).unwrap_or_default()
+    }
+
+    fn stored(&self) -> MutexGuard<'_, Option<Value>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn holds(&self, present: &Value) -> bool {
+        as_written(present, &self.object())
+            || self.stored().as_ref().is_some_and(|stored| as_written(present, stored))
+    }
+
+    /// Where the API server writes something otherwise than it was written, that is how it is to be.
+    fn learn(&self, mut stored: Value) {
+        if as_written(&stored, &self.object()) {
+            return;
+        }
+        for field in ["metadata", "status"] {
+            stored.as_object_mut().map(|all| all.remove(field));
+        }
+        *self.stored() = Some(stored);
+    }
+}
+
+/// Reason of the event that an object was put back.
+const PUT_BACK: &str = "PutBack";
