@@ -10,6 +10,7 @@ mod api_server;
 mod churn;
 mod disk;
 mod end;
+mod kept;
 mod kills;
 mod large;
 mod link;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         Test::ci("the_guest_namespace_is_deleted", |s| {
             Box::pin(provider::deletes_the_namespace(s))
         }),
+        Test::ci("what_keeps_guests_is_put_back", |s| Box::pin(kept::is_put_back(s))),
+        Test::full("what_keeps_guests_is_fought_over", |s| Box::pin(kept::is_fought_over(s))),
         Test::ci("the_provider_has_such_objects", |s| Box::pin(provider::has_such_objects(s))),
         Test::full("the_provider_has_such_a_namespace", |s| {
             Box::pin(provider::has_such_a_namespace(s))
