@@ -15,9 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Whatever was begun is over by then: what is free is advertised again within ten seconds.
 const SETTLE: Duration = Duration::from_secs(12);
 const STANDS: Duration = Duration::from_secs(10);
-/// Usage is metered once in so long, and a contract is suspended after three in which it is not signed for.
+/// Usage is metered once in so long, and a contract is suspended after three windows in which it is not signed
+/// for, each of which counts as a minute at least.
 pub(crate) const METERED: &str = "meteringInterval: 5s";
-const UNSIGNED: Duration = Duration::from_secs(25);
+const UNSIGNED: Duration = Duration::from_secs(200);
 
 const ORDER: &str = "
 apiVersion: mercato.dev/v1alpha1
