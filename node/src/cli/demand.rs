@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
     /// whichever is offered]
     #[arg(long, value_parser = word::<Class>(&["spot", "reserved"]))]
     class: Option<Class>,
-    /// The most that is paid for all of it together: '3 EUR/h'
+    /// The most that is paid for all of it together, by the posted price: '3 EUR/h'
     #[arg(long, value_name = "RATE", value_parser = text::<Rate>)]
     max_price: Option<Rate>,
     /// From this provider and no other: its name, or the beginning of its id

@@ -29,6 +29,8 @@ const POLL: Duration = Duration::from_millis(250);
   mercato order --offer 3f2a91bc --wait
 
 The best offer that suits is taken, among those of providers that you trust.
+Offers are compared by their posted prices. What a provider's rules would grant you is
+known from its answer alone: one that is dearer than --max-price as posted is not asked.
 A provider may answer with another price: up to --max-price it is taken at once.
 Above, the offer is held for as long as its owner says, some hours by default:
 take it with --offer, or decline it with mercato contracts cancel.")]

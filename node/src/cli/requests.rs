@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use mercato_broker::syntax::{PriceChange, PriceChangeError};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
-use mercato_protocol::price::{Price, Usage};
-use mercato_protocol::resources::Resources;
+use mercato_protocol::price::{Currency, Price, UnitPrice, Usage};
+use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::Line;
 
 use super::demand::can_be_bought;
@@ -16,7 +16,7 @@ use super::table::Table;
 use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
 use crate::present::brief;
 use crate::present::deal::{is_asked, peer};
-use crate::present::text::{left, money, text};
+use crate::present::text::{left, moment, money, text};
 
 /// What a person types to mean one of them.
 const REQUEST: Sought = Sought {
@@ -47,6 +47,7 @@ enum RequestsWhat {
   mercato requests accept 3f2 --price 'cpu=0.03 EUR/h' --hold 8h
 
 A line of the price that is not named stays as it is; 'memory=0' takes one away.
+Below the posted price you are asked first: an order takes at once what costs no more.
 While an offer is held, its capacity is sold to nobody else.")]
     Accept {
         /// The beginning of its id
@@ -140,14 +141,26 @@ async fn counter(
     };
     let sums = [total(&before.price, &before.quantity), total(&changed, bought)];
     say("total", [money(&before.price, sums[0]), money(&changed, sums[1])]);
+    let below = below(&before.price, &changed, bought);
+    if !below.is_empty() {
+        let said = format!(
+            "below what is posted for it: {}. An order takes at once what costs no more than it\n\
+             asked for.",
+            below.join(", ")
+        );
+        screen.confirm(&said, &format!("offer it to {} for less?", peer(request)))?;
+    }
     let [asked, offered] = sums.map(|sum| sum.map_or(0, |sum| sum.micros));
     let is_taken = offered <= asked && *bought == before.quantity;
-    let hold_s = hold.map(|Seconds(hold_s)| hold_s);
+    let (hold_s, what) = (hold.map(|Seconds(hold_s)| hold_s), brief::size(bought));
     api.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
     let offered = |deal: &&Deal| deal.id == request.id && deal.state == State::Offered;
     let deals = api.deals().await?;
-    let held = deals.iter().find(offered).map(|deal| left(now_ms(), deal.until_ms));
-    lines.extend(held.map(|held| format!("  held   for {held}")));
+    let held = deals.iter().find(offered).and_then(|deal| deal.until_ms);
+    lines.extend(held.map(|until_ms| {
+        let (until, left) = (moment(until_ms), left(now_ms(), Some(until_ms)));
+        format!("  held   until {until} UTC, for {left}: {what}, which nobody else is sold")
+    }));
     let (peer, short) = (peer(request), request.id.short());
     lines.push(match is_taken {
         true => format!(
@@ -157,6 +170,35 @@ async fn counter(
         false => format!("to withdraw it before {peer} takes it: mercato contracts cancel {short}"),
     });
     Ok(screen.done(lines.join("\n")))
+}
+
+/// The lines of what is bought that are offered below the posted price, or in another currency.
+fn below(posted: &Price, offered: &Price, bought: &Resources) -> Vec<String> {
+    let Price::Posted { currency, units } = posted else { return Vec::new() };
+    let is_less = |is: &UnitPrice, was: &UnitPrice| {
+        let per =
+            |of: &UnitPrice, other: &UnitPrice| u128::from(of.micros) * u128::from(other.period_s);
+        per(is, was) < per(was, is)
+    };
+    let show = |currency: Currency, resource: &Resource, unit: &UnitPrice| {
+        let units = [(resource.clone(), *unit)].into();
+        Price::Posted { currency, units }.show()
+    };
+    let bought =
+        units.iter().filter(|(resource, was)| was.micros > 0 && bought.quantity(resource) > 0);
+    let lines = bought.filter_map(|(resource, was)| {
+        let now = match offered {
+            Price::Free => None,
+            Price::Posted { currency, units } => units.get(resource).map(|is| (*currency, is)),
+        };
+        let now = match now {
+            Some((of, is)) if of == *currency && !is_less(is, was) => return None,
+            Some((of, is)) => show(of, resource, is),
+            None => format!("{resource}=free"),
+        };
+        Some(format!("{now}, posted {}", show(*currency, resource, was)))
+    });
+    lines.collect()
 }
 
 fn requests_table(requests: &[Deal], wide: bool) -> String {

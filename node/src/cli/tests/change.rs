@@ -26,7 +26,15 @@ fn a_counter_offer_changes_the_lines_that_it_names() {
     assert!(said.contains("total  0.96 EUR, asked 0.64 EUR\n"), "{said}");
     let back = "to withdraw it before turin takes it: mercato contracts cancel 3f3f3f3f\n";
     assert!(said.ends_with(back), "{said}");
-    let slip = mercato(&api, "requests accept 3f3 --price cpu=0.003EUR/h").unwrap();
+    // What may be a slip sells at once, and is asked about.
+    for price in ["cpu=0.003EUR/h", "cpu=0.02EUR/d", "cpu=0", "free"] {
+        let line = format!("requests accept 3f3 --price {price}");
+        let before = told(&api);
+        let asked = mercato(&api, &line).unwrap_err();
+        assert_eq!((asked.class, told(&api)), (Class::Usage, before), "{price}");
+        assert!(asked.to_string().contains("add --yes"), "{asked}");
+    }
+    let slip = mercato(&api, "requests accept 3f3 --price cpu=0.003EUR/h --yes").unwrap();
     assert!(slip.contains("takes at once what costs no more; to end it all the same: "), "{slip}");
     for (price, says) in [
         ("gpu.h100=2EUR/h", "gpu.h100 is neither asked for nor priced"),
