@@ -83,9 +83,15 @@ pub enum FederationRefusal {
     /// It has one, and would forget whom it let in.
     #[error("this cluster is a registrar of that federation, and others renew with it")]
     Registrar,
-    /// Too many tokens wait, or none of the roles, or not each attribute, is the registrar's to give.
-    #[error("no such token can be handed out now")]
+    /// Too many tokens wait to be used.
+    #[error("no more tokens can be handed out now")]
     NoToken,
+    /// None of the roles is the registrar's to give.
+    #[error("this registrar can give none of these roles")]
+    NoRole,
+    /// Its own certificate does not say so.
+    #[error("this registrar cannot vouch for that attribute: its own certificate does not have it")]
+    NotVouched,
     /// It was never let in here.
     #[error("this registrar did not let that cluster in")]
     NoMember,

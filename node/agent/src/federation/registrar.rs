@@ -15,6 +15,7 @@ use mercato_protocol::join::{JoinRefusal, Secret};
 use mercato_protocol::limits::{CLOCK_SKEW_MS, MEMBERSHIP_MS, TOKEN_MS};
 use mercato_protocol::time::Now;
 
+use crate::federation::ask::FederationRefusal;
 use crate::federation::issued::{Grant, Issued, RegistrarRecord};
 use crate::limits;
 use crate::record::{FederationKey, FederationRecord};
@@ -60,8 +61,10 @@ impl Registrar {
         *self = Self { rights, ..before };
     }
 
-    /// Makes a secret good for one cluster to join, for a day at most: until when. Nothing
-    /// if too many are, none of the roles is to be given, or an attribute is not this registrar's
+    /// Makes a secret good for one cluster to join, for a day at most: until when.
+    ///
+    /// # Errors
+    /// If too many are, none of the roles is to be given, or an attribute is not this registrar's
     /// to vouch for.
     pub(crate) fn grant(
         &mut self,
@@ -69,20 +72,25 @@ impl Registrar {
         secret: Secret,
         mut grant: Grant,
         out: &mut Vec<Request>,
-    ) -> Option<u64> {
+    ) -> Result<u64, FederationRefusal> {
         for (digest, _) in self.tokens.extract_if(.., |_, old| old.expires_ms < now.wall_ms) {
             out.push(FederationKey::Token(self.federation, digest).into());
         }
         grant.expires_ms = grant.expires_ms.min(now.wall_ms.saturating_add(TOKEN_MS));
         grant.roles.retain(|role| *role != Role::Registrar && self.rights.roles.contains(role));
-        let vouched = grant.attributes.iter().all(|it| self.vouches(it));
-        if self.tokens.len() >= limits::TOKENS || grant.roles.is_empty() || !vouched {
-            return None;
+        if !grant.attributes.iter().all(|it| self.vouches(it)) {
+            return Err(FederationRefusal::NotVouched);
+        }
+        if grant.roles.is_empty() {
+            return Err(FederationRefusal::NoRole);
+        }
+        if self.tokens.len() >= limits::TOKENS {
+            return Err(FederationRefusal::NoToken);
         }
         let expires_ms = grant.expires_ms;
         self.tokens.insert(secret.digest(), grant.clone());
         out.push(self.keep(RegistrarRecord::Token(secret.digest(), grant)));
-        Some(expires_ms)
+        Ok(expires_ms)
     }
 
     /// Answers one who has proven to be `owner`: a new certificate for a token, which is spent by

@@ -86,9 +86,11 @@ fn a_registrar_vouches_only_for_what_its_own_certificate_has() {
         attribute("jurisdiction", "IT", Assurance::ThirdParty),
     ] {
         let refused = hand_out(&mut registrar, 1, grant(vec![wider.clone()]));
-        assert_eq!(refused, Err(FederationRefusal::NoToken), "{wider:?}");
+        assert_eq!(refused, Err(FederationRefusal::NotVouched), "{wider:?}");
     }
     assert!(hand_out(&mut registrar, 1, grant(vec![])).is_ok());
+    let none = Grant { roles: vec![Role::Registrar], ..grant(vec![]) };
+    assert_eq!(hand_out(&mut registrar, 1, none), Err(FederationRefusal::NoRole));
 }
 
 /// An earlier release kept no attributes, and reads what has none as before.

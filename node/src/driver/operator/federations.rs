@@ -147,10 +147,15 @@ impl From<FederationRefusal> for Problem {
             Refusal::Registrar => {
                 (Class::Failed, "its right ends with its certificate: mercato federation")
             }
-            Refusal::NoToken => {
-                let todo = "wait until some of those handed out are used, or over; a registrar \
-                            vouches only for the attributes of its own certificate";
-                (Class::Failed, todo)
+            Refusal::NoToken => (
+                Class::Failed,
+                "wait until some of those handed out are used, or over: a day at most",
+            ),
+            Refusal::NoRole => (Class::Usage, "which it has itself: mercato federation"),
+            Refusal::NotVouched => {
+                let todo = "the root key gives it that: mercato federation registrar ROOT-KEY \
+                            --attribute NAME=VALUE";
+                (Class::Refused, todo)
             }
             Refusal::NoMember => (Class::NoMatch, "whom it let in: mercato federation members"),
             Refusal::Join(JoinRefusal::Unknown | JoinRefusal::Expired) => (

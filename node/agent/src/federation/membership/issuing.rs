@@ -55,8 +55,7 @@ impl Membership {
     ) -> Result<JoinToken, FederationRefusal> {
         let federation = self.federation.id();
         let registrar = self.acting(config).ok_or(FederationRefusal::NoRegistrar)?;
-        let granted = registrar.grant(turn.now, secret, grant, &mut turn.out);
-        let expires_ms = granted.ok_or(FederationRefusal::NoToken)?;
+        let expires_ms = registrar.grant(turn.now, secret, grant, &mut turn.out)?;
         addresses.truncate(ADDRESSES);
         let registrar = config.key.public();
         Ok(JoinToken { federation, registrar, addresses, secret, expires_ms })
