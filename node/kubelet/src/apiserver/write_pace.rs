@@ -89,11 +89,15 @@ impl WritePace {
         self.all().remove(&place(kind, ns, name));
     }
 
-    /// The objects that have had to wait and were written to since without a rest, in the order of
-    /// their kinds and names.
+    /// The objects that have had to wait, and whose next write would have to, too, in the order of
+    /// their kinds and names: who stops to change is none of them once that write would be free.
     pub(crate) fn held(&self, now: Instant) -> Vec<Held> {
         let all = self.all();
-        let held = all.iter().filter(|(_, written)| written.held && written.rested > now);
+        let waits = |kind: Kind, written: &Written| {
+            let (at_once, each) = allowed(kind);
+            !written.wait(now, at_once, each, 1).is_zero()
+        };
+        let held = all.iter().filter(|((kind, ..), written)| written.held && waits(*kind, written));
         let held = held.map(|((kind, namespace, name), _)| Held {
             kind: kind.kind,
             namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
@@ -171,6 +175,7 @@ mod tests {
         let now = start + Duration::from_mins(1);
         let held = Held { kind: "Contract", namespace: None, name: "0787".to_owned() };
         assert_eq!(pace.held(now), [held]);
+        assert_eq!(pace.held(now + limits::WRITES_EACH), [], "it does not change any more");
         assert_eq!(pace.take(CONTRACT, None, "another", now), Duration::ZERO);
         let rested = now + limits::WRITES_EACH * limits::WRITES_AT_ONCE;
         assert_eq!(pace.held(rested), []);
