@@ -170,6 +170,15 @@ impl SharePolicy {
         named.filter(move |country| !known.contains(country))
     }
 
+    /// Rules that decide nothing, by their numbers from zero: an earlier one covers all that they
+    /// do, as far as their words tell.
+    pub fn unreached(&self) -> Vec<usize> {
+        let covered = |(n, rule): &(usize, &ShareRule)| {
+            self.rules.iter().take(*n).any(|earlier| earlier.covers_all_of(rule))
+        };
+        self.rules.iter().enumerate().filter(covered).map(|(n, _)| n).collect()
+    }
+
     /// How many entries all lists have together.
     fn entries(&self) -> usize {
         let lines = |price: &Price| match price {
@@ -222,6 +231,26 @@ impl ShareRule {
         };
         let wrong = price.validate().is_err();
         wrong.then(|| "a rule's price for no time, or of too many lines".to_owned())
+    }
+
+    /// Whether each request that the other covers is one of this as well: each of its cases is left
+    /// out here, or as wide.
+    fn covers_all_of(&self, other: &Self) -> bool {
+        fn wide<T: Ord>(these: &BTreeSet<T>, those: &BTreeSet<T>) -> bool {
+            these.is_empty() || (!those.is_empty() && those.is_subset(these))
+        }
+        fn same<T: PartialEq>(this: &Option<T>, that: &Option<T>) -> bool {
+            this.is_none() || this == that
+        }
+        wide(&self.buyers, &other.buyers)
+            && wide(&self.jurisdictions, &other.jurisdictions)
+            && wide(&self.resources, &other.resources)
+            && same(&self.standing, &other.standing)
+            && same(&self.class, &other.class)
+            && (self.most.is_zero() || self.most == other.most)
+            && (self.least.is_zero() || self.least == other.least)
+            && self.longest_s.is_none_or(|all| other.longest_s.is_some_and(|s| s <= all))
+            && self.shortest_s.is_none_or(|all| other.shortest_s.is_some_and(|s| s >= all))
     }
 
     fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {

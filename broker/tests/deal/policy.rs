@@ -178,6 +178,28 @@ fn paid(share: SharePolicy, cpu_millis: u64) -> Option<u64> {
 }
 
 #[test]
+fn a_rule_behind_one_that_takes_as_much_is_never_reached() {
+    let all = ShareRule::default;
+    let of = |names: &[&str]| {
+        let buyers = names.iter().map(|name| name.parse::<Party>().unwrap()).collect();
+        ShareRule { buyers, ..all() }
+    };
+    let long = |shortest_s| ShareRule { shortest_s: Some(shortest_s), ..all() };
+    for (rules, never) in [
+        (vec![of(&["org=polito"]), all(), of(&["org=unito"]), all()], &[2, 3][..]),
+        (vec![of(&["org=polito"]), of(&["org=unito"]), all()], &[]),
+        (vec![of(&["org=polito", "org=unito"]), of(&["org=unito"])], &[1]),
+        (vec![of(&["org=unito"]), of(&["org=polito", "org=unito"])], &[]),
+        (vec![long(60), long(3_600), long(30)], &[1]),
+        (vec![ShareRule { most: resources(8), ..all() }, all()], &[]),
+        (vec![ShareRule { class: Some(Class::Spot), ..all() }, long(60)], &[]),
+    ] {
+        let policy = SharePolicy { rules, ..policy(Approve::Auto) };
+        assert_eq!(policy.unreached(), never, "{:?}", policy.rules);
+    }
+}
+
+#[test]
 fn a_rule_has_a_price_of_its_own() {
     let price = |text: &str| Some(PriceChange::from_text(text).unwrap());
     let rule = |text: &str| ShareRule {

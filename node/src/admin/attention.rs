@@ -171,6 +171,8 @@ closed_list! {
         DaemonTwice,
         /// A virtual node waits for its serving certificate.
         CertificateWaiting,
+        /// Pods of a namespace do not go where its NamespaceOffload says.
+        OffloadNotReady,
         /// Objects in the cluster change so often that they are written at a pace.
         WritesHeld,
         /// Somebody has changed or deleted what keeps guests within their contract; it was put back.

@@ -254,7 +254,12 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         true => "the MarketPolicy: kubectl edit marketpolicy default",
         false => "mercato share set",
     };
-    let ruled = |rule: &ShareRule| crate::present::text::rule(rule, &policy.price);
+    let never = policy.unreached();
+    let ruled = |(n, rule): (usize, &ShareRule)| {
+        let line = crate::present::text::rule(rule, &policy.price);
+        let why = never.contains(&n).then_some(" (never reached: an earlier rule decides)");
+        line + why.unwrap_or_default()
+    };
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let mut rows = vec![("shared", amounts(policy))];
     rows.extend(devices(&policy.devices));
@@ -266,7 +271,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         ("network isolation", name(policy.network_isolation)),
         ("pod security", name(policy.pod_security)),
         ("requests", requests(policy)),
-        ("rules", dash(policy.rules.iter().map(ruled).collect::<Vec<_>>().join("\n"))),
+        ("rules", dash(policy.rules.iter().enumerate().map(ruled).collect::<Vec<_>>().join("\n"))),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
         ("changed by", changed_by.to_owned()),

@@ -72,6 +72,13 @@ pub(crate) fn rules(countries: &[String]) -> Option<Finding> {
     Some(Finding::warn("rules", what).todo(registrar).todo(owner))
 }
 
+/// Rules of what is shared that decide nothing, as each is said.
+pub(crate) fn unreached(rules: &[String]) -> Option<Finding> {
+    let what = format!("an earlier rule decides what these would: {}", rules.join("; "));
+    let todo = "say the narrower one first: mercato share set --rule, or the MarketPolicy";
+    (!rules.is_empty()).then(|| Finding::warn("rules", what).todo(todo))
+}
+
 /// Names in what is shared, and in what may be bought, that match nothing known here.
 pub(crate) fn unknown(names: &[Unknown]) -> Option<Finding> {
     let all: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -120,7 +127,9 @@ mod tests {
 
     #[test]
     fn rules_that_cover_nobody_are_named_once() {
-        assert_eq!(rules(&[]), None);
+        assert_eq!((rules(&[]), unreached(&[])), (None, None));
+        let found = unreached(&["ask: org=polito".to_owned()]).unwrap();
+        assert!(found.what.ends_with("would: ask: org=polito"), "{found:?}");
         let found = rules(&["FR".to_owned(), "IT".to_owned()]).unwrap();
         assert_eq!(found.verdict, Verdict::Warn);
         assert!(found.what.contains("FR, IT"), "{found:?}");

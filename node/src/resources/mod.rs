@@ -31,7 +31,7 @@ use contested::Contested;
 use service::Service;
 
 pub(crate) use contested::told as contested;
-pub(crate) use ruling::{Ruled, Ruling};
+pub(crate) use ruling::{Lacking, Ruled, Ruling};
 pub(crate) use service::{ABSENT, Defaults, INSTALL};
 
 /// Serves for as long as the daemon runs, if the cluster may have them.

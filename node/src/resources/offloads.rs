@@ -11,6 +11,7 @@ use mercato_kubelet::crd::{
 use mercato_kubelet::{RepeatedEach, warn_once};
 use mercato_protocol::id::ClusterId;
 
+use super::ruling::Lacking;
 use super::service::{Serve, Service, news, say};
 use crate::admin::{Offload, OwnGateway, Problem, Request};
 
@@ -59,7 +60,7 @@ impl Offloads {
         let how = spec.opt_in();
         let called = how.name.place(&namespace).ok().flatten();
         let there = called.map(|name| format!(", there in namespace {name}"));
-        let offload = Offload { namespace, how: how.clone(), further: false };
+        let offload = Offload { namespace: namespace.clone(), how: how.clone(), further: false };
         let mut done = self.service.api.offload(offload).await;
         let before = object.status.clone().unwrap_or_default();
         let generation = object.metadata.generation.unwrap_or_default();
@@ -79,6 +80,9 @@ impl Offloads {
         };
         let slip = names.iter().flatten().map(|names| format!("; {names}"));
         let message = slip.fold(message, |message, slip| message + &slip);
+        let lacks = !ready || names.iter().flatten().next().is_some();
+        let lacking = lacks.then(|| Lacking { is_ready: ready, message: message.clone() });
+        self.service.ruling.send_if_modified(|ruling| ruling.lacks(&namespace, lacking));
         let kind = if ready { EventType::Normal } else { EventType::Warning };
         let mut conditions =
             Condition::ready(ready, (reason, message), generation, &before.conditions);

@@ -32,8 +32,19 @@ pub(crate) struct Ruling {
     pub(crate) contested: Vec<String>,
     /// What the NamespaceOffload of a namespace says, by the name of the namespace.
     offloads: BTreeMap<String, NamespaceOffloadSpec>,
+    /// What of them does not hold, by the name of the namespace.
+    lacking: BTreeMap<String, Lacking>,
     /// Contracts whose spec says an amount or a term: by their ids, as they are called.
     contracts: BTreeMap<ContractId, (String, ContractSpec)>,
+}
+
+/// That what a NamespaceOffload says does not hold, or names what is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lacking {
+    /// New pods go where they may all the same.
+    pub(crate) is_ready: bool,
+    /// What is lacking, and what to do.
+    pub(crate) message: String,
 }
 
 /// What a request changes that a custom resource may say as well.
@@ -113,7 +124,23 @@ impl Ruling {
         let said = |object: &NamespaceOffload| {
             (object.metadata.namespace.clone().unwrap_or_default(), object.spec.clone())
         };
-        replace(&mut self.offloads, there.map(said).collect())
+        let differs = replace(&mut self.offloads, there.map(said).collect());
+        self.lacking.retain(|namespace, _| self.offloads.contains_key(namespace));
+        differs
+    }
+
+    /// What of the NamespaceOffload of this namespace does not hold; true if that is new.
+    pub(super) fn lacks(&mut self, namespace: &str, lacking: Option<Lacking>) -> bool {
+        let before = match lacking.clone() {
+            Some(lacking) => self.lacking.insert(namespace.to_owned(), lacking),
+            None => self.lacking.remove(namespace),
+        };
+        before != lacking
+    }
+
+    /// What of NamespaceOffloads does not hold, by the names of their namespaces.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = (&String, &Lacking)> {
+        self.lacking.iter()
     }
 
     /// These Contracts are there; true if they ask for something else than before.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use mercato_agent::Input;
 use mercato_protocol::envelope::Signed;
@@ -11,6 +12,7 @@ use mercato_sources::{Dns, DnsError, Following, domain_name};
 use tokio::task::JoinSet;
 
 use crate::admin::{Announced, Class, Problem};
+use crate::doctor::Finding;
 use crate::driver::{Driver, Gone, Handle, clock};
 
 /// What is known by DNS.
@@ -47,6 +49,17 @@ impl Domains {
         Ok(Announced { domain, name: founded.name.clone(), id: founded.id(), root, peers })
     }
 
+    /// Whether the domains that are followed announce their federations now.
+    pub(super) async fn findings(&self) -> Vec<Finding> {
+        let domains: Vec<String> = {
+            let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+            followed.keys().cloned().collect()
+        };
+        let looks = domains.iter().map(|domain| tokio::time::timeout(LOOK, self.announced(domain)));
+        let found = futures::future::join_all(looks).await;
+        domains.iter().zip(found).map(|(domain, found)| finding(domain, found.ok())).collect()
+    }
+
     /// Follows the domains of the federations that there are now, and no others.
     pub(crate) async fn follow(&self, driver: &Handle) -> Result<(), Gone> {
         let Ok(dns) = &self.dns else { return Ok(()) };
@@ -74,6 +87,29 @@ impl Domains {
     }
 }
 
+/// What came of looking a domain up; none: nothing in time.
+fn finding(domain: &str, found: Option<Result<Announced, Problem>>) -> Finding {
+    match found {
+        Some(Ok(Announced { name, peers, .. })) => {
+            let peers = match peers.len() {
+                1 => "1 address".to_owned(),
+                more => format!("{more} addresses"),
+            };
+            Finding::ok("names", format!("{domain} announces the federation {name}, at {peers}"))
+        }
+        Some(Err(problem)) => {
+            let said = format!("{domain}, which is followed by DNS: {}", problem.what);
+            problem.todo.into_iter().fold(Finding::warn("names", said), Finding::todo)
+        }
+        None => {
+            let said = format!("{domain}, which is followed by DNS: no answer within 5 s");
+            Finding::warn("names", said).todo(OTHER)
+        }
+    }
+}
+
+/// How long a domain is waited for.
+const LOOK: Duration = Duration::from_secs(5);
 /// Whose word decides which server is asked.
 const OTHER: &str = "to have the daemon ask another name server: mercato run --dns ADDR:53, or \
     `dns` in its configuration";

@@ -278,7 +278,12 @@ impl OperatorService {
         let known = self.peers().await?;
         findings.push(peers::path(&known));
         findings.extend(peers::clocks(&known));
-        findings.extend(machine::names(listed, self.driver.net().names()).await);
+        let mut named = machine::names(listed, self.driver.net().names()).await;
+        named.extend(self.domains.findings().await);
+        if named.is_empty() {
+            named.push(Finding::ok("names", "no name has to be resolved"));
+        }
+        findings.extend(named);
         findings.push(machine::offloads());
         let own = self.about.tunnels.own();
         let looked = || gateway::gateway(&own, mercato_host::dropping, mercato_host::networks);
@@ -292,9 +297,11 @@ impl OperatorService {
         }
         findings.extend(self.driver.look(unsold_devices).await?);
         findings.extend(self.contested().map(|why| Finding::warn("daemons", why)));
+        findings.extend(self.offloads_lacking());
         findings.extend(self.about.desk.finding());
         findings.extend(peers::unknown(&self.driver.look(known::unknown).await?));
         findings.extend(peers::rules(&self.driver.look(view::countries_of_nobody).await?));
+        findings.extend(peers::unreached(&self.driver.look(view::unreached_rules).await?));
         let stuck = |driver: &Driver| driver.leases.values().filter_map(stuck::finding).collect();
         findings.extend::<Vec<_>>(self.driver.look(stuck).await?);
         Ok(Answer::Findings(findings))

@@ -13,10 +13,11 @@ use crate::admin::{
     Answer, Attention, AttentionKind as Kind, BuyersObjects, EventPeer, GuestObjects, Problem,
     Status, TunnelLink, TunnelLost, TunnelState,
 };
+use crate::doctor::Finding;
 use crate::driver::Driver;
 use crate::driver::clock::wall_ms;
 use crate::present::text::{called, span};
-use crate::resources::{ABSENT, INSTALL, contested};
+use crate::resources::{ABSENT, INSTALL, Lacking, contested};
 
 impl OperatorService {
     /// Why the records cannot be written, if so.
@@ -34,6 +35,26 @@ impl OperatorService {
         (!ruling.contested.is_empty()).then(|| contested(&ruling.contested))
     }
 
+    /// Namespaces whose pods do not go where their NamespaceOffload says.
+    fn not_offloaded(&self) -> Vec<Attention> {
+        let ruling = self.ruling.borrow();
+        let lacking = ruling.lacking().filter(|(_, lacking)| !lacking.is_ready);
+        let each = lacking.map(|(namespace, lacking)| Attention {
+            namespace: Some(namespace.clone()),
+            ..Attention::of(Kind::OffloadNotReady, offload(namespace, &lacking.message))
+        });
+        each.collect()
+    }
+
+    /// The same, and names in `to` that match nothing known, for a person who looks.
+    pub(super) fn offloads_lacking(&self) -> Vec<Finding> {
+        let ruling = self.ruling.borrow();
+        let said = |(namespace, lacking): (&String, &Lacking)| {
+            Finding::warn("offload", offload(namespace, &lacking.message))
+        };
+        ruling.lacking().map(said).collect()
+    }
+
     pub(super) async fn status(&self) -> Result<Answer, Problem> {
         let degraded = self.degraded().await?;
         let degraded = degraded.map(|why| Attention::of(Kind::RecordsReadOnly, why));
@@ -44,6 +65,7 @@ impl OperatorService {
             .borrow()
             .absent
             .then(|| Attention::of(Kind::ResourcesMissing, ABSENT).command(INSTALL));
+        let lacking = self.not_offloaded();
         let twice = self.contested().map(|text| Attention::of(Kind::DaemonTwice, text));
         let gateway = self.about.tunnels.own();
         let no_tunnel = gateway.reason.as_deref().map(Attention::tunnel_off);
@@ -61,7 +83,8 @@ impl OperatorService {
             let text = format!("{UNREACHABLE}; {PUBLIC_ADDRESS}");
             Attention::of(Kind::AddressUnknown, text)
         });
-        let attention = attention.chain(unreachable).chain(absent).chain(twice).chain(waiting);
+        let attention = attention.chain(unreachable).chain(absent).chain(twice).chain(lacking);
+        let attention = attention.chain(waiting);
         let unsold = self.driver.look(is_unsold).await?.then(|| {
             Attention::of(Kind::NotOnSale, "what is shared is not on sale; to see why")
                 .command("mercato share show")
@@ -98,6 +121,11 @@ fn guest_objects(stored: StoredBy, names: &BTreeMap<ClusterId, String>) -> Guest
         bound_bytes: stored.all.bound,
         buyers: stored.buyers.into_iter().map(buyer).collect(),
     }
+}
+
+/// That what a NamespaceOffload says does not hold.
+fn offload(namespace: &str, message: &str) -> String {
+    format!("namespace {namespace}: {message}")
 }
 
 /// Whose gateway is out of reach for so long that pods there are not ready: counted from when a

@@ -13,7 +13,7 @@ use mercato_protocol::price::Money;
 use crate::admin::{Asked, Change, Deal, Found, Peer};
 use crate::driver::Driver;
 use crate::kubernetes::LeaseHandle;
-use crate::present::text::plain_reason;
+use crate::present::text::{plain_reason, rule};
 
 /// Everybody who is known, connected or not.
 pub(in crate::driver) fn peers(
@@ -57,6 +57,13 @@ pub(in crate::driver) fn peers(
 pub(in crate::driver) fn countries_of_nobody(driver: &Driver) -> Vec<String> {
     let countries = driver.agent().broker().countries_of_nobody();
     countries.into_iter().map(str::to_owned).collect()
+}
+
+/// Rules of what is shared that an earlier one leaves nothing to, as each is said.
+pub(in crate::driver) fn unreached_rules(driver: &Driver) -> Vec<String> {
+    let Some(policy) = driver.agent().broker().share() else { return Vec::new() };
+    let said = |n: usize| Some(rule(policy.rules.get(n)?, &policy.price));
+    policy.unreached().into_iter().filter_map(said).collect()
 }
 
 fn found(source: Source) -> Found {
