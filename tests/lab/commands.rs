@@ -2,6 +2,7 @@
 
 pub(crate) mod detached;
 
+use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -110,11 +111,11 @@ pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
 
     let first = &up.clusters[0];
     let lab = if name == "lab" { "lab".to_owned() } else { format!("lab --bed {name}") };
-    println!("\nNow, for instance (lab is `cargo run --quiet --bin lab --`):");
-    println!("  {lab} in {first} kubectl get nodes -o wide");
-    println!("  {lab} shell {first}");
-    println!("  {lab} status");
-    println!("  {lab} down");
+    print("\nNow, for instance (lab is `cargo run --quiet --bin lab --`):");
+    print(format!("  {lab} in {first} kubectl get nodes -o wide"));
+    print(format!("  {lab} shell {first}"));
+    print(format!("  {lab} status"));
+    print(format!("  {lab} down"));
     Ok(())
 }
 
@@ -171,12 +172,8 @@ pub(crate) fn status(bed: &str) -> Result<()> {
     let programs = bed.supervisor().list()?;
     for cluster in Cluster::all(&bed, &toolchain)? {
         let spec = cluster.spec();
-        println!(
-            "{}: {} real and {} simulated nodes",
-            spec.name,
-            spec.nodes,
-            spec.simulated_nodes()
-        );
+        let (real, simulated) = (spec.nodes, spec.simulated_nodes());
+        print(format!("{}: {real} real and {simulated} simulated nodes", spec.name));
         for program in &programs {
             let Some((of, part)) = program.name.split_once('/') else { continue };
             if of == spec.name {
@@ -185,10 +182,10 @@ pub(crate) fn status(bed: &str) -> Result<()> {
                     Some(code) if code < 0 => format!("ended by signal {}", -code),
                     Some(code) => format!("ended with code {code}"),
                 };
-                println!("  {part:<26} {state}");
+                print(format!("  {part:<26} {state}"));
             }
         }
-        println!("  {:<26} {}", "files", cluster.data_outside().display());
+        print(format!("  {:<26} {}", "files", cluster.data_outside().display()));
     }
     Ok(())
 }
@@ -201,7 +198,7 @@ pub(crate) fn dump(bed: &str, to: &Path) -> Result<()> {
     for cluster in Cluster::all(&bed, &toolchain)? {
         runtime.block_on(cluster.dump(to))?;
         detached::dump(&bed, cluster.name(), &to.join(cluster.name()))?;
-        println!("{}", to.join(cluster.name()).display());
+        print(to.join(cluster.name()).display());
     }
     Ok(())
 }
@@ -227,6 +224,13 @@ pub(crate) fn down(bed: &str) -> Result<()> {
 
 fn missing(bed: &str) -> String {
     format!("no bed {bed} is up; bring one up with: lab up rome turin")
+}
+
+/// Prints a line of the result. Who reads no more of it, as `head`, ends the program.
+fn print(line: impl Display) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
 }
 
 fn say(line: &str) {

@@ -16,7 +16,7 @@ use crate::present::text::text;
 pub(crate) struct Global {
     /// Where the daemon keeps identity and records [default: $MERCATO_DATA_DIR, or else
     /// /var/lib/mercato as root, otherwise $XDG_STATE_HOME/mercato]
-    #[arg(long, global = true, value_name = "DIR", env = "MERCATO_DATA_DIR", hide_env = true)]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// The daemon's admin socket [default: admin.sock in the data folder]
     #[arg(long, global = true, value_name = "PATH")]

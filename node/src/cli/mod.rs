@@ -53,7 +53,7 @@ mod tunnel;
 mod uninstall;
 mod watch;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ColorChoice, FromArgMatches as _};
@@ -86,7 +86,11 @@ fn read() -> Cli {
     let name = if plugin { "kubectl mercato" } else { "mercato" };
     let matches = args::command().bin_name(name).color(color).try_get_matches();
     let matches = matches.unwrap_or_else(|error| mistaken(&error));
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| mistaken(&error))
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| mistaken(&error));
+    // Not by clap, which would show it in the usage as if each command took it.
+    let data_dir = std::env::var_os("MERCATO_DATA_DIR").filter(|dir| !dir.is_empty());
+    cli.global.data_dir = cli.global.data_dir.or_else(|| data_dir.map(PathBuf::from));
+    cli
 }
 
 /// Shows a mistake or a help, and ends.

@@ -69,7 +69,8 @@ impl Offload {
             to.push(target(api, one).await?);
         }
         let called = called.map(|name| format!(", in namespace {name} there")).unwrap_or_default();
-        let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
+        let place = place(strategy, &self.to);
+        let sentence = format!("new pods of {namespace} run {place}{called}");
         let targets = Targets::new(to);
         let how = OptIn { strategy, api_access, secrets, targets, name, ..OptIn::default() };
         let offload = admin::Offload { namespace, how: how.clone(), further: false };
@@ -107,11 +108,16 @@ async fn target(api: &dyn OperatorApi, text: &str) -> Result<String, Problem> {
     }
 }
 
-fn place(strategy: Strategy) -> String {
+/// Where new pods run, of virtual nodes on these alone, as they were typed.
+fn place(strategy: Strategy, to: &[String]) -> String {
+    let at = match to {
+        [] => "at providers".to_owned(),
+        to => format!("at {} alone", to.join(", ")),
+    };
     match strategy {
         Strategy::Local => "at home".to_owned(),
-        Strategy::Remote => "at providers".to_owned(),
-        Strategy::Both => format!("at home or at providers ({})", strategy.as_str()),
+        Strategy::Remote => at,
+        Strategy::Both => format!("at home or {at} ({})", strategy.as_str()),
     }
 }
 
@@ -121,7 +127,8 @@ pub(crate) async fn unoffload(
     namespace: String,
 ) -> Result<String, Problem> {
     let said = format!("pods of {namespace} that run at providers are ended there");
-    screen.confirm(&said, &format!("run {namespace} at home only?"))?;
+    // Whoever has said yes hears it once it is done: it may be refused.
+    screen.ask(&said, &format!("run {namespace} at home only?"))?;
     let answer = api.ask(Request::Unoffload(namespace.clone())).await?;
     if let Answer::Stranded(pods) = &answer {
         screen.note(format!(
@@ -132,5 +139,5 @@ pub(crate) async fn unoffload(
     } else if answer != Answer::Done {
         return Err(unexpected(&answer));
     }
-    Ok(screen.done(format!("new pods of {namespace} run at home")))
+    Ok(screen.done(format!("new pods of {namespace} run at home; {said}")))
 }

@@ -94,10 +94,18 @@ impl Screen {
 
     /// Asks on the terminal, after what is said first.
     pub(crate) fn confirm(&self, said: &str, question: &str) -> Result<(), Problem> {
-        eprintln!("{}", self.fold(&shown_lines(said), 2));
+        if self.yes {
+            eprintln!("{}", self.fold(&shown_lines(said), 2));
+        }
+        self.ask(said, question)
+    }
+
+    /// The same, but says nothing to whom it does not ask.
+    pub(crate) fn ask(&self, said: &str, question: &str) -> Result<(), Problem> {
         if self.yes {
             return Ok(());
         }
+        eprintln!("{}", self.fold(&shown_lines(said), 2));
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return Err(Problem::new(Class::Usage, "nothing was done: this is not a terminal")
                 .todo("to confirm without a question: add --yes"));

@@ -24,11 +24,13 @@ const LINES: usize = 10;
 /// Starts it, and says where it prints to.
 pub(crate) fn run(bed: &str, cluster: &str, command: &[String]) -> Result<()> {
     let (bed, program) = (attach(bed)?, command.first().context("clap demands a program")?);
+    // A cluster that is not there leaves no log.
+    let mut setsid = visitor(&bed, cluster, "setsid")?;
     let path = log(&bed, cluster, program);
     let file = OpenOptions::new().create(true).append(true).open(&path);
     let file: File = file.with_context(|| format!("write {}", path.display()))?;
     let from = file.metadata()?.len();
-    let mut child = visitor(&bed, cluster, "setsid")?
+    let mut child = setsid
         .args(SET_APART)
         .arg("sh")
         .args(command)

@@ -36,6 +36,11 @@ fn a_namespace_leaves_and_comes_back() {
         assert_eq!(refused.class, Class::Usage, "{words}");
         assert!(refused.what.contains("no guest namespace can be called"), "{}", refused.what);
     }
+    let said = |words: &str| mercato(&api, &format!("offload shop {words}")).unwrap();
+    assert_eq!(said("--strategy both"), "new pods of shop run at home or at providers (both)\n");
+    assert_eq!(said("--strategy remote --to turin"), "new pods of shop run at turin alone\n");
+    let both = said("--to turin,mercato-lyon");
+    assert_eq!(both, "new pods of shop run at home or at turin, mercato-lyon alone (both)\n");
     let to = |words: &str| {
         mercato(&api, &format!("offload shop --to {words}")).map(|_| {
             let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
