@@ -16,5 +16,6 @@ mod refused;
 mod shares;
 mod story;
 mod upgraded;
+mod windows;
 mod words;
 mod world;

@@ -6,6 +6,7 @@ mod cluster;
 mod disk;
 mod fresh;
 mod names;
+mod refused;
 mod silence;
 mod story;
 mod unsaid;

@@ -211,7 +211,7 @@ pub(crate) fn is_over(world: &World) -> bool {
     })
 }
 
-fn tell(world: &mut World) {
+pub(crate) fn tell(world: &mut World) {
     go_on(world, &mut People::default());
 }
 
@@ -275,39 +275,6 @@ fn the_buyer_may_crash_after_any_effect() {
 #[test]
 fn the_seller_may_crash_after_any_effect() {
     crash_everywhere(SELLER);
-}
-
-/// Whatever was done until then, the leases go on: no pod is made or ended again.
-#[test]
-fn an_input_that_cannot_be_kept_is_refused_beside_all_leases() {
-    for node in [BUYER, SELLER] {
-        let mut calm = World::new();
-        tell(&mut calm);
-        for refuse_at in 1..calm.nodes[node].steps {
-            println!("{node} refuses an input after {refuse_at}");
-            let mut world = World::new();
-            world.nodes[node].refuse_at = Some(refuse_at);
-            tell(&mut world);
-            assert_eq!(world.nodes[node].refuse_at, None);
-        }
-    }
-}
-
-/// The lease that the input was about begins anew, and ends as it would have.
-#[test]
-fn an_input_that_cannot_be_kept_is_refused_with_the_lease_that_it_was_about() {
-    for node in [BUYER, SELLER] {
-        let mut calm = World::new();
-        tell(&mut calm);
-        for refuse_at in (1..calm.nodes[node].steps).step_by(3) {
-            println!("{node} refuses an input of its leases after {refuse_at}");
-            let mut world = World::new();
-            world.nodes[node].refuse_at = Some(refuse_at);
-            world.nodes[node].refuses_leases = true;
-            tell(&mut world);
-            assert_eq!(world.nodes[node].refuse_at, None);
-        }
-    }
 }
 
 /// The seller's disk is full for a while, from any write on.

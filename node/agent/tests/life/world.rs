@@ -1,5 +1,7 @@
 //! Two daemons in virtual time: what a driver does around the agent, crashes included.
 
+mod step_back;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,10 +39,8 @@ pub(crate) struct Node {
     pub(crate) crash_at: Option<usize>,
     /// From this step on so many writes fail.
     pub(crate) fail_at: Option<usize>,
-    /// After so many an input is refused that no lease had a part in.
-    pub(crate) refuse_at: Option<usize>,
-    /// Whether that input was about the leases that there are.
-    pub(crate) refuses_leases: bool,
+    /// After so many an input is refused, and whether leases had a part in it.
+    pub(crate) refuse_at: Option<(usize, bool)>,
     life: u64,
 }
 
@@ -101,7 +101,6 @@ impl World {
                 crash_at: None,
                 fail_at: None,
                 refuse_at: None,
-                refuses_leases: false,
                 life: 0,
             }
         };
@@ -251,7 +250,7 @@ impl World {
                     return self.restart(node, Some("the disk is full".into()));
                 }
                 this.gate.written();
-            } else if this.refuse_at.is_some_and(|step| this.steps >= step) {
+            } else if this.refuse_at.is_some_and(|(step, _)| this.steps >= step) {
                 return self.step_back(node);
             } else {
                 return;
@@ -283,31 +282,6 @@ impl World {
         let config = this.config.clone();
         this.agent = restore(config, seed, this.gate.records(), degraded);
         this.cluster.unfollow();
-        self.begin(node);
-    }
-
-    /// The agent gives way to one of the records, beside the leases that no input was refused of.
-    fn step_back(&mut self, node: usize) {
-        let this = &mut self.nodes[node];
-        this.refuse_at = None;
-        let leased = this.agent.broker().deals().filter(|deal| deal.is_leased());
-        let leased: BTreeSet<ContractId> = match std::mem::take(&mut this.refuses_leases) {
-            true => leased.map(|deal| deal.id().into()).collect(),
-            // Of a lease that nobody has.
-            false => [ContractId([9; 16])].into(),
-        };
-        let begins =
-            this.agent.broker().deals().any(|deal| leased.contains(&ContractId::from(deal.id())));
-        this.agent.step_back([201; 32], Interner::new(1), this.gate.records(), &leased);
-        let answer = this.agent.handle(at(self.now_ms), Input::Tick);
-        if begins {
-            let is_told = answer.iter().any(|effect| matches!(effect, Effect::Lease(_)));
-            assert!(is_told, "it does not begin anew: {answer:?}");
-            this.cluster.unfollow();
-        } else {
-            assert!(!answer.iter().any(Effect::is_of_leases), "leases begin anew: {answer:?}");
-        }
-        this.gate.pass(answer).unwrap();
         self.begin(node);
     }
 
