@@ -79,7 +79,9 @@ fn members_trade_until_one_is_thrown_out() {
     let bad = refused(&oslo, &["federation", "join", "mercato-join-AAAA"], 2);
     assert!(bad.contains("no join token"), "{bad}");
     // Whom it let in may say it again.
-    done(&rome, &["federation", "join", token.trim()]);
+    let asked = refused(&rome, &["federation", "join", token.trim()], 2);
+    assert!(asked.contains("of alps already, of organisation sapienza"), "{asked}");
+    done(&rome, &["federation", "join", token.trim(), "--yes"]);
 
     let unasked = refused(&turin, &["federation", "revoke", "rome"], 2);
     assert!(unasked.contains("cannot join again"), "{unasked}");
