@@ -278,8 +278,11 @@ impl Cluster {
                 vec![home::Input::Written(pod.uid)]
             }
             HomeWork::Write(pod, Write::StandIn(_)) => panic!("{pod:?} is no DaemonSet's"),
+            // Whoever refers to it is told as well, in a sentence.
             HomeWork::ObjectRefused(key, refusal) => {
-                assert!([OVER, TAKEN, NO_ROOM].contains(&&*refusal.reason), "{key:?}");
+                let is_known =
+                    [OVER, TAKEN, NO_ROOM].iter().any(|why| refusal.reason.contains(why));
+                assert!(is_known, "{key:?}: {refusal:?}");
                 vec![]
             }
             HomeWork::Unwatch(_) | HomeWork::Event(..) => vec![],
