@@ -13,7 +13,7 @@ use mercato_offload::address::GuestAddress;
 use mercato_offload::guest;
 use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
@@ -167,11 +167,7 @@ impl Driver {
         let handle = self.handle.clone();
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
-        let other = match desire.side {
-            Side::Provider => &desire.contract.consumer,
-            Side::Consumer => &desire.contract.provider,
-        };
-        let bodies = self.bodies.lease(other.cluster);
+        let bodies = self.bodies.lease(other_party(&desire));
         let (services, names) = (self.tell_services(contract), self.tell_names(contract));
         let (name_server, has_tunnels) = (self.name_server(), self.tunnels.is_some());
         let home_api = self.tunnels.as_ref().and_then(|tunnels| tunnels.home_api());
@@ -272,6 +268,14 @@ impl Driver {
             | Input::Silent(..)
             | Input::Lease(..) => {}
         }
+    }
+}
+
+/// With whom the lease is.
+fn other_party(desire: &LeaseDesire) -> ClusterId {
+    match desire.side {
+        Side::Provider => desire.contract.consumer.cluster,
+        Side::Consumer => desire.contract.provider.cluster,
     }
 }
 

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use mercato_agent::{
     Agent, Ahead, Answer, Ask, BrokerInput, Config, FederationInput, Gate, Input, Records,
 };
-use mercato_broker::{Command, Refusal, Reply};
+use mercato_broker::{Broker, Command, Refusal, Reply};
 use mercato_discovery::Address;
 use mercato_gossip::Interner;
 use mercato_kubelet::{AllBodies, Repeated};
@@ -154,6 +154,15 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, StoreError> {
 fn restore(config: &Config, records: &Records, degraded: Option<String>) -> Agent {
     let interner = Interner::new(rand::random());
     Agent::restore(config.clone(), rand::random(), interner, records, degraded)
+}
+
+/// Tells the cluster what its owner's word on it is now.
+fn tell_cluster(cluster: &dyn Kubernetes, broker: &Broker) {
+    let share = broker.share();
+    if let Some(share) = share {
+        cluster.tell_devices(&share.devices);
+    }
+    cluster.tell_stored(share.and_then(|share| share.objects), broker.shared());
 }
 
 impl Driver {
@@ -295,7 +304,9 @@ impl Driver {
                     self.step_back(ahead);
                     continue;
                 }
-                self.tell_cluster();
+                if let Some(cluster) = &self.kubernetes {
+                    tell_cluster(&**cluster, self.agent.broker());
+                }
                 for taken in self.taken.drain(..) {
                     // Whoever said it may have gone.
                     let _ = taken.send(());
@@ -318,16 +329,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    /// Tells the cluster what the owner's word on it is now.
-    fn tell_cluster(&self) {
-        let Some(cluster) = &self.kubernetes else { return };
-        let (broker, share) = (self.agent.broker(), self.agent.broker().share());
-        if let Some(share) = share {
-            cluster.tell_devices(&share.devices);
-        }
-        cluster.tell_stored(share.and_then(|share| share.objects), broker.shared());
     }
 
     /// Takes the advertisement back and leaves the network. Leases run on.

@@ -40,7 +40,7 @@ pub struct Stored {
 /// What is stored in a cluster: in all, and by buyer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBy {
-    /// Of all buyers together.
+    /// Of all buyers of the cluster.
     pub all: Stored,
     /// Of each buyer that has a lease.
     pub buyers: BTreeMap<ClusterId, Stored>,

@@ -24,7 +24,6 @@ use mercato_kubelet::{Class, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
-use mercato_protocol::contract::Contract;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
@@ -70,7 +69,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
     let isolation = task.desire.borrow().contract.terms.network_isolation;
     let logins = Logins::of(&shared, isolation);
     let bounds = Bounds::of(&task.desire.borrow(), None, names::server(&task), logins.now());
-    let stored = Arc::new(stored(&shared, &task.desire.borrow().contract));
+    let stored = Arc::new(shared.count(&task.desire.borrow().contract));
     let mut this = AtProvider {
         shared,
         task,
@@ -107,12 +106,6 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         });
     }
     .boxed()
-}
-
-/// What the guests of a contract fill of the cluster's etcd, from now on.
-fn stored(shared: &Shared, contract: &Contract) -> LeaseStored {
-    let (buyer, bought) = (contract.consumer.cluster, &contract.terms.quantity);
-    shared.stored.lease(contract.id, buyer, bought)
 }
 
 impl AtProvider {
@@ -341,6 +334,18 @@ impl AtProvider {
             tracing::info!(namespace = stray, "a guest namespace that is not needed any more goes");
             self.remove_one(stray, None);
         }
+    }
+
+    /// Removes the guest namespace of that name, however long it takes; of this home namespace
+    /// only, if one is named.
+    fn remove_one(&mut self, name: String, home: Option<String>) {
+        self.shared.kept.forget(&name);
+        let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
+        let going = removal::remove_one(cluster, name.clone(), contract, home);
+        let going = self.goers.spawn(going.in_current_span());
+        while self.goers.try_join_next().is_some() {}
+        self.leaving.retain(|_, going| !going.is_finished());
+        self.leaving.insert(name, going);
     }
 
     async fn on_made(&mut self, of: GuestNamespace, made: Result<(), Failure>) {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mercato_config::settings;
-use mercato_kubelet::guest::stored::ClusterStored;
+use mercato_kubelet::guest::stored::{ClusterStored, LeaseStored};
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
@@ -16,6 +16,7 @@ use mercato_offload::forge::Gate;
 use mercato_offload::placement::Binding;
 use mercato_offload::placement::export::Scope;
 use mercato_offload::put_back::PutBack;
+use mercato_protocol::contract::Contract;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::text::PoolId;
 use tokio::sync::watch;
@@ -83,6 +84,12 @@ impl Shared {
             // Once for each reason.
             tracing::warn!(%failure, what, "a guest's place cannot be made");
         }
+    }
+
+    /// Counts what the guests of a contract fill of its etcd, from now on.
+    pub(super) fn count(&self, contract: &Contract) -> LeaseStored {
+        let (buyer, bought) = (contract.consumer.cluster, &contract.terms.quantity);
+        self.stored.lease(contract.id, buyer, bought)
     }
 
     pub(super) fn unmade(&self) -> MutexGuard<'_, BTreeMap<(ContractId, String), String>> {

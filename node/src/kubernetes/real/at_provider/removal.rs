@@ -1,13 +1,12 @@
 //! The end of a lease at the provider: nothing of it is left.
 
-use mercato_kubelet::Failure;
 use mercato_kubelet::guest::namespace as guest_namespace;
+use mercato_kubelet::{Cluster, Failure};
+use mercato_protocol::id::ContractId;
 use mercato_protocol::terms;
-use tracing::Instrument as _;
 
 use super::super::retry::Backoff;
 use super::super::shared::Shared;
-use super::AtProvider;
 use crate::kubernetes::LeaseTask;
 use crate::limits;
 
@@ -27,26 +26,20 @@ pub(super) async fn remove(shared: &Shared, task: &LeaseTask) {
     }
 }
 
-impl AtProvider {
-    /// Removes the guest namespace of that name, however long it takes; of this home namespace
-    /// only, if one is named.
-    pub(super) fn remove_one(&mut self, name: String, home: Option<String>) {
-        self.shared.kept.forget(&name);
-        let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
-        let of = name.clone();
-        let going = async move {
-            let mut backoff = Backoff::default();
-            while let Err(failure) =
-                guest_namespace::remove(&cluster, &of, &contract, home.as_deref()).await
-            {
-                backoff.warn(&failure, "a guest namespace stays");
-                backoff.wait().await;
-            }
-        };
-        let going = self.goers.spawn(going.in_current_span());
-        while self.goers.try_join_next().is_some() {}
-        self.leaving.retain(|_, going| !going.is_finished());
-        self.leaving.insert(name, going);
+/// Removes a guest namespace of a contract, however long it takes; of this home namespace only, if one
+/// is named.
+pub(super) async fn remove_one(
+    cluster: Cluster,
+    name: String,
+    contract: ContractId,
+    home: Option<String>,
+) {
+    let mut backoff = Backoff::default();
+    while let Err(failure) =
+        guest_namespace::remove(&cluster, &name, &contract, home.as_deref()).await
+    {
+        backoff.warn(&failure, "a guest namespace stays");
+        backoff.wait().await;
     }
 }
 
