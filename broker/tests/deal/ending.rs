@@ -65,27 +65,27 @@ fn expected(by: Side, at: At) -> [Row; 4] {
         ],
         (PRO, At::Running | At::Suspended) => [
             (PRO, C::EndedByProvider, LESS, BAD, Some(140_000)),
-            (PRO, C::EndedByProvider, LESS, BAD, Some(520_000)),
+            (PRO, C::EndedByProvider, LESS, BAD, Some(490_000)),
             (PRO, C::Expired, WHOLE, GOOD, Some(1_180_000)),
             (CON, C::Expired, WHOLE, GOOD, Some(1_200_000)),
         ],
         (CON, At::Running | At::Suspended) => [
             (CON, C::Cancelled, WHOLE, None, Some(200_000)),
-            (CON, C::Cancelled, WHOLE, None, Some(580_000)),
+            (CON, C::Cancelled, WHOLE, None, Some(550_000)),
             (CON, C::Expired, WHOLE, GOOD, Some(1_180_000)),
             (PRO, C::Expired, WHOLE, GOOD, Some(1_200_000)),
         ],
         (PRO, At::Reclaiming) => [
             (PRO, C::EndedByProvider, LESS, BAD, Some(140_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(580_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(550_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(570_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(570_000)),
         ],
         (CON, At::Reclaiming) => [
             (CON, C::Cancelled, WHOLE, None, Some(200_000)),
-            (CON, C::Reclaimed, WHOLE, None, Some(580_000)),
-            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
-            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
+            (CON, C::Reclaimed, WHOLE, None, Some(550_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(570_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(570_000)),
         ],
         (_, At::Over) => [(CON, C::Cancelled, WHOLE, None, Some(100_000)); 4],
     }
@@ -119,15 +119,15 @@ fn expected_of_silence(by: Side, at: At) -> [Row; 4] {
         (PRO, At::Reclaiming) => [
             (CON, C::Reclaimed, WHOLE, GOOD, None),
             (CON, C::Reclaimed, WHOLE, GOOD, None),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
-            (PRO, C::Reclaimed, WHOLE, GOOD, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(570_000)),
+            (PRO, C::Reclaimed, WHOLE, GOOD, Some(570_000)),
         ],
         // Closed over unsigned reports just before the time that its notice names.
         (CON, At::Reclaiming) => [
             (PRO, C::Reclaimed, WHOLE, None, None),
             (PRO, C::Reclaimed, WHOLE, None, None),
-            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
-            (PRO, C::Reclaimed, WHOLE, None, Some(600_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(570_000)),
+            (PRO, C::Reclaimed, WHOLE, None, Some(570_000)),
         ],
         (_, At::Over) => [(CON, C::Cancelled, WHOLE, None, Some(100_000)); 4],
     }
@@ -137,7 +137,7 @@ fn expected_of_silence(by: Side, at: At) -> [Row; 4] {
 fn moments(at: At) -> [u64; 4] {
     match at {
         At::Pending => [20, 40, 90, 150],
-        At::Running | At::Suspended | At::Reclaiming | At::Over => [200, 580, 1_180, 1_240],
+        At::Running | At::Suspended | At::Reclaiming | At::Over => [200, 550, 1_180, 1_240],
     }
 }
 
@@ -166,7 +166,7 @@ fn prepared(at: At, moment_s: u64) -> (World, NegotiationId) {
         }
         At::Reclaiming => {
             pass(&mut world, 100);
-            let (notice_s, text) = (Some(500), String::new());
+            let (notice_s, text) = (Some(470), String::new());
             let reclaim = Command::Reclaim { contract: id.into(), notice_s, text };
             world.command(SELLER, reclaim).unwrap();
             world.settle();
