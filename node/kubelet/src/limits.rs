@@ -206,6 +206,10 @@ pub const LEASE_SECONDS: i32 = 40;
 
 /// Longest life of a pod's service-account token, seconds.
 pub const TOKEN_SECONDS: i64 = 3600;
+/// Names of virtual nodes that wait to be heard of by one that keeps its own: past that it looks.
+pub const NODE_NEWS: usize = 64;
+/// After a virtual node has changed it is looked at so much later: what is written at once is seen once.
+pub const NODE_REST: Duration = Duration::from_millis(500);
 /// A failed renewal is tried again after this long: three times in a Lease.
 pub const LEASE_RETRY: Duration = Duration::from_secs(3);
 /// What the daemon's own Lease promises, which is renewed as often: one renewal may fail, and be

@@ -17,7 +17,7 @@ use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::listener::Listener;
 use crate::bodies::Bodies;
 use crate::guest::stream::PeerStreams;
-use crate::home::node::VirtualNode;
+use crate::home::node::{NodeNews, VirtualNode};
 use crate::home::{HomeConfig, HomeSide};
 use crate::kubelet_api::certificate::{self, Serving, Subject};
 use crate::kubelet_api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca, router};
@@ -40,6 +40,8 @@ pub struct HomeLeaseConfig {
     /// At which address inside the tunnel its API server is reached by guests that have access; none:
     /// nowhere.
     pub api: Option<IpAddr>,
+    /// By what it is heard that somebody else has changed the node.
+    pub news: Arc<NodeNews>,
 }
 
 /// One lease as home's cluster sees it: a virtual node and its kubelet API.
@@ -76,8 +78,8 @@ impl HomeLease {
         peer: Arc<dyn PeerStreams>,
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
-            let HomeLeaseConfig { mut node, listen, certificate: source, audiences, domain, api } =
-                config;
+            let HomeLeaseConfig { mut node, listen, audiences, domain, api, news, .. } = config;
+            let source = config.certificate;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
@@ -100,7 +102,7 @@ impl HomeLease {
             let mut background = JoinSet::new();
             background.spawn(follow_client_ca(&cluster, tls.clone()));
             background.spawn(certificate::maintain(cluster.clone(), subject, source, tls, tell));
-            let node = VirtualNode::start(cluster, node);
+            let node = VirtualNode::start(cluster, node, &news);
             Ok((Self { side, node, serving, listener, _background: background }, inputs))
         }
         .boxed()

@@ -3,6 +3,7 @@
 //! link or a lease stands is told from outside; a link that is down is not a
 //! node that is down.
 
+mod news;
 #[cfg(test)]
 mod tests;
 mod tunnel;
@@ -28,6 +29,8 @@ use crate::names::CONTRACT;
 use crate::pace::every;
 use crate::repeated::Repeated;
 use crate::warn_once;
+use news::NodeEar;
+pub use news::NodeNews;
 use tunnel::Told;
 
 /// A virtual node that is kept in its cluster until it is removed; dropping
@@ -51,11 +54,12 @@ pub enum NodeState {
 }
 
 impl VirtualNode {
-    /// Makes the node and keeps it so.
-    pub fn start(cluster: Cluster, spec: NodeSpec) -> Self {
+    /// Makes the node and keeps it so, also where somebody else changes it, as `news` tells.
+    pub fn start(cluster: Cluster, spec: NodeSpec, news: &NodeNews) -> Self {
         let (wanted, wants) = watch::channel(Arc::new(spec));
         let (report, state) = watch::channel(NodeState::Starting);
-        let keeping = tokio::spawn(keep(cluster.clone(), wants, report)).abort_handle();
+        let keeping = tokio::spawn(keep(cluster.clone(), wants, report, news.listen(&cluster)));
+        let keeping = keeping.abort_handle();
         Self { cluster, wanted, state, keeping }
     }
 
@@ -170,19 +174,29 @@ pub enum Name {
 
 /// Lease and status until the end of time: the Lease every ten seconds, the
 /// status when it is to be another, and both again if somebody has changed or
-/// deleted them, which is looked for now and then.
+/// deleted them, which is looked for whenever the node has changed, and now and then.
 fn keep(
     cluster: Cluster,
     mut wants: watch::Receiver<Arc<NodeSpec>>,
     report: watch::Sender<NodeState>,
+    mut ear: NodeEar,
 ) -> BoxFuture<'static, ()> {
     async move {
         let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
         let mut told = Told::default();
         let mut tick = every(limits::LEASE_RENEWAL);
+        let name = wants.borrow().name.clone();
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
+                () = ear.hears_of(&name) => {
+                    // What comes with it, such as our own writes, is looked at once.
+                    tokio::time::sleep(limits::NODE_REST).await;
+                    let spec = wants.borrow().clone();
+                    if !kept.was_changed(&cluster, &spec).await {
+                        continue;
+                    }
+                }
                 changed = wants.changed() => if changed.is_err() { return },
             }
             let spec = wants.borrow_and_update().clone();
@@ -260,27 +274,36 @@ impl Kept {
         Ok(same && spec.holds(&mut self.transitions, &node))
     }
 
+    /// Whether somebody else has changed or deleted it since it was written so.
+    async fn was_changed(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> bool {
+        self.spec.as_ref() == Some(spec) && matches!(self.holds(cluster, spec).await, Ok(false))
+    }
+
     async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {
         match cluster.get(NODE, None, &spec.name).await? {
             Some(node) if !spec.owns(&node) => {
                 let text = format!("node {} exists and is not of this contract", spec.name);
                 return Err(Failure::conflict(text));
             }
-            Some(_) => {}
+            // Without its taint the admission policies let nothing of it be written.
+            Some(node) => taint(cluster, spec, &node).await?,
             None => drop(cluster.create(NODE, None, spec.created()).await?),
         }
         let node = cluster.apply(NODE, None, &spec.name, spec.applied()).await?;
-        if let Some(taints) = spec.taints(&node["spec"]["taints"]) {
-            // The list is one field: others' taints stay, and the version guards them.
-            let version = &node["metadata"]["resourceVersion"];
-            let patch = json!({ "metadata": { "resourceVersion": version },
-                "spec": { "taints": taints } });
-            cluster.merge(NODE, None, &spec.name, None, patch).await?;
-        }
+        taint(cluster, spec, &node).await?;
         self.transitions.learn(&node["status"]["conditions"]);
         let status = spec.status(&mut self.transitions, &clock::now());
         cluster.apply_status(NODE, None, &spec.name, status).await
     }
+}
+
+/// Gives a node the taints that it is to have, where it has others of ours.
+async fn taint(cluster: &Cluster, spec: &NodeSpec, node: &Value) -> Result<(), Failure> {
+    let Some(taints) = spec.taints(&node["spec"]["taints"]) else { return Ok(()) };
+    // The list is one field: others' taints stay, and the version guards them.
+    let version = &node["metadata"]["resourceVersion"];
+    let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "taints": taints } });
+    cluster.merge(NODE, None, &spec.name, None, patch).await.map(drop)
 }
 
 /// Where kubelets keep their Leases.

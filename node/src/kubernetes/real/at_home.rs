@@ -101,6 +101,7 @@ impl AtHome {
                 audiences: self.shared.audiences.clone(),
                 domain: self.task.has_tunnels.then(|| self.shared.domain.clone()),
                 api: self.task.home_api,
+                news: self.shared.node_news.clone(),
             };
             let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());

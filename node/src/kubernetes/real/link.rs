@@ -199,6 +199,7 @@ async fn connect(
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
     Ok(Shared {
         kept: Upkeep::start(cluster.clone()),
+        node_news: Arc::default(),
         cluster,
         account,
         server,

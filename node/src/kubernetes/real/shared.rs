@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mercato_config::settings;
 use mercato_kubelet::guest::stored::{ClusterStored, LeaseStored};
 use mercato_kubelet::guest::usage::Meters;
+use mercato_kubelet::home::node::NodeNews;
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
 use mercato_kubelet::{Account, Cluster, Failure, Held, Upkeep};
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) account: Account,
     /// What stays as it was written in guest namespaces.
     pub(super) kept: Upkeep,
+    /// Which virtual nodes have changed.
+    pub(super) node_news: Arc<NodeNews>,
     /// The address of the API server.
     pub(super) server: String,
     /// The host and port in it.

@@ -59,7 +59,7 @@ async fn settled(node: &VirtualNode) -> NodeState {
 #[tokio::test]
 async fn a_node_is_made_kept_and_removed() {
     let (cluster, requests) = cluster(None);
-    let node = VirtualNode::start(cluster, spec());
+    let node = VirtualNode::start(cluster, spec(), &NodeNews::default());
     assert_eq!(settled(&node).await, NodeState::Kept);
     let made = std::mem::take(&mut *requests.lock().unwrap());
     let did = |what: &str| made.iter().any(|request| request.starts_with(what));
@@ -101,7 +101,10 @@ async fn a_node_that_was_taken_for_dead_or_deleted_is_written_again() {
     kept.lock().unwrap()["metadata"]["labels"] = json!({ CONTRACT: spec.contract.to_string() });
     renewed.renew(&cluster, &spec).await.unwrap();
     assert_eq!(*writes.lock().unwrap(), 2);
+    assert!(!renewed.was_changed(&cluster, &spec).await, "as it stands it is left");
     *kept.lock().unwrap() = Value::Null;
+    assert!(renewed.was_changed(&cluster, &spec).await);
+    assert!(!Kept::default().was_changed(&cluster, &spec).await, "it was not written yet");
     renewed.renew(&cluster, &spec).await.unwrap();
     assert_eq!(*writes.lock().unwrap(), 3);
 }
@@ -128,7 +131,7 @@ async fn a_tunnel_is_told_where_it_changes_and_nowhere_else() {
         }
         (200, if path.contains("/nodes") { node.clone() } else { body })
     });
-    let shown = VirtualNode::start(cluster, spec());
+    let shown = VirtualNode::start(cluster, spec(), &NodeNews::default());
     let off = |reason: &str| TunnelWord::Off { reason: reason.to_owned() };
     let words = [off("no /dev/net/tun"), off("no /dev/net/tun"), TunnelWord::Up, off("UDP 7475")];
     for tunnel in words {
@@ -160,9 +163,31 @@ async fn a_tunnel_is_told_where_it_changes_and_nowhere_else() {
 #[tokio::test]
 async fn anothers_node_is_a_conflict_and_stays() {
     let (cluster, requests) = cluster(Some(json!({ "metadata": { "name": "mercato-turin" } })));
-    let node = VirtualNode::start(cluster, spec());
+    let node = VirtualNode::start(cluster, spec(), &NodeNews::default());
     let NodeState::Failing(failure) = settled(&node).await else { panic!() };
     assert_eq!(failure.class, Class::Conflict);
     node.remove().await.unwrap();
     assert!(requests.lock().unwrap().iter().all(|request| request.starts_with("GET")));
+}
+
+/// As `config/deploy/policies.yaml` has it: nothing is written of a virtual node without its taint.
+#[tokio::test]
+async fn a_node_whose_taint_somebody_has_removed_has_it_again() {
+    let mut node = spec().created();
+    node["spec"]["taints"] = json!([]);
+    let node = Arc::new(Mutex::new(node));
+    let stands = node.clone();
+    let cluster = scripted(move |method, path, body| {
+        let mut node = stands.lock().unwrap();
+        if path.contains("/leases/") {
+            return (200, body);
+        }
+        if !body["spec"]["taints"].is_null() {
+            node["spec"]["taints"] = body["spec"]["taints"].clone();
+        }
+        let is_tainted = node["spec"]["taints"].as_array().is_some_and(|all| !all.is_empty());
+        if method == "GET" || is_tainted { (200, node.clone()) } else { status(422, "denied") }
+    });
+    Kept::default().renew(&cluster, &Arc::new(spec())).await.unwrap();
+    assert_eq!(node.lock().unwrap()["spec"]["taints"][0]["key"], "mercato.dev/provider");
 }
