@@ -14,7 +14,9 @@ mod sale;
 pub mod selector;
 pub mod syntax;
 
-pub use broker::{Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply};
+pub use broker::{
+    Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply, shared,
+};
 pub use catalogue::{
     Affiliation, Budget, BuyPolicy, Candidate, Demand, Excluded, Exclusion, Known, Market,
     Membership, Miss, Noun, ParsePartyError, Party, Sort, Standing, Unknown,

@@ -95,12 +95,6 @@ impl Broker {
         Some((&offer.body, self.supply.rows(self.deals.current())))
     }
 
-    /// What is shared in all, of all that is and could be sold. None: the policy's part of the cluster
-    /// is not known yet.
-    pub fn shared(&self) -> Option<Resources> {
-        self.supply.shared()
-    }
-
     /// Devices of this cluster that are not for sale, whatever is shared.
     pub fn unsold(&self) -> &[Unsold] {
         self.supply.unsold()
@@ -126,4 +120,10 @@ impl Broker {
         let deal = self.deal(&NegotiationId::from(*id))?;
         Some(Statement::of(&deal.agreement()?.contract, deal.lease()))
     }
+}
+
+/// What is shared in all, of all that is and could be sold. None: the policy's part of the cluster is
+/// not known yet.
+pub fn shared(by: &Broker) -> Option<Resources> {
+    by.supply.shared()
 }

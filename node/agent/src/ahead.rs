@@ -1,22 +1,8 @@
-//! What is ahead of the records once an answer was not taken: what goes on from them, and what stays as
-//! it is.
+//! Which leases are ahead of the records once an answer was not taken.
 
 use std::collections::BTreeSet;
 
 use mercato_protocol::id::ContractId;
-use thiserror::Error;
-
-use crate::record::TooLarge;
-
-/// An answer was not taken: the agent is ahead of its records.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{why}")]
-pub struct Ahead {
-    /// Why the answer was not taken.
-    pub why: TooLarge,
-    /// Which leases are ahead, too. All others are as the records say, and stay as they are.
-    pub leases: LeasesAhead,
-}
 
 /// The leases that have gone on with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

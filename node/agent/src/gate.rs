@@ -21,9 +21,21 @@
 
 use std::collections::VecDeque;
 
-use crate::ahead::{Ahead, LeasesAhead};
+use thiserror::Error;
+
+use crate::ahead::LeasesAhead;
 use crate::effect::Effect;
-use crate::record::{Change, Record, Records};
+use crate::record::{Change, Record, Records, TooLarge};
+
+/// An answer was not taken: the agent is ahead of its records.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{why}")]
+pub struct Ahead {
+    /// Why the answer was not taken.
+    pub why: TooLarge,
+    /// Which leases are ahead, too. All others are as the records say, and stay as they are.
+    pub leases: LeasesAhead,
+}
 
 /// Effects on their way out, in the order in which they were wanted.
 #[derive(Debug, Default)]

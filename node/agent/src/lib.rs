@@ -26,13 +26,13 @@ mod request;
 mod unsent;
 
 pub use agent::{Agent, Config};
-pub use ahead::{Ahead, LeasesAhead};
+pub use ahead::LeasesAhead;
 pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase, Work};
 pub use federation::ask::{Answer, Ask, FederationRefusal};
 pub use federation::issued::{Grant, Issued, RegistrarRecord};
 pub use federation::membership::view::{Joined, Listed};
 pub use federation::papers::Papers;
-pub use gate::Gate;
+pub use gate::{Ahead, Gate};
 pub use input::{
     BrokerInput, FederationInput, Input, LeaseInput, LeaseNews, TunnelInput, TunnelNews,
 };

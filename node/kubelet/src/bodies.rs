@@ -4,21 +4,18 @@
 //! may be on their way. Bounded; what falls out is asked for again by the sessions. Never on
 //! disk: there are secrets among them.
 
-mod all;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use mercato_offload::body::{self, Found, Limits, Way, Weight};
+use mercato_offload::body::{self, Found, Held, Limits, Way, Weight, who_gives};
 use mercato_offload::forge::{self, Refusal};
 use mercato_offload::key::Item;
-use mercato_protocol::id::Digest;
+use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::Value;
 
 use crate::limits;
-pub use all::AllBodies;
 
 /// A store of bodies; clones share it.
 #[derive(Clone, Default)]
@@ -282,6 +279,58 @@ fn digest_of(bytes: &[u8], weight: Weight, way: Way) -> Option<Digest> {
         let object: Value = (!is_much).then(|| serde_json::from_slice(bytes).ok())??;
         Some(forge::digest(&object))
     })
+}
+
+/// The bodies of all leases, as long as these last; clones share them.
+#[derive(Clone, Default)]
+pub struct AllBodies(Arc<Mutex<Vec<Holder>>>);
+
+/// One lease, and the other side of it.
+struct Holder {
+    peer: ClusterId,
+    kept: Weak<Mutex<Inner>>,
+    held: Arc<AtomicUsize>,
+}
+
+impl AllBodies {
+    /// A store for a lease with this peer.
+    pub fn lease(&self, peer: ClusterId) -> Bodies {
+        let bodies = Bodies { all: self.clone(), ..Bodies::default() };
+        let (kept, held) = (Arc::downgrade(&bodies.kept), bodies.held.clone());
+        self.lock().push(Holder { peer, kept, held });
+        bodies
+    }
+
+    /// How many bytes all of them take.
+    pub fn bytes(&self) -> usize {
+        self.lock().iter().map(|holder| holder.held.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Has bodies given up until all take no more than they may. No store is locked meanwhile by whoever
+    /// calls.
+    fn make_room(&self) {
+        while let Some(bodies) = self.who_gives() {
+            if !bodies.give() {
+                break;
+            }
+        }
+    }
+
+    fn who_gives(&self) -> Option<Bodies> {
+        let mut holders = self.lock();
+        holders.retain(|holder| holder.kept.strong_count() > 0);
+        let held = |holder: &Holder| Held {
+            peer: holder.peer,
+            bytes: holder.held.load(Ordering::Relaxed),
+        };
+        let all: Vec<Held> = holders.iter().map(held).collect();
+        let Holder { kept, held, .. } = holders.get(who_gives(&all, limits::ALL_BODIES)?)?;
+        Some(Bodies { kept: kept.upgrade()?, held: held.clone(), all: self.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Holder>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use mercato_agent::{
     Agent, Ahead, Answer, Ask, BrokerInput, Config, FederationInput, Gate, Input, Records,
 };
-use mercato_broker::{Broker, Command, Refusal, Reply};
+use mercato_broker::{Broker, Command, Refusal, Reply, shared};
 use mercato_discovery::Address;
 use mercato_gossip::Interner;
 use mercato_kubelet::{AllBodies, Repeated};
@@ -162,7 +162,7 @@ fn tell_cluster(cluster: &dyn Kubernetes, broker: &Broker) {
     if let Some(share) = share {
         cluster.tell_devices(&share.devices);
     }
-    cluster.tell_stored(share.and_then(|share| share.objects), broker.shared());
+    cluster.tell_stored(share.and_then(|share| share.objects), shared(broker));
 }
 
 impl Driver {

@@ -62,6 +62,11 @@ pub struct Agent {
     last: Now,
 }
 
+/// Of which all chance of an agent comes.
+type Seed = [u8; 32];
+/// Leases, by their contracts.
+type Ids = BTreeSet<ContractId>;
+
 impl Agent {
     /// The agent that these records tell of. The first `handle`, with any input, says again
     /// all that they imply. `degraded` says why the records cannot be written, if so: then
@@ -101,18 +106,11 @@ impl Agent {
 
     /// Becomes the agent that these records tell of, which are all on disk. These leases begin anew;
     /// the others go on as they are: nothing of them may be ahead of the records ([`crate::Ahead`]).
-    pub fn step_back(
-        &mut self,
-        seed: [u8; 32],
-        interner: Interner,
-        records: &Records,
-        ahead: &BTreeSet<ContractId>,
-    ) {
+    pub fn step_back(&mut self, seed: Seed, interner: Interner, of: &Records, ahead: &Ids) {
         let degraded = self.disk.failure().map(str::to_owned);
-        let restored = Self::restore(self.config.clone(), seed, interner, records, degraded);
+        let restored = Self::restore(self.config.clone(), seed, interner, of, degraded);
         let Self { leases, peers, .. } = std::mem::replace(self, restored);
-        let restored = std::mem::replace(&mut self.leases, leases);
-        self.leases.step_back(ahead, restored);
+        self.leases.keep(leases, ahead);
         self.peers.reach_those_of(peers);
     }
 

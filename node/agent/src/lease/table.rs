@@ -51,13 +51,12 @@ impl Leases {
         self.shelved.entry(contract).or_default().push(record);
     }
 
-    /// These leases begin anew, from their records as they were `restored`; the others go on.
-    pub(crate) fn step_back(&mut self, ahead: &BTreeSet<ContractId>, mut restored: Self) {
-        for contract in ahead {
-            self.all.remove(contract);
-            let records = restored.shelved.remove(contract);
-            self.shelved.extend(records.map(|records| (*contract, records)));
-        }
+    /// Of the leases of `before` all go on but these, which begin anew from the records that there are.
+    pub(crate) fn keep(&mut self, before: Self, ahead: &BTreeSet<ContractId>) {
+        let restored = std::mem::replace(self, before);
+        self.all.retain(|contract, _| !ahead.contains(contract));
+        let shelved = restored.shelved.into_iter();
+        self.shelved.extend(shelved.filter(|(contract, _)| ahead.contains(contract)));
         self.touched = true;
     }
 

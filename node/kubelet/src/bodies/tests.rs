@@ -139,3 +139,29 @@ fn ever_more_small_bodies_gain_nothing() {
     }
     assert!(inner.bodies.len() < room && inner.spare <= limits::SPARE_BODIES);
 }
+
+/// Keeps a body of a MiB.
+fn keep(bodies: &Bodies, name: &str) -> Digest {
+    let item = Item::Object(key(ObjectKind::ConfigMap, "shop", name));
+    let body = json!({ "data": { "of": name, "a": "x".repeat(1 << 20) } });
+    bodies.keep(Way::ToGuest, &item, &body).unwrap()
+}
+
+#[test]
+fn one_buyer_with_many_leases_takes_nobody_elses_memory() {
+    let all = AllBodies::default();
+    let (small, many) =
+        (all.lease(ClusterId([1; 32])), [0; 6].map(|_| all.lease(ClusterId([2; 32]))));
+    let digest = keep(&small, "small");
+    for n in 0..60 {
+        for bodies in &many {
+            keep(bodies, &n.to_string());
+        }
+        assert!(all.bytes() <= limits::ALL_BODIES);
+    }
+    assert!(all.bytes() > limits::ALL_BODIES - (2 << 20), "360 MiB were brought");
+    assert!(matches!(small.object(&digest), Found::Here(_)));
+    drop(many);
+    keep(&small, "more");
+    assert!(all.bytes() < 3 << 20);
+}
