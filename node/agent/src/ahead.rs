@@ -17,12 +17,12 @@ impl LeasesAhead {
     /// No lease has a part in it.
     pub(crate) const NONE: Self = Self::These(BTreeSet::new());
 
-    /// This one alone.
+    /// This one alone, and no other.
     pub(crate) fn one(contract: ContractId) -> Self {
         Self::These([contract].into())
     }
 
-    /// Those of both.
+    /// Those of both, without doubles.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

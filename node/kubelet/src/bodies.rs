@@ -218,7 +218,7 @@ impl Inner {
         }
     }
 
-    /// Whether there was one.
+    /// Gives the oldest up; whether there was one.
     fn drop_oldest(&mut self) -> bool {
         let Some(((used, _), digest)) = self.order.pop_first() else { return false };
         let Some(body) = self.bodies.remove(&digest) else { return false };

@@ -64,7 +64,7 @@ pub struct Agent {
 
 /// Of which all chance of an agent comes.
 type Seed = [u8; 32];
-/// Leases, by their contracts.
+/// Leases, by the contracts that they are of.
 type Ids = BTreeSet<ContractId>;
 
 impl Agent {
