@@ -125,9 +125,10 @@ impl PriceChange {
             self.lines().map(|(resource, line)| (resource.clone(), *line)).collect();
         for model in models.into_iter().map(|model| Resource::Gpu(model.clone())) {
             let family = self.lines().find(|(line, _)| model.is_a(line) && **line != model);
-            if let Some((family, line)) = family.filter(|_| !named.contains_key(&model)) {
+            if let Some((family, line)) = family {
                 families.insert(family.clone());
-                named.insert(model, *line);
+                // A line of its own counts for more than that of the family.
+                named.entry(model).or_insert(*line);
             }
         }
         named.retain(|line, _| !families.contains(line));
