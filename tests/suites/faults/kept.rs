@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::agreement;
 use crate::churn::{apply, clean_up, pod};
-use crate::pair::{GUEST, PATIENCE, Pair, items};
+use crate::pair::{GUEST, NODE, PATIENCE, Pair, items};
 
 /// Each object, and how somebody would change what it says.
 const OBJECTS: [(&str, &str); 4] = [
@@ -40,6 +40,8 @@ pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     let labelled = ["label", OBJECTS[0].0, "team=b"];
     pair.guests().kubectl(&labelled).await?;
     told(&pair).await?;
+
+    node_returns(&pair).await.context("at home")?;
 
     pair.turin().kill(PART)?;
     pair.guests().kubectl(&["delete", OBJECTS[0].0]).await?;
@@ -105,6 +107,25 @@ async fn returns(pair: &Pair<'_>, object: &str, before: &[Value]) -> Result<()> 
         Ok(true)
     })
     .await
+}
+
+/// The virtual node at home, with the taint that keeps other pods away.
+async fn node_returns(pair: &Pair<'_>) -> Result<()> {
+    let effect = "jsonpath={.spec.taints[?(@.key==\"mercato.dev/provider\")].effect}";
+    let taint = ["get", "node", NODE, "-o", effect];
+    for change in [
+        &["taint", "node", NODE, "mercato.dev/provider-"][..],
+        &["delete", "node", NODE, "--wait=false"],
+    ] {
+        pair.rome().kubectl(change).await?.ok()?;
+        wait::until(&format!("the node after {change:?}"), SOON, || async {
+            let now = pair.rome().kubectl(&taint).await?.ok()?;
+            ensure!(now == "NoSchedule", "its taint: {now:?}");
+            Ok(true)
+        })
+        .await?;
+    }
+    pair.peer_is(true).await
 }
 
 /// One event for each object, and a line of `status` with how often and by whom.
