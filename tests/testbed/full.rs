@@ -5,8 +5,7 @@
 pub struct Full {
     /// Its name, as in `Cargo.toml`; that of a crate's own tests has the crate's folder in front.
     pub program: &'static str,
-    /// How long all of it takes at that level, in minutes: as it was last seen, on two processors with
-    /// a debug build.
+    /// About how long all of it takes at that level, in minutes, on two processors with a debug build.
     pub minutes: u16,
     /// What is more than at level `ci`.
     pub what: &'static str,
@@ -28,7 +27,7 @@ pub const FULL: [Full; 24] = [
     Full { program: "journey", minutes: 4, what: "ten pods that start, one after the other" },
     Full { program: "leftovers", minutes: 5, what: "twenty beds up and down" },
     Full { program: "load", minutes: 7, what: "ten Services under load while a link is cut" },
-    Full { program: "net/crowd", minutes: 1, what: "a thousand strangers" },
+    Full { program: "net/crowd", minutes: 2, what: "a thousand strangers" },
     Full { program: "network", minutes: 21, what: "its specs, plain and through a virtual node" },
     Full {
         program: "node/program",
@@ -36,19 +35,19 @@ pub const FULL: [Full; 24] = [
         what: "200 kills within trades, a thousand peers",
     },
     Full { program: "services", minutes: 5, what: "kills, and a rolling update through a cut" },
-    Full { program: "session/link", minutes: 1, what: "more seeds of each link" },
+    Full { program: "session/link", minutes: 3, what: "more seeds of each link" },
     Full {
         program: "simnet/federations",
-        minutes: 1,
+        minutes: 20,
         what: "forty days of trade, attacks of half an hour",
     },
-    Full { program: "simnet/liars", minutes: 1, what: "600 seeds of each liar" },
+    Full { program: "simnet/liars", minutes: 6, what: "600 seeds of each liar" },
     Full {
         program: "simnet/runs",
-        minutes: 1,
+        minutes: 10,
         what: "4,500 seeds of a pair, 500 of a local network",
     },
-    Full { program: "simnet/tunnel", minutes: 1, what: "10,000 sessions over bad links" },
+    Full { program: "simnet/tunnel", minutes: 5, what: "10,000 sessions over bad links" },
     Full { program: "tunnel", minutes: 3, what: "200 sessions one after the other" },
 ];
 
