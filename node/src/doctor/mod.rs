@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 }
 
 /// Everything that is looked at. docs/operations.md says of each what it is.
-const CHECKS: [&str; 28] = [
+const CHECKS: [&str; 29] = [
     "bound pods",
     "certificates",
     "clock",
@@ -60,6 +60,7 @@ const CHECKS: [&str; 28] = [
     "network policy",
     "node addresses",
     "node names",
+    "offload",
     "policies",
     "ports",
     "put back",
@@ -118,6 +119,9 @@ pub(crate) fn clock(check: &str, whose: &str, ahead_ms: i64) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -128,6 +132,42 @@ mod tests {
             let is_there = page.contains(&format!("`{check}`")) || page.lines().any(shown);
             assert!(is_there, "{check} is not explained");
         }
+    }
+
+    /// The texts between quotation marks that follow one of these, in all sources of the program.
+    fn named_in_sources() -> BTreeSet<String> {
+        let mut named = BTreeSet::new();
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                let said = ["ok", "warn", "fail"].map(|verdict| format!("Finding::{verdict}("));
+                for before in said.iter().map(String::as_str).chain(["CHECK: &str ="]) {
+                    let after = text
+                        .split(before)
+                        .skip(1)
+                        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split_once('"'));
+                    let is_name =
+                        |name: &&str| name.chars().all(|c| c == ' ' || c.is_ascii_lowercase());
+                    named.extend(after.map(|(name, _)| name).filter(is_name).map(str::to_owned));
+                }
+            }
+        }
+        named
+    }
+
+    #[test]
+    fn whatever_is_looked_at_is_on_the_list() {
+        let named = named_in_sources();
+        assert!(named.len() > 20 && named.contains("offload"), "{named:?}");
+        let missing: Vec<_> =
+            named.iter().filter(|name| !CHECKS.contains(&name.as_str())).collect();
+        assert!(missing.is_empty(), "on no list of what is looked at: {missing:?}");
     }
 
     #[test]

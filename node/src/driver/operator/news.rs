@@ -199,6 +199,11 @@ fn size(quantity: &Resources, term_s: u64) -> String {
 fn deal_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> String {
     let (short, what) = (id.short(), size(&facts.quantity, facts.term_s));
     let (total, asked, why) = (cost(facts.total), cost(facts.asked), why(facts));
+    // What was taken at once, up to a ceiling, is said where it is another price than was posted.
+    let dearer = match facts.asked.is_some() && facts.asked != facts.total {
+        true => format!(" for {total}, asked {asked}"),
+        false => String::new(),
+    };
     let closed = |by: EndCause| facts.ending == Some(Ending::Closed(by));
     match kind {
         Kind::OrderSent => format!("{short}: ordered {what} from {who} for {total}"),
@@ -217,7 +222,9 @@ fn deal_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> Str
             format!("{short}: {who} offers {what} for {total}, asked {asked}; it needs your answer")
         }
         Kind::FirmOfferLapsed => format!("{short}: the offer of {total} was not taken in time"),
-        Kind::ContractAgreed => format!("{short}: the provider signed the contract with {who}"),
+        Kind::ContractAgreed => {
+            format!("{short}: the provider signed the contract with {who}{dearer}")
+        }
         Kind::ContractSigned => format!("{short}: the contract with {who} is signed by both"),
         Kind::ContractActive => format!("{short}: the contract with {who} is active: {what}"),
         Kind::ContractSuspended => {
@@ -356,6 +363,16 @@ mod tests {
         assert_eq!(event.peer.unwrap().name.as_deref(), Some("turin"));
         let cost = (event.total.unwrap().micros, event.asked_total.unwrap().micros);
         assert_eq!((cost, event.term_s), ((180_000, 60_000), Some(14_400)));
+    }
+
+    #[test]
+    fn a_contract_at_another_price_than_was_asked_says_both() {
+        let (id, side, state) = (NegotiationId([0x3f; 16]), Side::Consumer, State::Agreed);
+        let said = |facts| event(&Notice::Deal { id, side, state, facts }, &Turin).unwrap().text;
+        let text = "3f3f3f3f: the provider signed the contract with turin";
+        assert_eq!(said(facts(None)), format!("{text} for 0.18 EUR, asked 0.06 EUR"));
+        let total = facts(None).total;
+        assert_eq!(said(Box::new(DealFacts { asked: total, ..*facts(None) })), text);
     }
 
     #[test]
