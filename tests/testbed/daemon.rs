@@ -3,6 +3,7 @@
 //! others.
 
 mod offload;
+mod rights;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use crate::account;
 use crate::cluster::{Cluster, Output};
 use crate::fault_proxy::FaultProxy;
 use crate::wait;
+use rights::WithoutRights;
 
 /// The daemon's name among the parts of its cluster.
 pub const PART: &str = "mercato";
@@ -319,6 +321,7 @@ impl<'a> Daemon<'a> {
     /// When the audit log shows otherwise, with those requests.
     pub fn kept_to_its_rights(&self) -> Result<()> {
         let log = fs::read_to_string(self.cluster.data_outside().join("audit.log"))?;
+        let without_rights = WithoutRights::of(&log)?;
         let mut ours = 0;
         let mut beyond = Vec::new();
         for line in log.lines().filter(|line| line.contains("serviceaccount:mercato:mercato")) {
@@ -329,7 +332,8 @@ impl<'a> Daemon<'a> {
             ours += 1;
             let object = &event["objectRef"];
             // Not 403: so a quota answers, too.
-            let refused = event["annotations"]["authorization.k8s.io/decision"] == "forbid";
+            let refused = event["annotations"]["authorization.k8s.io/decision"] == "forbid"
+                && !without_rights.has(&event);
             // What `mercato doctor` only asks about is asked to be refused, and to ask is the
             // way to learn whether the people of a namespace have agreed.
             let denied =
