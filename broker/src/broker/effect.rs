@@ -18,6 +18,7 @@ use crate::sale::{Announcement, Series};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most of what is to be done is to keep a record")]
 pub enum Effect {
     /// Keep this; it replaces what is kept under the same key.
     Persist(Record),

@@ -158,8 +158,7 @@ impl Daemon {
         driver.say(started);
         if let Some(cluster) = kubernetes {
             let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
-            tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
-            tasks.spawn(hide_pods(driver.clone(), cluster.clone()));
+            tasks.spawn(tell_driver(driver.clone(), cluster.clone()));
             tasks.spawn(desk::serve(cluster.clone(), plan.admin_port, api.clone(), standing));
             tasks.spawn(resources::serve(cluster, driver, unruled, defaults, ruling));
         }
@@ -256,6 +255,11 @@ async fn listening(driver: &Handle) -> Vec<Address> {
         tokio::time::sleep(limits::LISTEN_LOOK).await;
     }
     local
+}
+
+/// Tells what is wrong in the cluster, and which addresses are its pods'.
+async fn tell_driver(driver: Handle, cluster: Arc<dyn Kubernetes>) {
+    tokio::join!(tell_trouble(driver.clone(), cluster.clone()), hide_pods(driver, cluster));
 }
 
 /// Of addresses of this cluster's pods nobody is told.

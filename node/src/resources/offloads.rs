@@ -41,6 +41,13 @@ impl Serve for Offloads {
 }
 
 impl Offloads {
+    /// What it lacks is told elsewhere as well, by `status` and `doctor`: that it is not ready, or a slip.
+    fn lacks(&self, namespace: &str, is_ready: bool, has_slip: bool, message: &str) {
+        let lacking =
+            (!is_ready || has_slip).then(|| Lacking { is_ready, message: message.to_owned() });
+        self.service.ruling.send_if_modified(|ruling| ruling.lacks(namespace, lacking));
+    }
+
     async fn one(
         &self,
         objects: &mut Objects<NamespaceOffload>,
@@ -80,9 +87,7 @@ impl Offloads {
         };
         let slip = names.iter().flatten().map(|names| format!("; {names}"));
         let message = slip.fold(message, |message, slip| message + &slip);
-        let lacks = !ready || names.iter().flatten().next().is_some();
-        let lacking = lacks.then(|| Lacking { is_ready: ready, message: message.clone() });
-        self.service.ruling.send_if_modified(|ruling| ruling.lacks(&namespace, lacking));
+        self.lacks(&namespace, ready, names.iter().flatten().next().is_some(), &message);
         let kind = if ready { EventType::Normal } else { EventType::Warning };
         let mut conditions =
             Condition::ready(ready, (reason, message), generation, &before.conditions);

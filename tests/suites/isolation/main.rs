@@ -118,10 +118,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     tries::fail(rome, turin, known.seen_as, targets.pod(1)?).await.context("what a guest tries")?;
     itself::is_known(rome, turin, service.caller()?).await.context("what it knows of itself")?;
     timer.step("nothing else leaves a guest, which knows its address, in a second sandbox either");
-    questions::take_nothing(turin, known.seen_as).await.context("questions for names")?;
-    timer.step("questions for names take nothing of what else a guest has");
-    floods::harm_no_more(turin, known.seen_as).await.context("floods")?;
-    timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
+    asks_and_floods(turin, known.seen_as, &mut timer).await?;
     other_server::is_not_asked(&service, &provider, &agents).await.context("another server")?;
     timer.step("another name server on their nodes is not asked, and nothing is sold beside it");
 
@@ -148,6 +145,15 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+/// A guest that asks and sends a lot: what it has besides, and what its neighbour has.
+async fn asks_and_floods(turin: &Cluster, near: IpAddr, timer: &mut StepTimer) -> Result<()> {
+    questions::take_nothing(turin, near).await.context("questions for names")?;
+    timer.step("questions for names take nothing of what else a guest has");
+    floods::harm_no_more(turin, near).await.context("floods")?;
+    timer.step("a guest that floods harms its neighbour no more than an ordinary pod");
+    Ok(())
 }
 
 /// A guest that has just begun reaches the pod of home's and nobody else: by TCP from each of its

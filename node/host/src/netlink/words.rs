@@ -39,7 +39,7 @@ const PAYLOAD_OFFSET: u16 = 3;
 const PAYLOAD_BYTES: u16 = 4;
 const FRAME_HEADER: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
-const TRANSPORT_HEADER: u32 = 2;
+const TRANSPORT: u32 = 2;
 // Of `immediate`.
 const IMMEDIATE_TO: u16 = 1;
 const IMMEDIATE_DATA: u16 = 2;
@@ -109,9 +109,7 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         }),
         Expression::Frame { offset, bytes } => header(message, FRAME_HEADER, *offset, *bytes),
         Expression::Header { offset, bytes } => header(message, NETWORK_HEADER, *offset, *bytes),
-        Expression::Transport { offset, bytes } => {
-            header(message, TRANSPORT_HEADER, *offset, *bytes);
-        }
+        Expression::Transport { offset, bytes } => header(message, TRANSPORT, *offset, *bytes),
         Expression::Value(bytes) => word(message, "immediate", |message| {
             message.put_be32(IMMEDIATE_TO, REGISTER);
             data(message, IMMEDIATE_DATA, bytes);
@@ -273,7 +271,7 @@ fn read_payload(attributes: &Attributes<'_>) -> Option<Expression> {
     match attributes.be32(PAYLOAD_BASE)? {
         FRAME_HEADER => Some(Expression::Frame { offset, bytes }),
         NETWORK_HEADER => Some(Expression::Header { offset, bytes }),
-        TRANSPORT_HEADER => Some(Expression::Transport { offset, bytes }),
+        TRANSPORT => Some(Expression::Transport { offset, bytes }),
         _ => None,
     }
 }

@@ -50,18 +50,7 @@ pub fn forge_pod(
             *name = json!(guest_name(kind, text));
         }
     });
-    let mode = tokens::mode(spec);
-    visit_tokens(spec, &mut |n, source| {
-        let token = &source["serviceAccountToken"];
-        let mut file = json!({ "key": "token", "path": token["path"] });
-        if let Some(mode) = mode {
-            file["mode"] = json!(mode);
-        }
-        if !token["user"].is_null() {
-            file["user"] = token["user"].clone();
-        }
-        *source = json!({ "secret": { "name": token_name(&id.uid, n), "items": [file] } });
-    });
+    mount_tokens(spec, id);
     let whole = spec["resources"]["limits"].clone();
     for sort in ["initContainers", "containers"] {
         each(spec, sort, &mut |container| fill_resources(container, &whole, ctx));
@@ -106,6 +95,22 @@ pub fn forge_pod(
     pod["kind"] = json!("Pod");
     pod["metadata"] = Value::Object(marks);
     Ok(pod)
+}
+
+/// Has a pod mount secrets in the place of its tokens: they are made at home, and cross as such.
+fn mount_tokens(spec: &mut Value, id: &PodId) {
+    let mode = tokens::mode(spec);
+    visit_tokens(spec, &mut |n, source| {
+        let token = &source["serviceAccountToken"];
+        let mut file = json!({ "key": "token", "path": token["path"] });
+        if let Some(mode) = mode {
+            file["mode"] = json!(mode);
+        }
+        if !token["user"].is_null() {
+            file["user"] = token["user"].clone();
+        }
+        *source = json!({ "secret": { "name": token_name(&id.uid, n), "items": [file] } });
+    });
 }
 
 /// Why whoever it goes to refuses this pod of home, whatever was agreed; none: that depends on the contract.

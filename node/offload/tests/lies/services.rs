@@ -199,9 +199,9 @@ fn of_too_many_services_the_first_by_name_are_there() {
     let first = |count: usize| (0..count).map(named).collect::<Vec<_>>();
     assert_eq!(held.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), first(room));
     let told = |lied: &mut Lied| -> Vec<String> {
-        let refused = |effect: &home::Effect| match effect {
-            home::Effect::ObjectRefused(key, refusal) => Some((key.kind, refusal.reason.clone())),
-            _ => None,
+        let refused = |effect: &home::Effect| {
+            let home::Effect::ObjectRefused(key, refusal) = effect else { return None };
+            Some((key.kind, refusal.reason.clone()))
         };
         let told = lied.effects.drain(..).filter_map(|effect| refused(&effect));
         told.map(|(kind, why)| format!("{kind:?}: {why}")).collect()

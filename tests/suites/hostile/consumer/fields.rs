@@ -132,6 +132,12 @@ pub(super) async fn are_refused(consumer: &mut Consumer<'_>) -> Result<()> {
     Ok(())
 }
 
+/// A device that is not counted is not shown either.
+fn shows_no_device(spec: &Value) -> bool {
+    let mut env = spec["containers"][0]["env"].as_array().into_iter().flatten();
+    env.any(|one| *one == json!({ "name": "NVIDIA_VISIBLE_DEVICES", "value": "void" }))
+}
+
 /// What says where a pod runs, whose it is and who it is, is the provider's to say.
 pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
     let (item, mut body) = pod(
@@ -141,10 +147,9 @@ pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
             "automountServiceAccountToken": true, "priority": 2_000_001_000,
             "priorityClassName": "system-node-critical", "schedulerName": "mine",
             "tolerations": [{ "operator": "Exists" }], "hostUsers": true,
-            "nodeSelector": { "node-role.kubernetes.io/control-plane": "" },
+            "nodeSelector": { "node-role.kubernetes.io/control-plane": "" }, "overhead": { "cpu": "0" },
             "containers": [{ "resources": { "limits": { "nvidia.com/gpu": "0k" } } }],
-            "overhead": { "cpu": "0" }, "preemptionPolicy": "PreemptLowerPriority",
-            "terminationGracePeriodSeconds": 315_360_000,
+            "preemptionPolicy": "PreemptLowerPriority", "terminationGracePeriodSeconds": 315_360_000,
             "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
                 "topologyKey": "kubernetes.io/hostname", "labelSelector": {},
                 "namespaceSelector": {}, "namespaces": ["kube-system"] }] } },
@@ -166,13 +171,11 @@ pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
     let get = ["-n", GUEST, "get", "pod", "plain", "-o", "json"];
     let guest: Value = serde_json::from_str(&scene.siena.cluster.kubectl(&get).await?.ok()?)?;
     let (metadata, spec) = (&guest["metadata"], &guest["spec"]);
-    let env = spec["containers"][0]["env"].as_array().cloned().unwrap_or_default();
     let own = [
         spec["serviceAccountName"] == "default",
         spec["automountServiceAccountToken"] == false,
         spec["priority"] == 0,
-        // A device that is not counted is not shown either.
-        env.contains(&json!({ "name": "NVIDIA_VISIBLE_DEVICES", "value": "void" })),
+        shows_no_device(spec),
         spec["schedulerName"] == "default-scheduler",
         spec["nodeSelector"]["node-role.kubernetes.io/control-plane"].is_null(),
         metadata["ownerReferences"].is_null(),
