@@ -227,10 +227,13 @@ pub(crate) fn others_begin_so_many_by_the_gateway() -> Result<()> {
     for (wanted, chain) in [(of_gateway(), "from_device"), (home(of_gateway()), "from_home")] {
         set_up(gateway, &wanted)?;
         ensure!(steps(gateway, &wanted)?.is_empty(), "it is not as it was wanted");
+        let began = Instant::now();
         floods(&flood, nodes::POD.into())?;
         let all = known(gateway)?;
-        // The datagrams that carry each of them to the other node are a connection themselves.
-        ensure!((MOST / 2..=2 * MOST + OTHERS).contains(&all), "{chain}: {all} connections");
+        // The datagrams that carry each of them to the other node are a connection themselves; on a slow
+        // machine the first ones are over meanwhile, and as many more begin as may in that time.
+        let most = 2 * (MOST + (began.elapsed().as_secs() + 1) * A_SECOND) + OTHERS;
+        ensure!((MOST / 2..=most).contains(&all), "{chain}: {all} connections, not {most}");
         for comment in [BEGIN, HAS] {
             let dropped = || nodes.dropped(gateway, chain, comment);
             rises(dropped, 0).with_context(|| format!("{chain}: {comment}"))?;
