@@ -117,14 +117,15 @@ impl Upkeep {
         self.inner.count(&state);
     }
 
-    /// All in this namespace is about to be written, and is not looked at meanwhile. Whether it was kept
-    /// before.
+    /// All in this namespace is about to be written, and is not looked at meanwhile. Whether this run of the
+    /// daemon has kept it before, or has begun to write it: what is missing then was not written yet.
     pub(crate) fn begin(&self, namespace: &str) -> bool {
         let mut state = self.inner.state();
+        let is_begun = state.writing.contains_key(namespace);
         state.writing.entry(namespace.to_owned()).or_default();
         let before = state.written.len();
         state.written.retain(|(_, of), _| of != namespace);
-        state.written.len() < before
+        is_begun || state.written.len() < before
     }
 
     /// All in this namespace was written so, and stays so. The binding of our rights is looked at once:
