@@ -5,7 +5,8 @@ mod called;
 mod opened;
 
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use ipnet::IpNet;
@@ -176,21 +177,25 @@ async fn ask(port: u16, line: &'static str) -> String {
     let asking = move || loop {
         let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
             assert!(std::time::Instant::now() < until, "nobody is at the port {port}");
+            std::thread::sleep(std::time::Duration::from_millis(1));
             continue;
         };
-        stream.write_all(line.as_bytes()).unwrap();
+        // Whoever is hung up on has heard nothing, and is hung up on before a line as well.
         let mut said = String::new();
-        // Whoever is hung up on has heard nothing.
-        let _ = stream.read_to_string(&mut said);
+        let _ = stream.write_all(line.as_bytes()).and_then(|()| stream.read_to_string(&mut said));
         return said;
     };
     tokio::task::spawn_blocking(asking).await.unwrap()
 }
 
-/// A port that nobody had a moment ago.
+/// A port that nobody has: below those that the kernel gives to whoever connects, as the tests
+/// beside this one do all the time, and another one for each test.
 fn port() -> u16 {
-    let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    free.local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 16_384 + u16::try_from(std::process::id() % 128).unwrap() * 128;
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 128);
+    let is_free = |port: &u16| std::net::TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).is_ok();
+    ports.by_ref().take(128).find(is_free).expect("a free port")
 }
 
 /// Waits until that is so.
