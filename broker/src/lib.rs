@@ -15,7 +15,7 @@ pub mod selector;
 pub mod syntax;
 
 pub use broker::{
-    Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply, shared,
+    Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply, limit, shared,
 };
 pub use catalogue::{
     Affiliation, Budget, BuyPolicy, Candidate, Demand, Excluded, Exclusion, Known, Market,

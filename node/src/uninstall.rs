@@ -171,7 +171,7 @@ impl Leaving {
         self.site.delete(&format!("{CLASS}/{SPOT}"), None).await?;
         self.site.delete(LEASE, None).await?;
         match self.clean_nodes().await {
-            Ok(true) => {}
+            Ok(true) => left.extend(self.node_programs().await?),
             Ok(false) => left.push(
                 "no node was cleaned: where a gateway has run, run there, as root: \
                  mercato gateway clean"
@@ -260,6 +260,17 @@ impl Leaving {
             Ok((seen && all.iter().all(|one| Some(*one) == wanted.as_u64())).then_some(true))
         })
         .await
+    }
+
+    /// That the DaemonSet runs on, where no chart takes it away.
+    async fn node_programs(&self) -> Result<Option<String>> {
+        let set = self.site.get(NODES).await?.unwrap_or_default();
+        let by_chart = set["metadata"]["labels"][names::MANAGED_BY] == "Helm";
+        Ok((set.is_object() && !by_chart).then(|| {
+            "daemonset/mercato-node in mercato-nodes runs on: \
+             kubectl delete -f config/deploy/optional/nodes.yaml"
+                .to_owned()
+        }))
     }
 
     /// The path and the finalizers of each resource that waits for the daemon.

@@ -34,7 +34,7 @@ pub use command::{Command, Refusal, Reply};
 pub use effect::{Effect, LeaseSpec};
 pub use input::Input;
 pub use record::{Record, RecordKey};
-pub use view::shared;
+pub use view::{limit, shared};
 
 /// The market's side of one cluster.
 #[derive(Debug)]

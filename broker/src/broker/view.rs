@@ -6,7 +6,7 @@ use mercato_protocol::ad::{Ad, AdBody, PoolRow};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::Message;
-use mercato_protocol::price::PriceError;
+use mercato_protocol::price::{Money, PriceError};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
@@ -126,4 +126,10 @@ impl Broker {
 /// not known yet.
 pub fn shared(by: &Broker) -> Option<Resources> {
     by.supply.shared()
+}
+
+/// Consumer, until it is agreed: what the whole term of this deal may cost at most. An offer up to it
+/// is taken at once.
+pub fn limit(of: &Deal) -> Option<Money> {
+    of.order().limit.filter(|_| !of.is_leased())
 }

@@ -58,7 +58,7 @@ pub enum ChangeStep {
 }
 
 /// What happened in a federation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FederationNews {
     /// This cluster is a member.
     Joined,
@@ -76,6 +76,11 @@ pub enum FederationNews {
     Unreachable,
     /// The registrar said no to the next certificate.
     NotRenewed(JoinRefusal),
+    /// This cluster, as the registrar, let somebody in: as a cluster of that organisation, if any.
+    MemberJoined(ClusterId, Option<Slug>),
+    /// This cluster, as the registrar, gave a member other rights: as a cluster of that organisation,
+    /// if any.
+    MemberChanged(ClusterId, Option<Slug>),
     /// Another member's certificate was revoked.
     MemberRevoked(ClusterId),
     /// Another member's certificate is over.

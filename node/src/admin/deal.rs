@@ -35,6 +35,10 @@ pub(crate) struct Deal {
     pub(crate) terms: Terms,
     /// What was asked for, where the provider offers or agreed to something else.
     pub(crate) asked: Option<Asked>,
+    /// Consumer, until it is agreed: what the whole term may cost at most. An offer up to it is taken
+    /// at once. None: no ceiling was set.
+    #[serde(default)]
+    pub(crate) limit: Option<Money>,
     /// A change that the buyer asked for, until it is done.
     pub(crate) change: Option<Change>,
     /// Whether the buyer disputes a usage report or the invoice.

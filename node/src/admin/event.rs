@@ -191,6 +191,10 @@ closed_list! {
         FederationRegistrarUnreachable,
         /// The registrar refused to renew a membership.
         FederationNotRenewed,
+        /// This cluster, as the registrar, let a member in.
+        FederationMemberJoined,
+        /// This cluster, as the registrar, gave a member another organisation or other rights.
+        FederationMemberChanged,
         /// Another member's certificate was revoked.
         FederationMemberRevoked,
         /// Another member's certificate has expired.

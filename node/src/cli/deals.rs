@@ -203,6 +203,10 @@ fn page(deal: &Deal) -> String {
         let total = money(&asked.price, asked.total);
         ("asked", format!("{}\n{}\n{total}", asked.quantity.show(), asked.price.show()))
     }));
+    lines.extend(
+        deal.limit
+            .map(|limit| ("at most", format!("{limit}\nan offer up to that is taken at once"))),
+    );
     lines.push(("billed", billed(deal)));
     lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
     lines.extend(deal.change.as_ref().map(|it| ("change", line(deal, it))));

@@ -6,11 +6,12 @@ use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::Line;
 
+use super::global::now_ms;
 use super::lookup::{self, Sought};
 use super::screen::Screen;
-use crate::admin::{Deal, OperatorApi, Problem, Request};
+use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
 use crate::present::deal::peer;
-use crate::present::text::text;
+use crate::present::text::{left, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -44,10 +45,13 @@ impl Reclaim {
     ) -> Result<String, Problem> {
         let Self { contract, notice, reason } = self;
         let sold = |deal: &Deal| {
-            let runs = matches!(deal.state, State::Active | State::Suspended);
+            let runs = matches!(deal.state, State::Active | State::Suspended | State::Reclaiming);
             deal.side == Side::Provider && runs
         };
         let deal = lookup::deal(api, SOLD, &contract, sold).await?;
+        if deal.state == State::Reclaiming {
+            return Err(taken_back(&deal));
+        }
         let promised = Seconds(deal.terms.reclaim_notice_s);
         let given = notice.unwrap_or(promised);
         let (short, peer) = (deal.id.short(), peer(&deal));
@@ -63,4 +67,13 @@ impl Reclaim {
         api.tell(Request::Reclaim { contract, notice_s, text: reason }).await?;
         Ok(screen.done(format!("{short} ends in {}; {peer} is told", given.show())))
     }
+}
+
+/// A notice that was given stands: the buyer counts on it.
+fn taken_back(deal: &Deal) -> Problem {
+    let (short, left) = (deal.id.short(), left(now_ms(), deal.until_ms));
+    let said =
+        format!("{short} is taken back already, and ends in {left}: a notice stands as given");
+    let todo = format!("to end it at once, for a credit: mercato contracts cancel {short}");
+    Problem::new(Class::NoMatch, said).todo(todo)
 }

@@ -1,5 +1,7 @@
 //! A rule of what is shared, as it is typed: `federation=italia: ask`. What it does is the broker's.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{Approve, Party, ShareRule, Standing};
 use mercato_config::{FromText as _, Seconds};
@@ -15,7 +17,7 @@ pub(super) struct Typed {
 
 const FORM: &str = "write CASES: auto, ask or deny, as in 'federation=italia: ask'";
 
-/// Reads `CASE[, CASE...]: THEN[ at PRICE]`.
+/// Reads `CASE[ or CASE...][, CASE...]: THEN[ at PRICE]`.
 pub(super) fn typed(text: &str) -> Result<Typed, String> {
     let (cases, then) = text.split_once(':').ok_or(FORM)?;
     let (then, price) = match then.split_once(" at ") {
@@ -31,28 +33,80 @@ pub(super) fn typed(text: &str) -> Result<Typed, String> {
     };
     let price = price.map(|price| PriceChange::from_text(price.trim())).transpose();
     typed.rule.price = price.map_err(|error| error.to_string())?;
+    let mut said = BTreeMap::new();
     for one in cases.split(',').map(str::trim) {
-        case(&mut typed, one)?;
+        let choices: Vec<_> = one.split(" or ").map(str::trim).collect();
+        let kinds: Result<BTreeSet<_>, _> =
+            choices.iter().map(|choice| case(&mut typed, choice)).collect();
+        let kinds: Vec<_> = kinds?.into_iter().collect();
+        let [kind] = kinds[..] else { return Err(format!("{one:?}: {OR}")) };
+        if choices.len() > 1 && !matches!(kind, Kind::Buyer | Kind::Country | Kind::Resource) {
+            return Err(format!("{one:?}: {OR}"));
+        }
+        if let Some(before) = said.insert(kind, one) {
+            return Err(format!(
+                "{before:?} and {one:?}: what commas part has to hold together; {OR}"
+            ));
+        }
     }
     Ok(typed)
 }
 
-fn case(typed: &mut Typed, text: &str) -> Result<(), String> {
+const OR: &str = "of several buyers, countries or resources one is enough, as in \
+                  'federation=italia or org=polito: ask'";
+
+/// Of what a case says something: of each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Everybody,
+    Buyer,
+    Standing,
+    Country,
+    Resource,
+    Class,
+    Longest,
+    Shortest,
+}
+
+fn case(typed: &mut Typed, text: &str) -> Result<Kind, String> {
     let rule = &mut typed.rule;
     let seconds = |text: &str| Seconds::from_text(text).map_err(|error| error.to_string());
-    match text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value))) {
+    let kind = match text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)))
+    {
         ("", None) => return Err(format!("a case is missing: {FORM}")),
-        ("everybody", None) => {}
-        ("stranger", None) => rule.standing = Some(Standing::Stranger),
-        ("trusted", None) => rule.standing = Some(Standing::Trusted),
-        ("spot", None) => rule.class = Some(Class::Spot),
-        ("reserved", None) => rule.class = Some(Class::Reserved),
-        ("jurisdiction", Some(country)) => drop(rule.jurisdictions.insert(country.to_owned())),
-        ("longest", Some(term)) => rule.longest_s = Some(seconds(term)?.0),
-        ("shortest", Some(term)) => rule.shortest_s = Some(seconds(term)?.0),
+        ("everybody", None) => Kind::Everybody,
+        ("stranger", None) => {
+            rule.standing = Some(Standing::Stranger);
+            Kind::Standing
+        }
+        ("trusted", None) => {
+            rule.standing = Some(Standing::Trusted);
+            Kind::Standing
+        }
+        ("spot", None) => {
+            rule.class = Some(Class::Spot);
+            Kind::Class
+        }
+        ("reserved", None) => {
+            rule.class = Some(Class::Reserved);
+            Kind::Class
+        }
+        ("jurisdiction", Some(country)) => {
+            rule.jurisdictions.insert(country.to_owned());
+            Kind::Country
+        }
+        ("longest", Some(term)) => {
+            rule.longest_s = Some(seconds(term)?.0);
+            Kind::Longest
+        }
+        ("shortest", Some(term)) => {
+            rule.shortest_s = Some(seconds(term)?.0);
+            Kind::Shortest
+        }
         ("federation" | "org", Some(_)) => {
             let party = text.parse::<Party>().map_err(|error| error.to_string())?;
             rule.buyers.insert(party);
+            Kind::Buyer
         }
         (name, Some(_)) => {
             return Err(format!(
@@ -60,11 +114,17 @@ fn case(typed: &mut Typed, text: &str) -> Result<(), String> {
             ));
         }
         (name, None) => match name.parse::<Resource>() {
-            Ok(resource) => drop(rule.resources.insert(resource)),
-            Err(_) => typed.names.push(name.to_owned()),
+            Ok(resource) => {
+                rule.resources.insert(resource);
+                Kind::Resource
+            }
+            Err(_) => {
+                typed.names.push(name.to_owned());
+                Kind::Buyer
+            }
         },
-    }
-    Ok(())
+    };
+    Ok(kind)
 }
 
 #[cfg(test)]
@@ -74,7 +134,7 @@ mod tests {
     #[test]
     fn a_rule_is_read_as_it_is_said() {
         let rule = |text: &str| typed(text).unwrap().rule;
-        let members = rule("federation=italia, org=polito: ask");
+        let members = rule("federation=italia or org=polito: ask");
         assert_eq!(members.then, Approve::Ask);
         let buyers: Vec<_> = members.buyers.iter().map(ToString::to_string).collect();
         assert_eq!(buyers, ["org=polito", "federation=italia"]);
@@ -86,7 +146,7 @@ mod tests {
         assert_eq!(cheap.price, Some(PriceChange::from_text("cpu=0.01 EUR/h").unwrap()));
         assert_eq!(cheap.jurisdictions, ["IT".to_owned()].into());
         assert_eq!(rule("everybody: ask"), ShareRule::default());
-        assert_eq!(typed("turin, 4f: auto").unwrap().names, ["turin", "4f"]);
+        assert_eq!(typed("turin or 4f: auto").unwrap().names, ["turin", "4f"]);
         for (wrong, said) in [
             ("federation=italia", "federation=italia: ask"),
             ("federation=italia: maybe", "\"maybe\" is none of"),
@@ -94,6 +154,11 @@ mod tests {
             ("federations=italia: ask", "\"federations\" is none of"),
             ("federation=: ask", "names nobody"),
             ("longest=soon: ask", "expected"),
+            ("federation=italia, org=polito: ask", "has to hold together"),
+            ("turin, 4f: auto", "has to hold together"),
+            ("stranger, trusted: ask", "has to hold together"),
+            ("spot or reserved: ask", "one is enough"),
+            ("federation=italia or gpu.h100: ask", "one is enough"),
             ("trusted: auto at cheap", "expected"),
         ] {
             let why = typed(wrong).unwrap_err();

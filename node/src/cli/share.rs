@@ -54,10 +54,10 @@ enum What {
   mercato share set --approve deny --rule 'federation=italia: ask'
   mercato share set --gpu h100=2 --price 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'
 
-The first rule that a request is a case of decides it. All of its CASES have to hold, but
-of several buyers one: federation=NAME, org=NAME, a cluster, stranger, trusted,
-jurisdiction=IT, gpu.h100, spot, reserved, longest=4h, shortest=7d, everybody. THEN is auto,
-ask or deny; 'trusted: auto at cpu=0.01 EUR/h' has a price of its own: what it does not
+The first rule that a request is a case of decides it. All of its CASES have to hold:
+federation=NAME, org=NAME, a cluster, stranger, trusted, jurisdiction=IT, gpu.h100, spot,
+reserved, longest=4h, shortest=7d, everybody. Of buyers, countries or resources one of
+several is enough: 'federation=italia or org=polito: auto'. THEN is auto, ask or deny; 'trusted: auto at cpu=0.01 EUR/h' has a price of its own: what it does not
 name has the posted price, 'memory=0' is free, and 'free' alone is all of it.")]
 pub(crate) struct Set {
     /// Of the processors: 30%, or 8

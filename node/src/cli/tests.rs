@@ -201,6 +201,7 @@ pub(super) fn deal(state: State) -> Deal {
         total: serde_json::from_value(json!({ "micros": 640_000, "currency": "EUR" })).unwrap(),
         billed: None,
         credits: None,
+        limit: None,
         node: Some("mercato-turin".to_owned()),
         namespaces: Default::default(),
     }

@@ -324,6 +324,8 @@ fn log(notice: &Notice) {
             | FederationNews::Followed
             | FederationNews::Renewed
             | FederationNews::Left
+            | FederationNews::MemberJoined(..)
+            | FederationNews::MemberChanged(..)
             | FederationNews::MemberRevoked(_)
             | FederationNews::MemberExpired(_) => tracing::info!(%name, ?news, "federation"),
         },

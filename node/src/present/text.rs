@@ -198,15 +198,17 @@ pub(crate) fn device(gpu: &GpuPool) -> String {
     format!("{} {memory} {cut}, {}{by}", gpu.model, name(gpu.isolation))
 }
 
-/// A rule of what is shared at this price, in a line: `deny: stranger, gpu.h100`. Of its own price
-/// the whole is said, with the lines that stay as posted.
+/// A rule of what is shared at this price, in a line: `deny: stranger, gpu.h100 or gpu.l4`. Of its own
+/// price the whole is said, with the lines that stay as posted.
 pub(crate) fn rule(rule: &ShareRule, posted: &Price) -> String {
     let ShareRule { buyers, standing: of, jurisdictions, resources, class, .. } = rule;
     let ShareRule { most, least, longest_s, shortest_s, then, price, .. } = rule;
-    let mut cases: Vec<String> = buyers.iter().map(party).collect();
+    let any_of = |these: Vec<String>| (!these.is_empty()).then(|| these.join(" or "));
+    let mut cases: Vec<String> = Vec::new();
+    cases.extend(any_of(buyers.iter().map(party).collect()));
     cases.extend(of.map(|of| standing(of).to_owned()));
-    cases.extend(jurisdictions.iter().cloned());
-    cases.extend(resources.iter().map(ToString::to_string));
+    cases.extend(any_of(jurisdictions.iter().cloned().collect()));
+    cases.extend(any_of(resources.iter().map(ToString::to_string).collect()));
     cases.extend(class.map(name));
     cases.extend((!most.is_zero()).then(|| format!("at most {}", spaced(most))));
     cases.extend((!least.is_zero()).then(|| format!("at least {}", spaced(least))));

@@ -52,6 +52,7 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         total: None,
         billed: None,
         credits: None,
+        limit: None,
         node: None,
         namespaces: BTreeMap::new(),
     }

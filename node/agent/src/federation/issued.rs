@@ -26,6 +26,14 @@ pub struct Grant {
     pub expires_ms: u64,
 }
 
+impl Grant {
+    /// Whether it grants what the other does, for however long.
+    pub(crate) fn grants_as(&self, other: &Self) -> bool {
+        let Self { organisation, roles, attributes, expires_ms: _ } = other;
+        (&self.organisation, &self.roles, &self.attributes) == (organisation, roles, attributes)
+    }
+}
+
 /// A cluster that was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issued {

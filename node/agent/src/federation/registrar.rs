@@ -43,6 +43,11 @@ impl Registrar {
         self.issued.iter()
     }
 
+    /// What a cluster that was let in is granted.
+    pub(crate) fn granted(&self, cluster: &ClusterId) -> Option<&Grant> {
+        self.issued.get(cluster).map(|issued| &issued.grant)
+    }
+
     /// One more of the records that tell of it.
     pub(crate) fn restore(&mut self, record: RegistrarRecord) {
         match record {

@@ -250,6 +250,7 @@ impl HomeSide {
         };
         let node = BoundNode {
             name,
+            contract: &self.contract,
             provider: &self.provider,
             host_ip: None,
             audiences: &BTreeSet::new(),

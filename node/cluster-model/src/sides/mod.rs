@@ -71,7 +71,7 @@ pub enum Lie {
 pub fn admit(cluster: &Cluster, scope: Scope, pod: Value) -> Value {
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     match cluster.get(&Key::new("Namespace", "", namespace)).and_then(|found| scope.read(found)) {
-        Some(how) => admitted(how.strategy, &how.targets, pod),
+        Some(how) => admitted(&how, pod),
         None => pod,
     }
 }

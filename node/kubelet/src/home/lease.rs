@@ -84,8 +84,9 @@ impl HomeLease {
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
             let (host_ip, provider) = (address, node.provider);
-            let node_name = name.clone();
-            let home = HomeConfig { node: node_name, provider, host_ip, audiences, domain, api };
+            let (node_name, contract) = (name.clone(), node.contract);
+            let home =
+                HomeConfig { node: node_name, contract, provider, host_ip, audiences, domain, api };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
                 name: name.clone(),

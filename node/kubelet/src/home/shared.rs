@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mercato_offload::home::Input;
 use mercato_offload::placement::export::{BoundNode, Departure, Leave};
-use mercato_protocol::id::ClusterId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,8 @@ use crate::offload_namespace::Known;
 pub struct HomeConfig {
     /// The virtual node that stands for the lease.
     pub node: String,
+    /// The lease that the node stands for.
+    pub contract: ContractId,
     /// The cluster that provides the lease.
     pub provider: ClusterId,
     /// Where home's API server reaches the node, which is the pods' hostIP.
@@ -66,9 +68,10 @@ impl Shared {
     pub(super) fn departure(&self, pod: &Value, opted_in: &Known) -> Departure {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(namespace));
-        let HomeConfig { node, provider, host_ip, audiences, domain, api } = &self.config;
-        let (host_ip, domain) = (Some(*host_ip), domain.as_deref());
-        let node = BoundNode { name: node, provider, host_ip, audiences, domain, api: *api };
+        let HomeConfig { node: name, contract, provider, host_ip, audiences, domain, api } =
+            &self.config;
+        let (host_ip, domain, api) = (Some(*host_ip), domain.as_deref(), *api);
+        let node = BoundNode { name, contract, provider, host_ip, audiences, domain, api };
         Departure::of(pod, leave, node)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_offload::placement::export::{Consent, Leave, Opened, OptIn, Scope, Targets};
+use mercato_offload::placement::export::{Consent, Leave, Opened, OptIn, Scope};
 
 use crate::apiserver::life::Life;
 
@@ -51,9 +51,9 @@ impl OptedIn {
         self.namespaces.get(namespace).and_then(|entry| entry.life.clone())
     }
 
-    /// Which virtual nodes the pods of this one may go to.
-    pub(crate) fn targets(&self, namespace: &str) -> Targets {
-        self.namespaces.get(namespace).map(|entry| entry.how.targets.clone()).unwrap_or_default()
+    /// How the pods of this one may leave, as soon as they may.
+    pub(crate) fn how(&self, namespace: &str) -> Option<OptIn> {
+        self.namespaces.get(namespace).map(|entry| entry.how.clone())
     }
 
     /// What their owners have opened to other clusters.

@@ -201,7 +201,7 @@ mod tests {
         if let Some(kind) = owner {
             pod["metadata"]["ownerReferences"] = json!([{ "kind": kind, "controller": true }]);
         }
-        admitted(strategy, &Targets::All, pod)
+        admitted(&OptIn { strategy, ..OptIn::default() }, pod)
     }
 
     fn going(mut pod: Value) -> Value {
@@ -329,7 +329,8 @@ mod tests {
         let waits = |name: &str, owners: Value| {
             let bare = json!({ "metadata": { "name": name, "uid": format!("u-{name}"),
                 "ownerReferences": owners }, "spec": {} });
-            admitted(Strategy::Remote, &slip, bare)
+            let (strategy, targets) = (Strategy::Remote, slip.clone());
+            admitted(&OptIn { strategy, targets, ..OptIn::default() }, bare)
         };
         let owned = || json!([{ "kind": "ReplicaSet", "controller": true }]);
         // Nothing tells that the webhook of an earlier release placed it.

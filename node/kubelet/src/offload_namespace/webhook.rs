@@ -205,9 +205,8 @@ async fn review(
     let Review { uid, namespace, pod } = served.reader.read(&caller, body).await?;
     let known = &served.known;
     let mut response = json!({ "uid": uid, "allowed": true });
-    let targets =
-        known.borrow().as_ref().map(|known| known.targets(&namespace)).unwrap_or_default();
-    let patch = admission(strategy, &targets, &pod);
+    let how = known.borrow().as_ref().and_then(|known| known.how(&namespace)).unwrap_or_default();
+    let patch = admission(strategy, &how.targets, &how.secrets, &pod);
     if !patch.is_empty() {
         response["patchType"] = "JSONPatch".into();
         response["patch"] = BASE64.encode(json!(patch).to_string()).into();

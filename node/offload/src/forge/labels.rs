@@ -11,6 +11,10 @@ pub const CONTRACT: &str = "mercato.dev/contract";
 /// Taint and label of a virtual node; the value is the provider's short id.
 pub const PROVIDER: &str = "mercato.dev/provider";
 
+/// Label of a virtual node: the name that it has where no other node has it. The nodes of two leases with
+/// one provider have the same.
+pub const CALLED: &str = "mercato.dev/called";
+
 /// Label, by Kubernetes' own convention: who made what is no guest object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 

@@ -1,14 +1,15 @@
 //! Notices of the agent as events: their kind, their fields, and a line for a person.
 
-use mercato_agent::{Agent, ChangeStep, DealFacts, Ending, FederationNews, Notice};
+mod federation;
+
+use mercato_agent::{Agent, ChangeStep, DealFacts, Ending, Notice};
 use mercato_broker::{EndCause, Side, Standing};
 use mercato_config::{Seconds, Show as _};
-use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::resources::Resources;
-use mercato_protocol::text::Slug;
 
-use crate::admin::{Event, EventFederation, EventKind as Kind, EventPeer};
+use crate::admin::{Event, EventKind as Kind, EventPeer};
 use crate::present::text::{called, name, plain_reason};
 
 /// What others call themselves, as far as that is known.
@@ -86,7 +87,7 @@ pub(in crate::driver) fn event(notice: &Notice, names: &impl Names) -> Option<Ev
             Event { contract: Some((*id).into()), ..dealt(event, *id, *side, facts) }
         }
         Notice::Federation { federation, name, news } => {
-            in_federation(*federation, name, *news, names)
+            federation::event(*federation, name, news.clone(), |who| names.name_of(who))
         }
         Notice::Degraded(why) => {
             let text =
@@ -262,64 +263,6 @@ fn change_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> S
         Kind::ChangeRefused => format!("{short}: the change was refused{}", why(facts)),
         _ => short,
     }
-}
-
-fn in_federation(
-    id: FederationId,
-    federation: &Slug,
-    news: FederationNews,
-    names: &impl Names,
-) -> Event {
-    let member = match news {
-        FederationNews::MemberRevoked(cluster) | FederationNews::MemberExpired(cluster) => {
-            Some(EventPeer { id: cluster, name: names.name_of(&cluster) })
-        }
-        FederationNews::Joined
-        | FederationNews::Followed
-        | FederationNews::Renewed
-        | FederationNews::Left
-        | FederationNews::Revoked
-        | FederationNews::Expired
-        | FederationNews::Unreachable
-        | FederationNews::NotRenewed(_) => None,
-    };
-    let who = member.as_ref().map(|peer| called(peer.name.as_deref(), &peer.id));
-    let who = who.unwrap_or_default();
-    let (kind, text) = match news {
-        FederationNews::Joined => (Kind::FederationJoined, format!("joined {federation}")),
-        FederationNews::Followed => (
-            Kind::FederationFollowed,
-            format!("goes by the certificates of {federation}, without being a member"),
-        ),
-        FederationNews::Renewed => {
-            (Kind::FederationRenewed, format!("the membership in {federation} was renewed"))
-        }
-        FederationNews::Left => (Kind::FederationLeft, format!("left {federation}")),
-        FederationNews::Revoked => {
-            (Kind::FederationRevoked, format!("the membership in {federation} was revoked"))
-        }
-        FederationNews::Expired => {
-            (Kind::FederationExpired, format!("the membership in {federation} has expired"))
-        }
-        FederationNews::Unreachable => (
-            Kind::FederationRegistrarUnreachable,
-            format!("the registrar of {federation} did not answer: the membership is not renewed"),
-        ),
-        FederationNews::NotRenewed(no) => (
-            Kind::FederationNotRenewed,
-            format!("the registrar of {federation} refused to renew the membership: {no}"),
-        ),
-        FederationNews::MemberRevoked(_) => (
-            Kind::FederationMemberRevoked,
-            format!("the membership of {who} in {federation} was revoked"),
-        ),
-        FederationNews::MemberExpired(_) => (
-            Kind::FederationMemberExpired,
-            format!("the membership of {who} in {federation} has expired"),
-        ),
-    };
-    let federation = EventFederation { id, name: federation.clone() };
-    Event { peer: member, federation: Some(federation), ..Event::of(kind, text) }
 }
 
 #[cfg(test)]

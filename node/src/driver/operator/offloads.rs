@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use mercato_broker::{Known, Side};
 use mercato_kubelet::offload_namespace::Waiting;
 use mercato_offload::placement::export::{OptIn, Strategy, Targets};
-use mercato_offload::placement::spec::node_name;
-use mercato_protocol::id::ClusterId;
+use mercato_offload::placement::spec::{node_name, stem};
+use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::negotiation::State;
 
 use super::{OperatorService, known, view};
@@ -46,26 +46,31 @@ fn leaving(driver: &Driver, how: &OptIn) -> Leaving {
     let deals = driver.agent().broker().current_deals();
     let has_node = |state| matches!(state, State::Active | State::Suspended | State::Reclaiming);
     let bought = deals.filter(|deal| deal.side() == Side::Consumer && has_node(deal.state()));
-    let there: Vec<_> = bought
+    let there: Vec<(String, ContractId, ClusterId)> = bought
         .map(|deal| {
             let lease = driver.lease(&deal.id().into());
             // After a start its name is known a moment later.
             let node = lease.and_then(LeaseHandle::node).cloned();
-            (node.unwrap_or_else(|| called(&deal.peer())), deal.peer())
+            (node.unwrap_or_else(|| called(&deal.peer())), deal.id().into(), deal.peer())
         })
         .collect();
-    let has_node = there.iter().any(|(node, provider)| how.targets.permit(node, provider));
+    let permits = |(node, contract, provider): &(String, ContractId, ClusterId)| {
+        how.targets.permit(node, contract, provider)
+    };
+    let has_node = there.iter().any(permits);
     let unknown = match &how.targets {
         Targets::All => Vec::new(),
         Targets::These { nodes, providers } => {
-            let of = |provider: &ClusterId| there.iter().any(|(_, of)| of == provider);
-            let is = |node: &str| there.iter().any(|(is, _)| is == node);
+            let of = |provider: &ClusterId| there.iter().any(|(_, _, of)| of == provider);
+            let is = |named: &str| {
+                there.iter().any(|(is, contract, _)| is == named || stem(is, contract) == named)
+            };
             let nodes: Vec<_> = nodes.iter().map(String::as_str).filter(|it| !is(it)).collect();
             let providers: Vec<_> = providers.iter().filter(|it| !of(it)).collect();
             if nodes.is_empty() && providers.is_empty() {
                 Vec::new()
             } else {
-                let is_there = there.iter().map(|(node, _)| node.clone());
+                let is_there = there.iter().map(|(node, ..)| node.clone());
                 let nodes_known: BTreeSet<_> = names.keys().map(called).chain(is_there).collect();
                 let known = Known { nodes: nodes_known, ..known::known(driver) };
                 known.unknown_in_targets(nodes.into_iter(), providers.into_iter())

@@ -119,6 +119,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
         asked: asked(deal),
+        limit: mercato_broker::limit(deal),
         change: deal.amendment().map(|it| change(deal, it)),
         disputed: deal.lease().is_some_and(|it| !it.settlement().disputes().is_empty()),
         note: request.note.clone(),

@@ -14,10 +14,12 @@ use mercato_protocol::limits::ADDRESSES;
 
 use super::Membership;
 use crate::context::Turn;
+use crate::effect::Effect;
 use crate::federation::ask::FederationRefusal;
 use crate::federation::issued::{Grant, RegistrarRecord};
 use crate::federation::registrar::Registrar;
 use crate::limits;
+use crate::notice::{FederationNews, Notice};
 use crate::request::Request;
 
 impl Membership {
@@ -70,7 +72,19 @@ impl Membership {
         turn: &mut Turn<'_>,
     ) -> Result<JoinReply, JoinRefusal> {
         let registrar = self.acting(config).ok_or(JoinRefusal::Unavailable)?;
+        let cluster = owner.cluster_id();
+        let before = registrar.granted(&cluster).cloned();
         let joined = registrar.join(turn.now, &config.key, owner, secret, &mut turn.out);
+        let news = match (before, registrar.granted(&cluster).cloned()) {
+            (_, None) => None,
+            (None, Some(now)) => Some(FederationNews::MemberJoined(cluster, now.organisation)),
+            (Some(before), Some(now)) => (!before.grants_as(&now))
+                .then_some(FederationNews::MemberChanged(cluster, now.organisation)),
+        };
+        let (federation, name) = (self.federation.id(), self.federation.name.clone());
+        turn.out.extend(
+            news.map(|news| Effect::Notice(Notice::Federation { federation, name, news }).into()),
+        );
         let papers = &self.papers;
         let list = self.list(&config.key.public()).ok_or(JoinRefusal::Unavailable)?;
         let own = papers.certificates.first().ok_or(JoinRefusal::Unavailable)?;

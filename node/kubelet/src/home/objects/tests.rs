@@ -101,6 +101,7 @@ async fn bed(answers: Vec<Option<Value>>) -> Bed {
     let (opted_in, receiver) = watch::channel(known);
     let config = HomeConfig {
         node: "turin".into(),
+        contract: mercato_protocol::id::ContractId([0x2f; 16]),
         provider: ClusterId([0x4f; 32]),
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),

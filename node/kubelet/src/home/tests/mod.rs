@@ -95,6 +95,7 @@ async fn bed(
     let (opted_in, receiver) = watch::channel(opted_in("shop", both));
     let config = HomeConfig {
         node: "turin".into(),
+        contract: mercato_protocol::id::ContractId([0x2f; 16]),
         provider: ClusterId([0x4f; 32]),
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),
@@ -173,7 +174,8 @@ async fn a_refusal_is_written_where_no_event_can_be() {
 async fn a_pod_on_a_node_that_its_namespace_may_not_go_to_is_refused() {
     let (mut bed, _) = bed("shop", None, (200, json!({}))).await;
     let to = |node: &str| OptIn { targets: Targets::new([node.to_owned()]), ..OptIn::default() };
-    for (targets, path) in [("lyon", Some("spec.nodeName")), ("turin", None)] {
+    let provider = "4f".repeat(32);
+    for (targets, path) in [("lyon", Some("spec.nodeName")), (&provider, None)] {
         bed.opted_in.send_replace(opted_in("shop", to(targets)));
         let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
         assert_eq!(told.refusal.map(|refusal| refusal.path).as_deref(), path, "{targets}");

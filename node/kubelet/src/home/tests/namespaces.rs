@@ -38,6 +38,7 @@ async fn what_a_pod_needs_is_followed_in_each_life_of_its_namespace_and_not_betw
     let (opted_in, receiver) = watch::channel(known(&lives));
     let config = HomeConfig {
         node: "turin".into(),
+        contract: mercato_protocol::id::ContractId([0x2f; 16]),
         provider: ClusterId([0x4f; 32]),
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),

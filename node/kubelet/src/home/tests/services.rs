@@ -37,6 +37,7 @@ async fn services_come_with_the_first_pod_of_a_namespace_and_go_with_the_last() 
     let (_opted_in, receiver) = watch::channel(opted_in("shop", OptIn::default()));
     let config = HomeConfig {
         node: "turin".into(),
+        contract: mercato_protocol::id::ContractId([0x2f; 16]),
         provider: ClusterId([0x4f; 32]),
         host_ip: "10.0.0.1".parse().unwrap(),
         audiences: BTreeSet::new(),

@@ -2,28 +2,35 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, Targets};
+use super::pod::kept_secret;
+use super::{OptIn, Secrets, Strategy, Targets};
 use crate::forge::labels::{PLACED, PROVIDER};
-use crate::forge::refused_by_all;
+use crate::forge::{needs, refused_by_all};
 
 /// The operations of a JSON patch (RFC 6902) on a pod that is being made; none
-/// for one whose node is decided, by a DaemonSet or by name.
-pub fn admission(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
+/// for one whose node is decided, by a DaemonSet or by name. `secrets`: those of its namespace that may
+/// leave.
+pub fn admission(
+    strategy: Strategy,
+    targets: &Targets,
+    secrets: &Secrets,
+    pod: &Value,
+) -> Vec<Value> {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     let placed = owners.is_some_and(|owners| owners.iter().any(|o| o["kind"] == "DaemonSet"));
     if placed || !pod["spec"]["nodeName"].is_null() {
         return Vec::new();
     }
-    let mut operations = placement(strategy, targets, pod);
+    let mut operations = placement(strategy, targets, secrets, pod);
     operations.extend(mark(strategy, targets, pod));
     operations
 }
 
 /// What it changes of where the pod may run.
-fn placement(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
+fn placement(strategy: Strategy, targets: &Targets, secrets: &Secrets, pod: &Value) -> Vec<Value> {
     let at_home = vec![json!({ "key": PROVIDER, "operator": "DoesNotExist" })];
     let (tolerated, required) = match (strategy, targets) {
-        (Strategy::Both, _) if must_stay(pod) => (None, require(pod, &[at_home])),
+        (Strategy::Both, _) if must_stay(secrets, pod) => (None, require(pod, &[at_home])),
         (Strategy::Both, Targets::All) => (tolerate(pod), None),
         (Strategy::Both, Targets::These { .. }) => {
             let mut all = targets.alternatives();
@@ -36,12 +43,12 @@ fn placement(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
     tolerated.into_iter().chain(required).collect()
 }
 
-/// Whether a pod that may run anywhere could run at home alone: it has a volume of this cluster, or another
-/// field that no provider takes. One that says itself that it is to leave is refused over there, with
-/// the reason.
-fn must_stay(pod: &Value) -> bool {
+/// Whether a pod that may run anywhere could run at home alone: it has a volume of this cluster, another
+/// field that no provider takes, or a secret that may not leave. One that says itself that it is to leave
+/// is refused over there, with the reason.
+fn must_stay(secrets: &Secrets, pod: &Value) -> bool {
     let leaves = must_leave(pod) || !pod["spec"]["nodeSelector"][PROVIDER].is_null();
-    !leaves && refused_by_all(pod).is_some()
+    !leaves && (refused_by_all(pod).is_some() || kept_secret(secrets, &needs(pod)).is_some())
 }
 
 /// By which word of its namespace the webhook places a pod, as the pod says from then on: what its
@@ -77,8 +84,8 @@ fn word(strategy: Strategy, targets: &Targets) -> String {
 }
 
 /// The pod as it is made where that is changed of it.
-pub fn admitted(strategy: Strategy, targets: &Targets, mut pod: Value) -> Value {
-    for mut operation in admission(strategy, targets, &pod) {
+pub fn admitted(how: &OptIn, mut pod: Value) -> Value {
+    for mut operation in admission(how.strategy, &how.targets, &how.secrets, &pod) {
         let path = operation["path"].as_str().unwrap_or_default().to_owned();
         let mut at = &mut pod;
         for step in path.split('/').skip(1) {
@@ -110,7 +117,7 @@ pub fn is_outdated(strategy: Strategy, targets: &Targets, pod: &Value) -> bool {
     must_leave(pod)
         && match placed_by(pod) {
             Some(then) => then != word(strategy, targets),
-            None => !placement(strategy, targets, pod).is_empty(),
+            None => !placement(strategy, targets, &Secrets::All, pod).is_empty(),
         }
 }
 
@@ -192,7 +199,8 @@ mod tests {
     }
 
     fn to(targets: &Targets, strategy: Strategy, pod: &Value) -> Value {
-        admitted(strategy, targets, pod.clone())
+        let how = OptIn { strategy, targets: targets.clone(), ..OptIn::default() };
+        admitted(&how, pod.clone())
     }
 
     const REQUIRED: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
@@ -268,7 +276,10 @@ mod tests {
                 let at_home = json!({ "key": PROVIDER, "operator": "DoesNotExist" });
                 assert_eq!(terms, &json!([{ "matchExpressions": [at_home] }]));
                 assert!(stays["spec"]["tolerations"].is_null());
-                assert!(admission(Strategy::Both, targets, &stays).is_empty(), "a second review");
+                assert!(
+                    admission(Strategy::Both, targets, &Secrets::All, &stays).is_empty(),
+                    "a second review"
+                );
             }
             assert!(must_leave(&applied(Strategy::Remote, &pod)), "it is told why over there");
             let mut chosen = pod.clone();
@@ -276,6 +287,18 @@ mod tests {
             let tolerates = applied(Strategy::Both, &chosen);
             assert_eq!(tolerates["spec"]["tolerations"].as_array().unwrap().len(), 1);
         }
+        let uses = json!({ "spec": { "volumes": [
+            { "name": "tls", "secret": { "secretName": "tls" } } ] } });
+        let which = |secrets| OptIn { strategy: Strategy::Both, secrets, ..OptIn::default() };
+        let kept = which(Secrets::Deny(["tls".to_owned()].into()));
+        assert_eq!(
+            admitted(&kept, uses.clone()).pointer(REQUIRED).unwrap()[0]["matchExpressions"][0]["operator"],
+            "DoesNotExist"
+        );
+        let goes = which(Secrets::Deny(["other".to_owned()].into()));
+        assert!(admitted(&goes, uses.clone()).pointer(REQUIRED).is_none());
+        let told = OptIn { strategy: Strategy::Remote, ..kept };
+        assert!(must_leave(&admitted(&told, uses)), "it is told why over there");
         let empty = json!({ "spec": { "volumes": [{ "name": "tmp", "emptyDir": {} }] } });
         assert!(applied(Strategy::Both, &empty).pointer(REQUIRED).is_none());
     }
@@ -336,7 +359,10 @@ mod tests {
         for strategy in [Strategy::Both, Strategy::Remote, Strategy::Local] {
             for targets in [&Targets::All, &turin] {
                 let once = to(targets, strategy, &json!({ "spec": {} }));
-                assert!(admission(strategy, targets, &once).is_empty(), "{strategy:?} {targets:?}");
+                assert!(
+                    admission(strategy, targets, &Secrets::All, &once).is_empty(),
+                    "{strategy:?} {targets:?}"
+                );
             }
         }
     }
@@ -349,10 +375,10 @@ mod tests {
             "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [zone("a"), zone("b")] } });
         let turin = Targets::new(["mercato-turin".to_owned(), "4f".repeat(32)]);
         let terms = |strategy| to(&turin, strategy, &pod).pointer(REQUIRED).unwrap().clone();
-        assert_eq!(terms(Strategy::Remote).as_array().unwrap().len(), 4);
+        assert_eq!(terms(Strategy::Remote).as_array().unwrap().len(), 6);
         let both = terms(Strategy::Both);
-        assert_eq!(both.as_array().unwrap().len(), 6);
-        let home = both[2]["matchExpressions"].as_array().unwrap();
+        assert_eq!(both.as_array().unwrap().len(), 8);
+        let home = both[3]["matchExpressions"].as_array().unwrap();
         assert_eq!(
             (&home[0]["key"], &home[1]["operator"]),
             (&json!("zone"), &json!("DoesNotExist"))
@@ -363,7 +389,8 @@ mod tests {
     fn what_is_placed_stays() {
         let daemon =
             json!({ "metadata": { "ownerReferences": [{ "kind": "DaemonSet" }] }, "spec": {} });
-        let stays = |pod: &Value| admission(Strategy::Remote, &Targets::All, pod).is_empty();
+        let all = (Targets::All, Secrets::All);
+        let stays = |pod: &Value| admission(Strategy::Remote, &all.0, &all.1, pod).is_empty();
         assert!(stays(&daemon) && stays(&json!({ "spec": { "nodeName": "n" } })));
     }
 }

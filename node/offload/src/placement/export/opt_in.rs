@@ -213,7 +213,10 @@ mod tests {
             }
         }
         let written = serde_json::to_value(&how).unwrap();
-        assert_eq!((&written["to"], &written["name"]), (&json!(["turin"]), &json!("shop-eu")));
+        assert_eq!(
+            (&written["to"], &written["name"]),
+            (&json!(["mercato-turin"]), &json!("shop-eu"))
+        );
         assert_eq!(serde_json::from_value::<OptIn>(written).unwrap(), how);
     }
 

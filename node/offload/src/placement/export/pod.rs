@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use mercato_protocol::id::{ClusterId, Digest};
+use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use mercato_protocol::workload::is_reserved;
 use serde_json::Value;
 
 use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
+use super::secrets::Secrets;
 use super::stand_in::stand_in;
 use crate::forge::told::{Note, kept_of_pod};
 use crate::forge::{self, HomeContext, Refusal, ServiceEnv, TokenRequest, Tokens};
@@ -21,6 +22,8 @@ use crate::key::{ObjectKey, ObjectKind};
 pub struct BoundNode<'a> {
     /// Its name in home's cluster.
     pub name: &'a str,
+    /// The lease that it stands for.
+    pub contract: &'a ContractId,
     /// The cluster that it stands for.
     pub provider: &'a ClusterId,
     /// What pods read as the address of their host.
@@ -80,7 +83,7 @@ impl Departure {
             );
             return stays("spec.nodeName", reason, false);
         }
-        if !runs && !how.targets.permit(node.name, node.provider) {
+        if !runs && !how.targets.permit(node.name, node.contract, node.provider) {
             let reason = format!(
                 "pods of namespace {namespace} may not go to {}: see spec.to of its NamespaceOffload",
                 node.name
@@ -176,8 +179,7 @@ impl Permit {
 
     /// A pod that uses a secret which may not leave stays.
     fn kept_at_home(&self, pod: &Value, needs: &[ObjectKey]) -> Option<Refusal> {
-        let mut secrets = needs.iter().filter(|need| need.kind == ObjectKind::Secret);
-        let kept = secrets.find(|secret| !self.how.secrets.permit(&secret.name))?;
+        let kept = kept_secret(&self.how.secrets, needs)?;
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let reason = format!(
             "secret {} may not leave namespace {namespace}: see spec.secrets of its NamespaceOffload",
@@ -185,6 +187,12 @@ impl Permit {
         );
         Some(Refusal { path: "spec".to_owned(), reason })
     }
+}
+
+/// The first secret that a pod uses and that may not leave.
+pub(super) fn kept_secret<'a>(secrets: &Secrets, needs: &'a [ObjectKey]) -> Option<&'a ObjectKey> {
+    let mut used = needs.iter().filter(|need| need.kind == ObjectKind::Secret);
+    used.find(|secret| !secrets.permit(&secret.name))
 }
 
 /// A pod that stays at home, as its session sees it. None: it is no pod of an API server's.
@@ -231,8 +239,10 @@ mod tests {
     use super::*;
 
     const TURIN: ClusterId = ClusterId([0x4f; 32]);
+    const CONTRACT: ContractId = ContractId([0x2f; 16]);
     const NODE: BoundNode<'_> = BoundNode {
         name: "turin",
+        contract: &CONTRACT,
         provider: &TURIN,
         host_ip: None,
         audiences: &BTreeSet::new(),

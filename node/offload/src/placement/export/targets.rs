@@ -1,13 +1,14 @@
 //! Which virtual nodes the pods of a namespace may go to, as an annotation of it says: the
-//! names of nodes and the fingerprints of providers, with a comma between them.
+//! names of nodes or providers and the fingerprints of providers, with a comma between them.
 
 use std::collections::BTreeSet;
 
-use mercato_protocol::id::ClusterId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::forge::labels::PROVIDER;
+use crate::forge::labels::{CALLED, PROVIDER};
+use crate::placement::spec::{meant, stem};
 
 /// Which virtual nodes pods may go to; written down, a list of names and fingerprints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +19,8 @@ pub enum Targets {
     All,
     /// These virtual nodes and no others.
     These {
-        /// Virtual nodes by their names.
+        /// Virtual nodes by their names, or by those that they would have if no other node had them:
+        /// `mercato-turin` is each node of the provider that calls itself turin.
         nodes: BTreeSet<String>,
         /// All nodes of these providers.
         providers: BTreeSet<ClusterId>,
@@ -46,25 +48,27 @@ impl From<Targets> for Vec<String> {
 }
 
 impl Targets {
-    /// Of names and fingerprints; all, if there are none.
+    /// Of names and fingerprints; all, if there are none. A name may be a provider's as well.
     pub fn new(all: impl IntoIterator<Item = String>) -> Self {
         let (mut nodes, mut providers) = (BTreeSet::new(), BTreeSet::new());
         for one in all {
             match one.parse() {
                 Ok(provider) => drop(providers.insert(provider)),
-                Err(_) => drop(nodes.insert(one)),
+                Err(_) => drop(nodes.insert(meant(&one))),
             }
         }
         let all = nodes.is_empty() && providers.is_empty();
         if all { Self::All } else { Self::These { nodes, providers } }
     }
 
-    /// Whether this node of this provider is one of them.
-    pub fn permit(&self, node: &str, provider: &ClusterId) -> bool {
+    /// Whether this node of this lease with this provider is one of them.
+    pub fn permit(&self, node: &str, contract: &ContractId, provider: &ClusterId) -> bool {
         match self {
             Self::All => true,
             Self::These { nodes, providers } => {
-                nodes.contains(node) || providers.contains(provider)
+                nodes.contains(node)
+                    || nodes.contains(stem(node, contract))
+                    || providers.contains(provider)
             }
         }
     }
@@ -92,13 +96,15 @@ impl Targets {
         let elsewhere = json!({ "key": PROVIDER, "operator": "Exists" });
         let Self::These { nodes, providers } = self else { return vec![vec![elsewhere]] };
         let providers: Vec<String> = providers.iter().map(ClusterId::short).collect();
+        let called = json!({ "key": CALLED, "operator": "In", "values": nodes });
         let nodes = json!({ "key": HOSTNAME, "operator": "In", "values": nodes });
         let providers = json!({ "key": PROVIDER, "operator": "In", "values": providers });
         let of = |expressions: Vec<Value>| {
             let some = |one: &Value| one["values"].as_array().is_none_or(|all| !all.is_empty());
             expressions.iter().all(some).then_some(expressions)
         };
-        [of(vec![elsewhere, nodes]), of(vec![providers])].into_iter().flatten().collect()
+        let by_name = [nodes, called].map(|nodes| of(vec![elsewhere.clone(), nodes]));
+        by_name.into_iter().chain([of(vec![providers])]).flatten().collect()
     }
 }
 
@@ -110,22 +116,35 @@ mod tests {
 
     #[test]
     fn nodes_and_providers_are_told_apart_and_read_again() {
+        let (lease, other) = (ContractId([0x2f; 16]), ClusterId([1; 32]));
         let targets = Targets::new(["mercato-lyon".to_owned(), TURIN.to_string()]);
-        assert!(targets.permit("mercato-lyon", &ClusterId([1; 32])));
-        assert!(targets.permit("mercato-turin", &TURIN));
-        assert!(!targets.permit("mercato-turin", &ClusterId([1; 32])));
+        assert!(targets.permit("mercato-lyon", &lease, &other));
+        assert!(targets.permit("mercato-turin", &lease, &TURIN));
+        assert!(!targets.permit("mercato-turin", &lease, &other));
+        // A second lease with the same provider, by whichever name.
+        let second = format!("mercato-lyon-{}", lease.short());
+        assert!(targets.permit(&second, &lease, &other));
+        assert!(!targets.permit(&second, &ContractId([3; 16]), &other));
+        assert!(Targets::new(["lyon".to_owned()]).permit(&second, &lease, &other));
+        assert!(Targets::new([second.clone()]).permit(&second, &lease, &other));
+        assert!(!Targets::new([second]).permit("mercato-lyon", &lease, &other));
         assert_eq!(Targets::parse(targets.mark().as_str().unwrap()), targets);
         assert_eq!(Targets::new([]), Targets::All);
-        assert!(Targets::All.mark().is_null() && Targets::All.permit("n", &TURIN));
-        assert!(!Targets::parse("").permit("n", &TURIN));
+        assert!(Targets::All.mark().is_null() && Targets::All.permit("n", &lease, &TURIN));
+        assert!(!Targets::parse("").permit("n", &lease, &TURIN));
     }
 
     #[test]
     fn a_target_is_always_a_virtual_node() {
         let targets = Targets::new(["rome-1".to_owned(), TURIN.to_string()]);
-        let [by_name, by_provider] = &targets.alternatives()[..] else { panic!("{targets:?}") };
-        assert_eq!(by_name[0], json!({ "key": PROVIDER, "operator": "Exists" }));
-        assert_eq!(by_name[1]["values"], json!(["rome-1"]));
+        let [by_name, by_stem, by_provider] = &targets.alternatives()[..] else {
+            panic!("{targets:?}")
+        };
+        for by_name in [by_name, by_stem] {
+            assert_eq!(by_name[0], json!({ "key": PROVIDER, "operator": "Exists" }));
+            assert_eq!(by_name[1]["values"], json!(["mercato-rome-1"]));
+        }
+        assert_eq!(by_stem[1]["key"], CALLED);
         assert_eq!(by_provider[0]["values"], json!([TURIN.short()]));
         assert_eq!(Targets::new([TURIN.to_string()]).alternatives().len(), 1);
         assert!(Targets::parse("").alternatives().is_empty());

@@ -13,6 +13,6 @@ mod tunnel;
 pub use absence::Absence;
 pub use guest_namespace::{GuestNamespace, is_guest_namespace};
 pub use node::{NodeSpec, Taint};
-pub use node_name::{NODE_PREFIX, node_name, second_node_name};
+pub use node_name::{NODE_PREFIX, meant, node_name, second_node_name, stem};
 pub use transitions::Transitions;
 pub use tunnel::TunnelWord;

@@ -9,9 +9,10 @@ use mercato_protocol::terms::Platform;
 use serde_json::{Value, json};
 
 use super::contains::contains;
+use super::node_name::stem;
 use super::{Transitions, TunnelWord, absence};
 use crate::forge::labels::{
-    CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, NOT_AFTER, PEER_REACHABLE, PROVIDER,
+    CALLED, CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, NOT_AFTER, PEER_REACHABLE, PROVIDER,
 };
 use crate::placement::terms::allocatable;
 use crate::time::rfc3339;
@@ -108,6 +109,7 @@ impl NodeSpec {
         label(MANAGED_BY, FIELD_MANAGER);
         label(CONTRACT, &self.contract.to_string());
         label(PROVIDER, &self.provider.short());
+        label(CALLED, stem(&self.name, &self.contract));
         for (key, value) in [("region", &self.region), ("zone", &self.zone)] {
             if let Some(value) = value {
                 label(&format!("topology.kubernetes.io/{key}"), value);

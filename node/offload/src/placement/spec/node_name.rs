@@ -24,6 +24,19 @@ pub fn second_node_name(stem: &str, contract: &ContractId) -> String {
     format!("{stem}-{}", contract.short())
 }
 
+/// What the node of that lease is called where no other has the name: of two leases with one provider
+/// both nodes are called the same so.
+pub fn stem<'a>(node: &'a str, contract: &ContractId) -> &'a str {
+    let of_second = node.strip_suffix(&contract.short());
+    of_second.and_then(|stem| stem.strip_suffix('-')).unwrap_or(node)
+}
+
+/// The stem that somebody means who names a node, or its provider as it calls itself.
+pub fn meant(name: &str) -> String {
+    let is_whole = name.starts_with(NODE_PREFIX) || name.is_empty();
+    if is_whole { name.to_owned() } else { node_name(Some(name), &ClusterId([0; 32])) }
+}
+
 #[cfg(test)]
 mod tests {
     use mercato_protocol::id::ContractId;
