@@ -25,7 +25,7 @@ mod record;
 mod request;
 mod unsent;
 
-pub use agent::{Agent, Config};
+pub use agent::{Agent, Config, Placed};
 pub use ahead::LeasesAhead;
 pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase, Work};
 pub use federation::ask::{Answer, Ask, FederationRefusal};

@@ -173,6 +173,8 @@ closed_list! {
         CertificateWaiting,
         /// Pods of a namespace do not go where its NamespaceOffload says.
         OffloadNotReady,
+        /// A namespace has more Services than a provider takes.
+        ServicesLeftOut,
         /// Objects in the cluster change so often that they are written at a pace.
         WritesHeld,
         /// Somebody has changed or deleted what keeps guests within their contract; it was put back.

@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 }
 
 /// Everything that is looked at. docs/operations.md says of each what it is.
-const CHECKS: [&str; 29] = [
+const CHECKS: [&str; 30] = [
     "bound pods",
     "certificates",
     "clock",
@@ -68,6 +68,7 @@ const CHECKS: [&str; 29] = [
     "resources",
     "rights",
     "rules",
+    "services",
     "udp offloads",
     "udp path",
     "uninstall",

@@ -73,6 +73,7 @@ impl Health {
 /// What the driver knows now.
 fn facts(driver: &Driver) -> Facts {
     let (agent, now) = (driver.agent(), driver.now());
+    let placed = agent.placed();
     let mut contracts = BTreeMap::new();
     for deal in agent.broker().deals() {
         *contracts.entry((deal.side(), deal.state())).or_default() += 1;
@@ -84,7 +85,7 @@ fn facts(driver: &Driver) -> Facts {
     let trusted = |(_, standing): &(_, Standing)| *standing == Standing::Trusted;
     Facts {
         contracts,
-        pods: agent.pods(),
+        pods: (placed.elsewhere, placed.here),
         offers: agent.broker().providers(now).count(),
         peers: [
             ("known", agent.directory().known().count()),

@@ -7,6 +7,8 @@ mod market;
 mod restored;
 mod view;
 
+pub use view::Placed;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use mercato_broker::{Broker, Input as ForBroker, Standing};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mercato_broker::{Broker, Side};
 use mercato_discovery::Directory;
 use mercato_gossip::Gossip;
+use mercato_offload::home::LeftOut;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
@@ -13,6 +14,18 @@ use mercato_protocol::time::Now;
 
 use super::Agent;
 use crate::federation::membership::view::{Joined, Listed};
+
+/// What of all leases is where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// Pods of this cluster that are elsewhere.
+    pub elsewhere: usize,
+    /// Pods of other clusters that are here.
+    pub here: usize,
+    /// Services that pods of this cluster elsewhere do without, since their namespaces have more than a
+    /// provider takes: by namespace.
+    pub left_out: BTreeMap<&'a str, &'a LeftOut>,
+}
 
 impl Agent {
     /// Why the records cannot be written, if so. Then nothing that peers say in negotiations can
@@ -36,9 +49,10 @@ impl Agent {
         &self.gossip
     }
 
-    /// Pods of this cluster that are elsewhere, and those of others that are here.
-    pub fn pods(&self) -> (usize, usize) {
-        (self.leases.pods(Side::Consumer), self.leases.pods(Side::Provider))
+    /// What is elsewhere of this cluster, and here of others.
+    pub fn placed(&self) -> Placed<'_> {
+        let [elsewhere, here] = [Side::Consumer, Side::Provider].map(|side| self.leases.pods(side));
+        Placed { elsewhere, here, left_out: self.leases.left_out() }
     }
 
     /// The key that speaks for a cluster, if it was met or heard of.

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_gossip::limits::BAN_MS;
+use mercato_offload::home::LeftOut;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::time::Deadline;
 
-use super::Lease;
 use super::ranges::Ranges;
+use super::{Lease, Session};
 use crate::context::{Context, Turn};
 use crate::effect::{Effect, Frame, OwnRanges};
 use crate::input::{LeaseInput, LeaseNews};
@@ -213,6 +214,16 @@ impl Leases {
     /// Pods of the leases of which this cluster is on that side.
     pub(crate) fn pods(&self, side: Side) -> usize {
         self.all.values().filter(|lease| lease.spec.side == side).map(Lease::pods).sum()
+    }
+
+    /// Services that pods of this cluster elsewhere do without, since their namespaces have more than a provider
+    /// takes: by namespace, whatever lease its pods are of.
+    pub(crate) fn left_out(&self) -> BTreeMap<&str, &LeftOut> {
+        let all = self.all.values().filter_map(|lease| match &lease.session {
+            Session::Home(session) => Some(session.left_out()),
+            Session::Guest(_) | Session::Resting => None,
+        });
+        all.flatten().map(|(namespace, left_out)| (namespace.as_str(), left_out)).collect()
     }
 
     /// The leases with a cluster.

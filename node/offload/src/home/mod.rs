@@ -13,6 +13,7 @@ mod watched;
 mod way;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, Digest};
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{Reach, Tunnel};
 use crate::key::{Item, ObjectKey, PodId, Uid};
+use crate::limits;
 use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
 pub use session::HomeSession;
 
@@ -33,6 +35,28 @@ pub struct Config {
     /// How many more times the provider may send a pod of ours on; 0 unless the
     /// contract allows transit.
     pub hops: u32,
+}
+
+/// Services of a namespace that has more of them than a provider takes: those that are not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many of them there are.
+    pub services: usize,
+    /// The first of them by name: the others are those after it.
+    pub first: String,
+}
+
+/// With what to do about it.
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (room, Self { services, first }) = (limits::GUEST_NAMESPACE_SERVICES, self);
+        let are = if *services == 1 { "is" } else { "are" };
+        write!(
+            f,
+            "a provider takes {room} Services of a namespace, the first by name: {services}, from {first} on, \
+             {are} not there for pods that run elsewhere; put them into another namespace"
+        )
+    }
 }
 
 /// A pod bound to the virtual node, as home's API server has it.

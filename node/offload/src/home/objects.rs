@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::Digest;
 
-use super::Effect;
+use super::{Effect, LeftOut};
 use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use crate::limits;
 use crate::message::Refusal;
@@ -20,8 +20,8 @@ pub(super) struct Objects {
     leaving: BTreeMap<String, BTreeSet<Uid>>,
     /// Namespaces whose Services are known: what the provider has beyond them is gone at home.
     listed: BTreeSet<String>,
-    /// Namespaces with more Services, or slices, than a provider takes: their owners were told.
-    crowded: BTreeSet<String>,
+    /// Namespaces with more Services than a provider takes: their owners were told.
+    crowded: BTreeMap<String, LeftOut>,
 }
 
 /// What has to be certain before something is said of an object.
@@ -147,15 +147,23 @@ impl Objects {
             self.crowded.remove(namespace);
             return;
         };
-        if self.crowded.len() < limits::PODS && self.crowded.insert(namespace.to_owned()) {
+        let is_new = !self.crowded.contains_key(namespace);
+        if is_new && self.crowded.len() >= limits::PODS {
+            return;
+        }
+        let left_out = LeftOut { services: left_out, first };
+        if is_new {
             let name = namespace.to_owned();
             let key = ObjectKey { kind: ObjectKind::Namespace, namespace: name.clone(), name };
-            let reason = format!(
-                "a provider takes {room} Services of a namespace, the first by name: {left_out}, from {first} on, \
-                 are not there for pods that run elsewhere; put them into another namespace"
-            );
+            let reason = left_out.to_string();
             out.push(Effect::ObjectRefused(key, Refusal { path: String::new(), reason }));
         }
+        self.crowded.insert(namespace.to_owned(), left_out);
+    }
+
+    /// Services that are not at the provider, since their namespaces have more than it takes.
+    pub(super) fn left_out(&self) -> &BTreeMap<String, LeftOut> {
+        &self.crowded
     }
 
     /// The provider asks for its content once more; whether it is one of home's.

@@ -1,12 +1,14 @@
 //! One lease, seen from home: brings each input to the part that it concerns, and what follows from
 //! it to whoever drives the session. It owns nothing but its parts.
 
+use std::collections::BTreeMap;
+
 use mercato_protocol::time::{Deadline, Now};
 
 use super::exports::Exports;
 use super::outbox::Outbox;
 use super::way::Word;
-use super::{Config, Effect, Input, Record};
+use super::{Config, Effect, Input, LeftOut, Record};
 use crate::message::{Frame, ToHome};
 use crate::output::Output;
 
@@ -46,6 +48,11 @@ impl HomeSession {
     /// How long the provider has been silent, in ms; zero, if it is not.
     pub fn silent_ms(&self, now: Now) -> u64 {
         self.exports.ways().silent_ms(now)
+    }
+
+    /// Services that are not at the provider, since their namespaces have more than it takes: by namespace.
+    pub fn left_out(&self) -> &BTreeMap<String, LeftOut> {
+        self.exports.left_out()
     }
 
     /// When to be woken.

@@ -216,4 +216,9 @@ fn of_too_many_services_the_first_by_name_are_there() {
     assert_eq!(now.iter().filter(|(_, digest)| digest.is_some()).count(), 1, "{now:?}");
     assert!(now.iter().any(|(key, digest)| *key == named(room) && digest.is_some()), "{now:?}");
     assert_eq!(told(&mut lied), Vec::<String>::new(), "once");
+    let left_out = |lied: &Lied| lied.home.left_out().get("shop").map(ToString::to_string);
+    let now = left_out(&lied);
+    assert!(now.as_ref().is_some_and(|now| now.contains("387, from s-513 on")), "{now:?}");
+    lied.takes(services("shop", &[(named(0), b"one")]));
+    assert_eq!(left_out(&lied), None);
 }

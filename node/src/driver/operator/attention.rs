@@ -41,7 +41,20 @@ pub(in crate::driver) fn all(driver: &Driver) -> Vec<Attention> {
         .chain(links)
         .chain(driver.leases.values().filter_map(stuck::attention))
         .chain(budgets(driver))
+        .chain(left_out(driver))
         .collect()
+}
+
+/// Namespaces with more Services than a provider takes.
+pub(super) fn left_out(driver: &Driver) -> Vec<Attention> {
+    let each = driver.agent().placed().left_out.into_iter().map(|(namespace, left_out)| {
+        let text = format!("namespace {namespace}: {left_out}");
+        Attention {
+            namespace: Some(namespace.to_owned()),
+            ..counted(Kind::ServicesLeftOut, left_out.services, text)
+        }
+    });
+    each.collect()
 }
 
 fn counted(kind: Kind, count: usize, text: String) -> Attention {

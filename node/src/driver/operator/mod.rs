@@ -296,6 +296,7 @@ impl OperatorService {
             ),
         }
         findings.extend(self.driver.look(unsold_devices).await?);
+        findings.extend(self.driver.look(services_left_out).await?);
         findings.extend(self.contested().map(|why| Finding::warn("daemons", why)));
         findings.extend(self.offloads_lacking());
         findings.extend(self.about.desk.finding());
@@ -358,6 +359,12 @@ fn unsold_devices(driver: &Driver) -> Vec<Finding> {
     let broker = driver.agent().broker();
     let unsold = broker.share().into_iter().flat_map(|_| broker.unsold());
     unsold.map(|unsold| Finding::warn("devices", device(unsold))).collect()
+}
+
+/// Services that pods elsewhere do without.
+fn services_left_out(driver: &Driver) -> Vec<Finding> {
+    let all = attention::left_out(driver).into_iter();
+    all.map(|attention| Finding::warn("services", attention.text)).collect()
 }
 
 /// The clusters that offer something now.

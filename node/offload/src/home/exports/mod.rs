@@ -15,7 +15,7 @@ use super::pods::Pods;
 use super::waiting::Waiting;
 use super::watched::Watched;
 use super::way::{Ways, Word};
-use super::{Config, Effect, HomePod, Record, RecordKey, Write};
+use super::{Config, Effect, HomePod, LeftOut, Record, RecordKey, Write};
 use crate::address::Tunnel;
 use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use crate::limits;
@@ -79,6 +79,11 @@ impl Exports {
     /// Pods at home that are, or are to be, at the provider.
     pub(super) fn count(&self) -> usize {
         self.pods.iter().filter(|pod| !pod.is_gone() && !pod.is_over()).count()
+    }
+
+    /// Services that are not at the provider, since their namespaces have more than it takes.
+    pub(super) fn left_out(&self) -> &BTreeMap<String, LeftOut> {
+        self.objects.left_out()
     }
 
     /// When a write is tried again, in ms of the monotonic clock.
