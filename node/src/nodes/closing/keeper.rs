@@ -18,6 +18,7 @@ use super::forwarding::Forwarding;
 use super::gate::{Asked, FromGate, Heard};
 use super::held::{Held, why_not};
 use super::sandboxes::Sandboxes;
+use super::unkept::Unkept;
 use super::{ClosingRules, Closings, GuestRule};
 use crate::limits;
 
@@ -34,7 +35,7 @@ pub(super) struct ClosingKeeper<S> {
     tried: Option<(Instant, Option<String>)>,
     failing: Repeated,
     /// What a look has found last, and whose gates have asked in vain, and why.
-    unkept: Option<String>,
+    unkept: Unkept,
     unclosed: BTreeMap<GuestUid, String>,
     /// Guests of which it was said that their address cannot be their own, as many as have rules.
     uncalled: BTreeSet<GuestUid>,
@@ -75,7 +76,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             held,
             tried,
             failing,
-            unkept: None,
+            unkept: Unkept::default(),
             unclosed: BTreeMap::new(),
             uncalled: BTreeSet::new(),
             found_open: None,
@@ -137,6 +138,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
 
     /// A guest whose gate asks is not closed as it should be.
     fn fails(&mut self, uid: GuestUid, error: HostError) {
+        let Err(error) = if_gone(error) else { return };
         warn_once!(self.failing, error; "a guest is not closed, and does not begin");
         // Of what was to be in force a part may be.
         self.has_leftovers = true;
@@ -265,13 +267,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let said = self.rules.borrow_and_update().clone();
         let (is_said, rules) = (said.is_some(), said.unwrap_or_default());
         let done = block_in_place(|| self.keep_closed(&rules, is_said));
-        if done.is_ok() {
+        if self.unkept.ends(done) {
             self.failing.is_over();
         }
-        self.unkept = done.err().map(|error| {
-            warn_once!(self.failing, error; "guests on this node are not closed as they should be");
-            error.to_string()
-        });
         self.unclosed.retain(|uid, _| rules.guests.contains_key(uid));
         self.uncalled.retain(|uid| rules.guests.contains_key(uid));
         self.ended.retain(|uid, at| rules.guests.get(uid).is_some_and(|it| it.pod == Some(*at)));
@@ -303,7 +301,6 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             return self.forget();
         }
         let node = self.sandboxes.addresses()?;
-        let mut failed = None;
         let by_address: BTreeMap<_, _> =
             rules.guests.iter().filter_map(|(uid, rule)| Some((rule.pod?, uid))).collect();
         self.held.retain(|pod, held| {
@@ -315,8 +312,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                 // Once for each time that one was closed.
                 tracing::warn!(%pod, "a pod was closed that is no guest, and is opened again");
                 // Whoever is gone is open.
-                let released = self.sandboxes.release(&held.sandbox);
-                return released.or_else(if_gone).map_err(|error| failed = Some(error)).is_err();
+                let released = self.sandboxes.release(&held.sandbox).or_else(if_gone);
+                return released.map_err(|error| self.unkept.fails(*pod, error)).is_err();
             }
             let rule = held.uid.as_ref().and_then(|uid| rules.guests.get(uid));
             // Of one that is not known it is not known either whether its gate has heard.
@@ -335,22 +332,21 @@ impl<S: Sandboxes> ClosingKeeper<S> {
                     // It has not said that they are over, and conntrack knows them for days.
                     let forgotten =
                         self.sandboxes.forget_connections(&held.own, &held.reached_last());
-                    failed = forgotten.err().or(failed.take());
+                    let _ = forgotten.map_err(|error| self.unkept.fails(*pod, error));
                     false
                 }
                 Err(error) => {
-                    failed = Some(error);
+                    self.unkept.fails(*pod, error);
                     true
                 }
             }
         });
         for (uid, pod, rule) in new {
             if let Err(error) = self.close_anew(uid, pod, rule, rules, By::Daemon) {
-                failed = Some(error);
+                self.unkept.fails(pod, error);
             }
         }
-        failed.map_or(Ok(()), Err)?;
-        self.forget()
+        if self.unkept.is_well() { self.forget() } else { Ok(()) }
     }
 
     /// What is left over of guests that are gone goes.
@@ -381,7 +377,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let addresses = heard.flat_map(|held| &held.own).copied().collect();
         let tried = self.tried.as_ref().and_then(|(_, trouble)| trouble.as_ref());
         let found_open = self.found_open.as_ref().map(|(_, why)| why);
-        let known = self.unkept.as_ref().or(self.unclosed.values().next());
+        let known = self.unkept.lasting().or(self.unclosed.values().next());
         let trouble = known.or(found_open).or(tried).cloned();
         let trouble = trouble.or_else(|| self.forwarding.borrow().clone());
         let now = Closings { addresses, trouble };

@@ -3,7 +3,8 @@
 //!
 //! `gate` hears the gates of guests that begin, as far as they are `pods` of this machine, `keeper`
 //! closes each guest's network namespace and keeps it closed, also when its lease is over,
-//! `forwarding` tries whether what they may send comes through, and `sandboxes` is the machine. What
+//! `unkept` says what fails of that for longer than a moment, `forwarding` tries whether what they may
+//! send comes through, and `sandboxes` is the machine. What
 //! is in force in a namespace stays until that is gone, whoever ends.
 
 mod forwarding;
@@ -15,6 +16,7 @@ mod rules;
 mod sandboxes;
 #[cfg(test)]
 mod tests;
+mod unkept;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -44,6 +44,8 @@ struct Now {
     /// Why its sandbox cannot be closed, or not with another address.
     unclosed: bool,
     uncalled: bool,
+    /// How often it was not.
+    refusals: u32,
     /// How often what is left over has gone.
     forgotten: u32,
     /// Whose connections are forgotten, and with whom.
@@ -96,6 +98,7 @@ impl Sandboxes for Fake {
     fn close(&self, sandbox: &Sandbox, wanted: &Closed) -> Result<(), HostError> {
         let mut now = self.now();
         if now.unclosed || (now.uncalled && wanted.called.is_some()) {
+            now.refusals += 1;
             return Err(HostError::NotClosed);
         }
         now.callings.push(wanted.called);
@@ -332,6 +335,29 @@ async fn a_gate_that_asks_in_vain_is_trouble_until_it_is_closed() {
     fake.now().unclosed = false;
     assert_eq!(ask(port, "one-guest\n").await, "open\n");
     assert!(closings.borrow().trouble.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_of_a_guest_is_trouble_once_it_lasts() {
+    let fake = Arc::new(Fake::default());
+    (fake.now().is_there, fake.now().has_rules) = (true, true);
+    let closing = start(&fake);
+    let mut closings = closing.closings();
+    closing.rule(rules(0, Some(POD), "10.201.3.0/25"));
+    until(&mut closings, |now| now.addresses.contains(&POD) && now.trouble.is_none()).await;
+    let begun = std::time::Instant::now();
+    fake.now().unclosed = true;
+    // By the second look what the first one has found is told.
+    for (looks, reached) in [(1, "10.201.4.0/25"), (2, "10.201.5.0/25")] {
+        closing.rule(rules(0, Some(POD), reached));
+        comes(|| fake.now().refusals >= looks).await;
+    }
+    let is_trouble = closings.borrow().trouble.is_some();
+    assert!(!is_trouble || begun.elapsed() >= limits::CLOSE_LOOK, "at once");
+    until(&mut closings, |now| now.trouble.is_some()).await;
+    fake.now().unclosed = false;
+    closing.rule(rules(0, Some(POD), "10.201.6.0/25"));
+    until(&mut closings, |now| now.trouble.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
