@@ -28,6 +28,9 @@ pub const PACED_OBJECTS: usize = 32_768;
 pub const KEPT_RETRY: Duration = Duration::from_secs(1);
 /// and after so long at most.
 pub const KEPT_RETRY_MAX: Duration = Duration::from_secs(30);
+/// Services and slices of one lease that are put back at such a pace, as they have not rested: a guess. Of
+/// more each is put back as often as it is written to otherwise.
+pub const MEDDLED: usize = 256;
 /// Objects of one page of a list: they are in memory together, and a parsed pod takes some
 /// 40 KiB.
 pub const LIST_PAGE: u32 = 100;

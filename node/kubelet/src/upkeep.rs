@@ -154,10 +154,21 @@ impl Upkeep {
         found: Option<&Value>,
         written: &Value,
     ) -> BoxFuture<'static, ()> {
-        let (inner, spot) = (self.inner.clone(), (kind, namespace.to_owned()));
-        let change = change(found, written);
-        let uid = uid(found);
-        Box::pin(async move { inner.note(&spot, change, uid).await })
+        let about = about(kind, namespace, name_of(kind), uid(found));
+        self.tell(kind, about, change(found, written), KEEPS_GUESTS)
+    }
+
+    /// An object was put back, to which somebody had done this; the last are the words for what it is
+    /// there for. People are told once in a while.
+    pub(crate) fn tell(
+        &self,
+        kind: Kind,
+        about: About,
+        change: put_back::Meddling,
+        why: &'static str,
+    ) -> BoxFuture<'static, ()> {
+        let inner = self.inner.clone();
+        Box::pin(async move { inner.note(kind, about, change, why).await })
     }
 }
 
@@ -171,6 +182,16 @@ fn change(found: Option<&Value>, written: &Value) -> put_back::Meddling {
 
 fn uid(found: Option<&Value>) -> Option<String> {
     found?["metadata"]["uid"].as_str().map(str::to_owned)
+}
+
+fn about(kind: Kind, namespace: &str, name: &str, uid: Option<String>) -> About {
+    About {
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+        uid,
+    }
 }
 
 /// How an object of this kind is called.
@@ -287,36 +308,26 @@ impl UpkeepParts {
             // The API server lets nobody change that.
             self.cluster.delete(*kind, ns, name, Deletion::default()).await?;
         }
-        let (change, uid) = (change(present.as_ref(), &object), uid(present.as_ref()));
+        let change = change(present.as_ref(), &object);
+        let about = about(*kind, namespace, name, uid(present.as_ref()));
         let stored = self.cluster.apply(*kind, ns, name, object).await?;
         written.learn(stored);
-        self.note(spot, change, uid).await;
+        self.note(*kind, about, change, KEEPS_GUESTS).await;
         Ok(())
     }
 
     /// Remembers that it was put back; the first time within an hour, people are told.
-    async fn note(&self, spot: &Spot, change: put_back::Meddling, uid: Option<String>) {
-        let (kind, namespace) = spot;
-        let (name, now) = (name_of(*kind), self.began.elapsed());
+    async fn note(&self, kind: Kind, about: About, change: put_back::Meddling, why: &str) {
+        let (namespace, name) = (about.namespace.clone().unwrap_or_default(), about.name.clone());
+        let now = self.began.elapsed();
         let place =
-            KeptObject { kind: kind.kind, namespace: namespace.clone(), name: name.to_owned() };
-        let message = format!(
-            "it was {change}, and is as Mercato wrote it again: guests are kept within their contract \
-             by it"
-        );
+            KeptObject { kind: kind.kind, namespace: namespace.clone(), name: name.clone() };
+        let message = format!("it was {change}, and is as Mercato wrote it again: {why}");
         if !self.state().put_back.note(place, change, now) {
             return;
         }
         // Once an hour for each object.
         tracing::warn!(kind = kind.kind, namespace, name, message, "an object was put back");
-        let (namespace, name) = (Some(namespace.clone()), name.to_owned());
-        let about = About {
-            api_version: kind.api_version(),
-            kind: kind.kind.to_owned(),
-            namespace,
-            name,
-            uid,
-        };
         let told =
             events::write(&self.cluster, about, EventType::Warning, PUT_BACK, &message).await;
         if let Err(failure) = told {
@@ -372,6 +383,12 @@ impl WrittenObject {
         *self.stored() = Some(stored);
     }
 }
+
+/// What the objects that are followed here are there for.
+const KEEPS_GUESTS: &str = "guests are kept within their contract by it";
+
+/// What the Services of guests and their slices are there for.
+pub(crate) const FOR_GUESTS: &str = "guests reach the Services of their home by it";
 
 /// Reason of the event that an object was put back.
 const PUT_BACK: &str = "PutBack";

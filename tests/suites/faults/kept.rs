@@ -1,4 +1,5 @@
-//! What the provider's people do to the objects by which guests are kept within their contract.
+//! What the provider's people do to the objects by which guests are kept within their contract, and to
+//! those by which they reach home's Services.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +7,23 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_tests::daemon::PART;
 use mercato_tests::suite::Stage;
 use mercato_tests::wait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::agreement;
 use crate::churn::{apply, clean_up, pod};
-use crate::pair::{GUEST, NODE, PATIENCE, Pair, items};
+use crate::pair::{GUEST, HOME, NODE, PATIENCE, Pair, items};
 
 /// Each object, and how somebody would change what it says.
-const OBJECTS: [(&str, &str); 4] = [
+const OBJECTS: [(&str, &str); 6] = [
     ("networkpolicy/mercato", r#"{"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}"#),
     ("resourcequota/mercato", r#"{"spec": {"hard": {"pods": "0"}}}"#),
     ("limitrange/mercato", r#"{"spec": {"limits": []}}"#),
     ("rolebinding/mercato-namespace", r#"{"subjects": []}"#),
+    ("service/kept", r#"{"spec": {"sessionAffinity": "ClientIP"}}"#),
+    (
+        "endpointslice/kept-1",
+        r#"{"endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": true}}]}"#,
+    ),
 ];
 /// Within so long each is as it was.
 const SOON: Duration = Duration::from_secs(5);
@@ -28,7 +34,15 @@ const MANAGER: &str = "a-program";
 pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     let pair = Pair::open(stage).await?;
     apply(&pair, &pod("opener")).await?;
+    for object in called() {
+        apply(&pair, &object).await?;
+    }
     agreement::reached(&pair).await.context("before")?;
+    wait::until("home's Service is there", PATIENCE, || async {
+        let all = all(&pair).await?;
+        Ok(all.len() == OBJECTS.len())
+    })
+    .await?;
     let before = all(&pair).await?;
     pair.guests().kubectl(&["label", OBJECTS[0].0, "team=a"]).await?;
     for (object, edit) in OBJECTS {
@@ -47,6 +61,7 @@ pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     pair.guests().kubectl(&["delete", OBJECTS[0].0]).await?;
     change(&pair, OBJECTS[1].0, OBJECTS[1].1).await?;
     pair.guests().kubectl(&["delete", OBJECTS[3].0]).await?;
+    change(&pair, OBJECTS[4].0, OBJECTS[4].1).await?;
     pair.turin().restart(PART)?;
     pair.provider.answers().await?;
     let back = Instant::now();
@@ -55,7 +70,27 @@ pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     }
     println!("all is as it was {:.1?} after the daemon answers", back.elapsed());
     agreement::reached(&pair).await.context("afterwards")?;
+    pair.shop().kubectl(&["delete", OBJECTS[4].0, OBJECTS[5].0]).await?;
     clean_up(&pair).await
+}
+
+/// A Service of home's, and a slice of it: of no pods, so that no controller has another.
+fn called() -> [Value; 2] {
+    [
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": "kept", "namespace": HOME },
+            "spec": { "clusterIP": "None", "ports": [{ "name": "http", "port": 80 }] },
+        }),
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {
+                "name": "kept-1", "namespace": HOME,
+                "labels": { "kubernetes.io/service-name": "kept" },
+            },
+            "endpoints": [], "ports": [{ "name": "http", "port": 8080 }],
+        }),
+    ]
 }
 
 /// A program that writes against ours for a minute, all the time.
@@ -96,7 +131,8 @@ async fn says(pair: &Pair<'_>, object: &str) -> Result<Value> {
     let found = pair.guests().kubectl(&["get", object, "-o", "json"]).await?;
     let found: Value = serde_json::from_str(&found)?;
     ensure!(found["metadata"]["deletionTimestamp"].is_null(), "{object} goes");
-    Ok(serde_json::json!([found["spec"], found["subjects"], found["roleRef"]]))
+    let fields = ["spec", "subjects", "roleRef", "endpoints", "ports"];
+    Ok(fields.map(|field| found[field].clone()).to_vec().into())
 }
 
 async fn returns(pair: &Pair<'_>, object: &str, before: &[Value]) -> Result<()> {
@@ -137,7 +173,7 @@ async fn told(pair: &Pair<'_>) -> Result<()> {
             let events = items(&guests, "events").await?;
             let ours = events.iter().filter(|event| event["reason"] == "PutBack");
             let counts: Vec<_> = ours.map(|event| event["count"].clone()).collect();
-            ensure!(counts == [1, 1, 1, 1], "{counts:?}");
+            ensure!(counts == [1; OBJECTS.len()], "{counts:?}");
             Ok(true)
         }
     })
@@ -145,9 +181,13 @@ async fn told(pair: &Pair<'_>) -> Result<()> {
     let status = pair.provider.mercato(&["status"]).await?.ok()?;
     told.extend(status.split_whitespace());
     let status = told.join(" ");
-    for (kind, name) in
-        [("NetworkPolicy", "mercato"), ("ResourceQuota", "mercato"), ("LimitRange", "mercato")]
-    {
+    for (kind, name) in [
+        ("NetworkPolicy", "mercato"),
+        ("ResourceQuota", "mercato"),
+        ("LimitRange", "mercato"),
+        ("Service", "kept"),
+        ("EndpointSlice", "kept-1"),
+    ] {
         let line = format!(
             "{kind} {GUEST}/{name} was put back 2 times in the last hour: it was changed by {MANAGER}"
         );

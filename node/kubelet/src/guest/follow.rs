@@ -17,6 +17,7 @@ use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::edits::is_followed;
 use super::names::pace::Pace;
 use super::names::{Named, names};
 use super::shared::{Asked, Shared};
@@ -56,6 +57,9 @@ pub(super) fn follow(
                         () = seen.pace.is_due() => seen.say_names(&shared),
                         Some((source, change)) = streams.next() => {
                             let is_service = source.0 == SERVICE;
+                            if let Change::Deleted(Some(gone)) = &change {
+                                shared.edits.on_deleted(&gone.observed.item, &gone.made);
+                            }
                             let robbed = seen.robbed(&source, &change).cloned();
                             let input = seen.take(source, change);
                             if let Some(pod) = robbed {
@@ -105,6 +109,8 @@ struct Read {
     addresses: BTreeSet<ServiceAddress>,
     /// What it says of names.
     named: Option<Named>,
+    /// When its API server has made it; of kinds that are put back.
+    made: Box<str>,
 }
 
 /// What each watch has told.
@@ -292,7 +298,11 @@ impl Read {
     fn of(observed: Observed, object: &Value) -> Self {
         let (spec, mut addresses) = (&object["spec"], BTreeSet::new());
         let named = Named::read(&observed.item, object);
-        let Item::Object(key) = &observed.item else { return Self { observed, addresses, named } };
+        let made = object["metadata"]["creationTimestamp"].as_str();
+        let made = made.filter(|_| is_followed(&observed.item)).unwrap_or_default().into();
+        let Item::Object(key) = &observed.item else {
+            return Self { observed, addresses, named, made };
+        };
         if key.kind == ObjectKind::Service && object["metadata"]["deletionTimestamp"].is_null() {
             let all = spec["clusterIPs"].as_array().into_iter().flatten();
             let parsed = all.filter_map(|address| address.as_str()?.parse().ok());
@@ -300,7 +310,7 @@ impl Read {
             let of_four = parsed.filter(IpAddr::is_ipv4);
             addresses.extend(of_four.map(|here| ServiceAddress { here, home }));
         }
-        Self { observed, addresses, named }
+        Self { observed, addresses, named, made }
     }
 }
 

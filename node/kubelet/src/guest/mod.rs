@@ -3,10 +3,13 @@
 //! effects. Only what carries the contract's label is ever touched. What to do
 //! when is `mercato_offload::guest`'s; guest namespaces are [`namespace`]'s.
 
+mod edits;
 mod events;
 mod follow;
 mod names;
 pub mod namespace;
+mod object;
+mod place;
 mod pod;
 mod shared;
 pub mod stored;
@@ -31,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use edits::Edits;
 use shared::Shared;
 use stored::LeaseStored;
 
@@ -38,6 +42,7 @@ use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::{Life, Lives};
 use crate::bodies::Bodies;
 use crate::limits;
+use crate::upkeep::Upkeep;
 
 /// The provider's side of one lease. Each method starts the work and returns;
 /// what comes of it is an input. Everything ends when this is dropped.
@@ -52,9 +57,11 @@ pub struct GuestSide {
 
 impl GuestSide {
     /// Starts following; the session's inputs come out of the receiver, a
-    /// `Synced` once every guest namespace has been listed.
+    /// `Synced` once every guest namespace has been listed. What somebody else does to the objects of
+    /// guests is told by `kept`.
     pub fn start(
         cluster: Cluster,
+        kept: Upkeep,
         context: GuestContext,
         bodies: Bodies,
         stored: Arc<LeaseStored>,
@@ -77,6 +84,8 @@ impl GuestSide {
             capacity,
             stored,
             guests,
+            edits: Edits::default(),
+            kept,
             addresses: watch::Sender::default(),
             names: watch::Sender::default(),
             failing: Mutex::default(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use mercato_offload::body::Way;
+use mercato_offload::forge::labels::MADE;
 use mercato_offload::forge::{self, GuestContext, KnownGuests, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input, Observed};
 use mercato_offload::key::{Item, PodId};
@@ -17,12 +18,14 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::edits::Edits;
 use super::stored::LeaseStored;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::Kind;
 use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
 use crate::repeated::Repeated;
+use crate::upkeep::Upkeep;
 
 /// Of one lease; each task has it.
 pub(super) struct Shared {
@@ -39,6 +42,10 @@ pub(super) struct Shared {
     pub(super) stored: Arc<LeaseStored>,
     /// The guest pods that are there.
     pub(super) guests: Mutex<KnownGuests>,
+    /// What somebody else does to Services and slices.
+    pub(super) edits: Edits,
+    /// Whom people are told by of what was put back.
+    pub(super) kept: Upkeep,
     /// Those that Services of the guest namespaces have now.
     pub(super) addresses: watch::Sender<BTreeSet<ServiceAddress>>,
     /// The names that guests have at home; none, before all are known.
@@ -103,9 +110,11 @@ impl Shared {
     pub(super) async fn tell(&self, input: Input) {
         if let Input::Gone(item) = &input {
             self.count(|capacity| capacity.release(item));
-            if let Item::Pod(pod) = item {
-                self.guests().forget(pod);
+            match item {
+                Item::Pod(pod) => self.guests().forget(pod),
+                Item::Object(key) => self.guests().forget_object(key),
             }
+            self.edits.set_removing(item, false);
             self.failing().remove(item);
             self.bodies.forget(item);
         }
@@ -117,6 +126,13 @@ impl Shared {
     pub(super) fn is(&self, item: &Item, object: &Value) -> bool {
         let observed = forge::observe(&self.context(), &self.guests(), object);
         observed.is_some_and(|observed| observed.item == *item)
+    }
+
+    /// Whether somebody has changed what we wrote of this object; one of an earlier release does not say
+    /// what that was.
+    pub(super) fn is_edited(&self, item: &Item, present: &Value) -> bool {
+        let says = present["metadata"]["annotations"][MADE].is_string();
+        says && !self.guests().is_as_made(item, present)
     }
 
     /// Reads a guest object; a pod's status is kept as a body, to be sent home.

@@ -2,6 +2,7 @@
 
 mod gate;
 mod kept;
+mod made;
 mod marks;
 mod services;
 
@@ -23,10 +24,12 @@ use tokio::sync::mpsc;
 
 use super::GuestSide;
 use super::stored::LeaseStored;
+use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
 use crate::names::{CONTRACT, HOME_UID};
 use crate::testing::{scripted, status};
+use crate::upkeep::Upkeep;
 
 const CONTRACT_ID: ContractId = ContractId([5; 16]);
 
@@ -84,8 +87,7 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
         if path.contains(*at.lock().unwrap()) { answer.clone() } else { (200, json!({})) }
     });
     let bodies = Bodies::default();
-    let (side, inputs) =
-        GuestSide::start(cluster, context(), bodies.clone(), LeaseStored::alone(CONTRACT_ID));
+    let (side, inputs) = start(cluster, context(), bodies.clone(), LeaseStored::alone(CONTRACT_ID));
     Bed { side, inputs, bodies, writes, only_at }
 }
 
@@ -103,6 +105,17 @@ impl Bed {
     fn written(&self) -> Vec<String> {
         self.writes.lock().unwrap().iter().map(|(request, _)| request.clone()).collect()
     }
+}
+
+/// What somebody does to a guest's objects is told of at the same API server.
+fn start(
+    cluster: Cluster,
+    context: GuestContext,
+    bodies: Bodies,
+    stored: Arc<LeaseStored>,
+) -> (GuestSide, mpsc::Receiver<Input>) {
+    let kept = Upkeep::start(cluster.clone());
+    GuestSide::start(cluster, kept, context, bodies, stored)
 }
 
 fn route() -> Route {
@@ -151,7 +164,7 @@ async fn a_namespace_that_was_left_is_not_looked_at_any_more() {
         (200, json!({ "kind": "List", "metadata": { "resourceVersion": "9" }, "items": [] }))
     });
     let (side, mut inputs) =
-        GuestSide::start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID));
+        start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID));
     let moved = BTreeMap::from([("shop".into(), "shop-eu".into())]);
     side.set_context(GuestContext { namespaces: moved, ..context() });
     // The list is whole without what the old namespace would tell.
@@ -176,7 +189,7 @@ async fn a_namespace_that_is_left_and_taken_again_is_looked_at_anew() {
         (200, json!({ "kind": "List", "metadata": { "resourceVersion": "9" }, "items": [] }))
     });
     let (side, mut inputs) =
-        GuestSide::start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID));
+        start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID));
     let mut synced = async || {
         let told = tokio::time::timeout(Duration::from_secs(10), inputs.recv()).await;
         assert_eq!(told.unwrap(), Some(Input::Synced(Vec::new())));
@@ -189,25 +202,6 @@ async fn a_namespace_that_is_left_and_taken_again_is_looked_at_anew() {
     assert!(before.iter().all(Life::is_over));
     synced().await;
     assert_eq!(*listed.lock().unwrap(), 2);
-}
-
-#[tokio::test]
-async fn what_is_not_ours_is_not_touched() {
-    let (item, body) = pod();
-    for present in [guest("another", "u1"), json!({ "metadata": { "name": "web" } })] {
-        let mut bed = bed(Some(present), (200, json!({})));
-        let Input::NotWritten(_, Failure::Refused(why)) = bed.apply(&item, &body).await else {
-            panic!("a foreign object was taken for ours");
-        };
-        assert_eq!(why.path, "metadata.name");
-        bed.side.delete(item.clone(), Some(0));
-        let absent = Some(Input::NotWritten(item.clone(), Failure::Absent));
-        assert_eq!(bed.inputs.recv().await, absent);
-        let Item::Pod(id) = item.clone() else { panic!() };
-        bed.side.release(id);
-        assert_eq!(bed.inputs.recv().await, absent);
-        assert!(bed.written().is_empty(), "{:?}", bed.written());
-    }
 }
 
 #[tokio::test]

@@ -11,15 +11,17 @@ use mercato_offload::forge::labels::DIGEST;
 use mercato_offload::forge::told::{DOMAIN_REFUSED, Note, changed_of_pod};
 use mercato_offload::forge::{self, Content, FINALIZER, KnownGuest, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
-use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
+use mercato_offload::key::{Item, PodId};
 use mercato_offload::placement::{self, IfAbsent, Ownership, Write};
 use serde_json::{Value, json};
 
-use super::pod;
+use super::edits::Undone;
+use super::place::Place;
 use super::shared::{Asked, Shared};
+use super::{object, pod};
 use crate::apiserver::cluster::{Answer, Deletion};
 use crate::apiserver::failure::{Class, Failure};
-use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
+use crate::apiserver::kind::POD;
 use crate::limits;
 use crate::pace::Backoff;
 use crate::warn_once;
@@ -31,7 +33,9 @@ pub(super) fn apply(
     if_absent: IfAbsent,
 ) -> BoxFuture<'static, ()> {
     async move {
-        // One that changes too often takes no turn from the others while it waits.
+        // One that changes too often takes no turn from the others while it waits, and neither does one
+        // that somebody else changes.
+        tokio::time::sleep(shared.edits.pause(&item)).await;
         if let Some(place) = Place::of(&shared, &item) {
             shared.cluster.turn(place.kind, place.ns(), &place.key.name).await;
         }
@@ -40,22 +44,24 @@ pub(super) fn apply(
         let turn = shared.turns.acquire_many(turns).await;
         let written = write(&shared, &item, &content, if_absent).await;
         drop(turn);
-        let input = match written {
-            Ok(made) => {
-                shared.failing().remove(&item);
-                if let (Made::New { notes, .. }, Item::Pod(pod)) = (&made, &item) {
-                    tell_of_what_differs(&shared, pod, notes).await;
-                }
-                match (made, item) {
-                    (Made::New { guest: Some(guest), .. }, Item::Pod(pod)) => {
-                        Input::Created(pod, guest.uid)
-                    }
-                    (_, item) => Input::Written(item),
-                }
-            }
-            Err(failure) => Input::NotWritten(item, failure),
+        let made = match written {
+            Ok(made) => made,
+            Err(failure) => return shared.tell(Input::NotWritten(item, failure)).await,
         };
-        shared.tell(input).await;
+        shared.failing().remove(&item);
+        match (made, item) {
+            (Made::Pod { guest, notes }, Item::Pod(pod)) => {
+                tell_of_what_differs(&shared, &pod, &notes).await;
+                let made = |guest: KnownGuest| Input::Created(pod.clone(), guest.uid);
+                let written = || Input::Written(Item::Pod(pod.clone()));
+                shared.tell(guest.map_or_else(written, made)).await;
+            }
+            (Made::Object(Some(undone)), item) => {
+                shared.tell(Input::Written(item.clone())).await;
+                object::tell_of_put_back(&shared, &item, undone).await;
+            }
+            (_, item) => shared.tell(Input::Written(item)).await,
+        }
     }
     .boxed()
 }
@@ -75,11 +81,11 @@ async fn tell_of_what_differs(shared: &Shared, pod: &PodId, notes: &[Note]) {
 /// What a write came to.
 #[derive(Debug, PartialEq, Eq)]
 enum Made {
-    /// It was made; as a pod it is known from now on, with what of it is not as at home.
-    New {
-        guest: Option<KnownGuest>,
-        notes: Vec<Note>,
-    },
+    /// The pod was made, and is known from now on, with what of it is not as at home.
+    Pod { guest: Option<KnownGuest>, notes: Vec<Note> },
+    /// Another object is as it is wanted; what somebody had done to it before.
+    Object(Option<Undone>),
+    /// The pod that runs was changed.
     Changed,
 }
 
@@ -115,12 +121,13 @@ async fn write(
                 Ok(made) => {
                     shared.count(|capacity| capacity.settle(item, &made));
                     shared.guests().note(item, &made);
+                    shared.guests().note_made(item, &made);
                     compare(shared, item, &forged, &made).await;
-                    let notes = match item {
-                        Item::Pod(_) => changed_of_pod(&body, &forged, &shared.context()),
-                        Item::Object(_) => Vec::new(),
-                    };
-                    return Ok(Made::New { guest: KnownGuest::of(&made), notes });
+                    if let Item::Object(_) = item {
+                        return Ok(Made::Object(shared.edits.on_made(item)));
+                    }
+                    let notes = changed_of_pod(&body, &forged, &shared.context());
+                    return Ok(Made::Pod { guest: KnownGuest::of(&made), notes });
                 }
                 Err(failure) => failure,
             };
@@ -136,8 +143,9 @@ async fn write(
             present
         }
     };
-    match change(shared, item, &place, forged, present).await {
-        Ok(changed) => shared.count(|capacity| capacity.settle(item, &changed)),
+    let undone = shared.is_edited(item, present).then(|| Undone::edit(present, &forged));
+    let changed = match change(shared, item, &place, forged, present).await {
+        Ok(changed) => changed,
         Err(failure) => {
             // Otherwise it may have been done all the same, and is tried again.
             if let GuestFailure::Refused(_) = failure {
@@ -145,8 +153,16 @@ async fn write(
             }
             return Err(failure);
         }
+    };
+    shared.count(|capacity| capacity.settle(item, &changed));
+    if let Item::Pod(_) = item {
+        return Ok(Made::Changed);
     }
-    Ok(Made::Changed)
+    shared.guests().note_made(item, &changed);
+    if undone.is_some() {
+        shared.edits.on_rewritten(item);
+    }
+    Ok(Made::Object(undone))
 }
 
 /// A pod that was made and has lost what bounds or isolates it is ended: the session hears of it as it
@@ -197,7 +213,7 @@ async fn change(
     shared: &Shared,
     item: &Item,
     place: &Place,
-    mut forged: Value,
+    forged: Value,
     present: &Value,
 ) -> Result<Value, GuestFailure> {
     match item {
@@ -207,30 +223,16 @@ async fn change(
             pod::update(cluster, namespace, &forged, present, gate.as_deref()).await
         }
         Item::Object(_) => {
-            let name = &place.key.name;
-            if place.kind == SERVICE && !keeps_address(&mut forged, present) {
-                let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
-                let how = Deletion { uid, grace: None };
-                let gone = shared.cluster.delete(SERVICE, place.ns(), name, how).await;
-                return gone.map_err(failed).and(Err(GuestFailure::Transient));
+            let (cluster, namespace) = (&shared.cluster, &place.key.namespace);
+            // It may be deleted for that, by us.
+            shared.edits.set_removing(item, true);
+            let written = object::replace(cluster, place.kind, namespace, forged, present).await;
+            if !matches!(written, Ok(None)) {
+                shared.edits.set_removing(item, false);
             }
-            let version = present["metadata"]["resourceVersion"].clone();
-            forged["metadata"]["resourceVersion"] = version;
-            let written = shared.cluster.replace(place.kind, place.ns(), name, forged).await;
-            written.map_err(failed)
+            written.map_err(failed)?.ok_or(GuestFailure::Transient)
         }
     }
-}
-
-/// A Service keeps its address for its life. Whether it can: one that gets its first, or is to have
-/// none any more, is made anew.
-fn keeps_address(forged: &mut Value, present: &Value) -> bool {
-    let (now, before) = (&forged["spec"]["clusterIP"], &present["spec"]["clusterIP"]);
-    let stays = (now == "None") == (before == "None");
-    if stays {
-        forged["spec"]["clusterIP"] = before.clone();
-    }
-    stays
 }
 
 fn failed(failure: Failure) -> GuestFailure {
@@ -243,6 +245,7 @@ pub(super) fn delete(
     grace_s: Option<u32>,
 ) -> BoxFuture<'static, ()> {
     async move {
+        shared.edits.set_removing(&item, true);
         let done = on_ours(&shared, &item, |place, KnownGuest { uid, grace_s: own_s, .. }| {
             let longest_s = shared.context().longest_grace_s;
             let grace = placement::deletion_grace_s(grace_s, own_s, longest_s);
@@ -250,6 +253,9 @@ pub(super) fn delete(
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how)
         });
         let done = done.await;
+        if !matches!(done, Ok(true)) {
+            shared.edits.set_removing(&item, false);
+        }
         shared.tell(answer(&shared, item, done)).await;
     }
     .boxed()
@@ -359,36 +365,6 @@ fn answer(shared: &Shared, item: Item, done: Result<bool, Failure>) -> Input {
             warn_once!(repeated, failure; key = %item.key(), "a write of a guest object failed");
             Input::NotWritten(item, GuestFailure::Transient)
         }
-    }
-}
-
-/// Where a guest object is.
-struct Place {
-    kind: Kind,
-    key: GuestKey,
-}
-
-impl Place {
-    /// None if the home namespace is not part of the lease.
-    fn of(shared: &Shared, item: &Item) -> Option<Self> {
-        let key = shared.context().guest_key(&item.key())?;
-        let kind = match key.kind {
-            ObjectKind::Pod => POD,
-            ObjectKind::ConfigMap => CONFIG_MAP,
-            ObjectKind::Secret => SECRET,
-            ObjectKind::Service => SERVICE,
-            ObjectKind::EndpointSlice => ENDPOINT_SLICE,
-            ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
-        };
-        Some(Self { kind, key })
-    }
-
-    fn ns(&self) -> Option<&str> {
-        Some(&self.key.namespace)
-    }
-
-    async fn get(&self, shared: &Shared) -> Result<Option<Value>, Failure> {
-        shared.cluster.get(self.kind, self.ns(), &self.key.name).await
     }
 }
 

@@ -18,6 +18,12 @@ pub const CALLED: &str = "mercato.dev/called";
 /// Label, by Kubernetes' own convention: who made what is no guest object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
+/// Label of a slice, by Kubernetes' own convention: the Service that it is of.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Label of a slice, likewise: who keeps it. Kubernetes' own controllers leave others' alone.
+pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
 /// Whom [`MANAGED_BY`] names: the one field manager of all our server-side applies, also our user
 /// agent's first word and the `type`-like prefix of what cannot hold a slash.
 pub const FIELD_MANAGER: &str = "mercato";
@@ -87,6 +93,9 @@ pub const HOPS_LEFT: &str = "mercato.dev/hops-left";
 
 /// Annotation: the digest of what was sent.
 pub const DIGEST: &str = "mercato.dev/digest";
+
+/// Annotation of a Service and of an EndpointSlice: the digest of what was made of what was sent.
+pub const MADE: &str = "mercato.dev/made";
 
 /// Annotation of a pod: what home calls its cluster, as names in it end (`cluster.local`).
 pub const CLUSTER_DOMAIN: &str = "mercato.dev/cluster-domain";

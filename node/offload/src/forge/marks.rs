@@ -9,10 +9,10 @@ use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use serde_json::Value;
 
-use super::GuestContext;
 use super::labels::*;
 use super::metadata::kind_name;
-use crate::key::{Item, ObjectKind, PodId, Uid, key};
+use super::{GuestContext, made};
+use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
 use crate::message::{Refusal, Route};
 
 /// What a guest object is of home's.
@@ -20,7 +20,8 @@ use crate::message::{Refusal, Route};
 pub struct Marks {
     /// Which of home's objects it stands for.
     pub item: Item,
-    /// The digest of what was applied; of nothing, where that cannot be read.
+    /// The digest of what was applied; of nothing, where that cannot be read, or where the object is not
+    /// as it was made any more.
     pub digest: Digest,
     /// Whether all its marks are as they were made. Those of a pod that is known by its uid may have
     /// been changed since, and it stays that pod.
@@ -41,6 +42,8 @@ impl Marks {
                 let is_first = uid.is_some() && known.guest(pod).is_none();
                 return is_first.then_some(Self { item, digest, whole: true });
             }
+            let made = known.is_as_made(&item, object);
+            let digest = if made { digest } else { nothing() };
             return Some(Self { item, digest, whole: true });
         };
         let item = Item::Pod(pod.clone());
@@ -53,7 +56,7 @@ impl Marks {
         let has_address =
             guest.is_none_or(|guest| guest.called.is_none_or(|it| known_as(object) == Some(it)));
         let whole = is_said && route_is_whole(object) && has_further && has_gate && has_address;
-        let digest = digest(object).unwrap_or_else(|| Digest::of(b""));
+        let digest = digest(object).unwrap_or_else(nothing);
         Some(Self { item, digest, whole })
     }
 }
@@ -106,7 +109,13 @@ fn said(ctx: &GuestContext, object: &Value) -> Option<(Item, Digest)> {
     };
     let place = ctx.guest_key(&item.key())?;
     let is_there = metadata["namespace"] == place.namespace && metadata["name"] == place.name;
-    Some((item, digest(object)?)).filter(|_| is_there)
+    let digest = match (&item, digest(object)) {
+        (_, Some(digest)) => digest,
+        // It stands where it was made, and is written again.
+        (Item::Object(_), None) => nothing(),
+        (Item::Pod(_), None) => return None,
+    };
+    is_there.then_some((item, digest))
 }
 
 /// Kinds of guest objects that are no pods.
@@ -117,6 +126,11 @@ const OBJECTS: [ObjectKind; 5] = [
     ObjectKind::Service,
     ObjectKind::EndpointSlice,
 ];
+
+/// What nothing that is wanted has for its digest.
+fn nothing() -> Digest {
+    Digest::of(b"")
+}
 
 fn digest(object: &Value) -> Option<Digest> {
     object["metadata"]["annotations"][DIGEST].as_str()?.parse().ok()
@@ -132,6 +146,9 @@ fn route_is_whole(object: &Value) -> bool {
 pub struct KnownGuests {
     pods: BTreeMap<GuestUid, PodId>,
     guests: BTreeMap<PodId, KnownGuest>,
+    /// Services and slices that the API server stores otherwise than they were made, and what it makes
+    /// of them.
+    objects: BTreeMap<ObjectKey, Digest>,
 }
 
 /// A guest pod that is there: nobody else's has this uid.
@@ -211,10 +228,33 @@ impl KnownGuests {
         known.is_none_or(|known| known.grace_s.is_none())
     }
 
+    /// Our write of an object was answered with this: however the API server stores it, that is how it
+    /// was made.
+    pub fn note_made(&mut self, item: &Item, stored: &Value) {
+        let Item::Object(key) = item else { return };
+        self.objects.remove(key);
+        let stored_as = made::digest_of_made(key.kind, stored);
+        if let Some(digest) = stored_as.filter(|_| made::said(stored) != stored_as) {
+            self.objects.insert(key.clone(), digest);
+        }
+    }
+
     fn insert(&mut self, pod: &PodId, guest: KnownGuest) {
         self.forget(pod);
         self.pods.insert(guest.uid.clone(), pod.clone());
         self.guests.insert(pod.clone(), guest);
+    }
+
+    /// Whether an object is as it was made; of other kinds than Services and slices nobody can say.
+    pub fn is_as_made(&self, item: &Item, object: &Value) -> bool {
+        let Item::Object(key) = item else { return true };
+        let Some(is) = made::digest_of_made(key.kind, object) else { return true };
+        made::said(object) == Some(is) || self.objects.get(key) == Some(&is)
+    }
+
+    /// An object is there no more.
+    pub fn forget_object(&mut self, key: &ObjectKey) {
+        self.objects.remove(key);
     }
 
     /// It is there no more.

@@ -24,7 +24,8 @@ pub use grace::longest_grace_s;
 pub use guest_status::guest_status;
 pub use kept::{lost, unbounded};
 pub use keys::is_homes;
-pub use labels::FINALIZER;
+pub use labels::{FINALIZER, SERVICE_NAME};
+pub use made::is_mark;
 pub use marks::{KnownGuest, KnownGuests, Marks, came, home_uid, known_as};
 pub(crate) use metadata::kind_name;
 pub use names::{home_address, home_ranges};
@@ -34,7 +35,7 @@ pub use pod::{forge_pod, refused_by_all};
 pub use refs::{
     TokenRequest, needs, pod_id, token_name, token_pod, token_requests, token_requests_of,
 };
-pub use service::{SERVICE_NAME, Slice, export_service, export_slice};
+pub use service::{Slice, export_service, export_slice};
 pub use service_env::{ServiceEnv, Variables};
 pub use status::{StatusContext, UNREACHABLE, home_status, is_reached, open_gates};
 pub use tokens::Tokens;
@@ -56,6 +57,7 @@ mod hosts;
 mod kept;
 mod keys;
 pub mod labels;
+mod made;
 mod marks;
 mod metadata;
 mod names;

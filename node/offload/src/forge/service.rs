@@ -11,19 +11,14 @@ use mercato_protocol::names::{is_domain, is_label};
 use mercato_protocol::node::is_callable;
 use serde_json::{Map, Value, json};
 
+use super::labels::{SERVICE_NAME, SLICE_MANAGED_BY};
 use super::rule::{Fields, refusal};
 use super::schema_service::{ENDPOINT_SLICE, SERVICE};
-use super::{GuestContext, Refusal, labels, metadata, names};
+use super::{GuestContext, Refusal, labels, made, metadata, names};
 use crate::address::MappedRange;
-use crate::key::Item;
+use crate::key::{Item, ObjectKind};
 use crate::limits;
 use crate::message::Route;
-
-/// Label of a slice, by Kubernetes' own convention: the Service that it is of.
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-
-/// Label of a slice, likewise: who keeps it. Kubernetes' own controllers leave others' alone.
-const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The service as it is sent: one that is only a name (`ExternalName`) as one without an address. None
 /// if it is of protocols that no tunnel carries.
@@ -141,7 +136,7 @@ pub(super) fn forge_service(
     let further = external.into_iter().chain(address);
     let further = further.map(|(name, value)| (name.to_owned(), value)).collect();
     let marks = metadata::metadata(item, &Value::Null, digest, route, further, ctx)?;
-    finished(service, marks)
+    finished(ObjectKind::Service, service, marks)
 }
 
 /// The guest's slice of a slice at home: its addresses as the provider's pods see them. One in no
@@ -181,7 +176,7 @@ pub(super) fn forge_slice(
         labels.insert(SERVICE_NAME.into(), json!(service));
         labels.insert(SLICE_MANAGED_BY.into(), json!(labels::GROUP));
     }
-    finished(slice, marks)
+    finished(ObjectKind::EndpointSlice, slice, marks)
 }
 
 /// The one address of an endpoint, as home sees it.
@@ -201,9 +196,14 @@ fn filtered(fields: &Fields, home: &Value, ctx: &GuestContext) -> Result<Value, 
     Ok(object)
 }
 
-fn finished(mut object: Value, marks: Map<String, Value>) -> Result<Value, Refusal> {
-    let api_version = if object["kind"] == SERVICE.of { "v1" } else { "discovery.k8s.io/v1" };
-    object["apiVersion"] = json!(api_version);
+fn finished(
+    kind: ObjectKind,
+    mut object: Value,
+    marks: Map<String, Value>,
+) -> Result<Value, Refusal> {
+    let is_service = kind == ObjectKind::Service;
+    object["apiVersion"] = json!(if is_service { "v1" } else { "discovery.k8s.io/v1" });
     object["metadata"] = Value::Object(marks);
+    made::seal(kind, &mut object);
     Ok(object)
 }

@@ -122,9 +122,9 @@ impl AtProvider {
                 self.on_made(of, made).await;
             }
         }
-        let (cluster, bodies) = (self.shared.cluster.clone(), self.task.bodies.clone());
-        let (side, mut inputs) =
-            GuestSide::start(cluster, self.context(), bodies, self.stored.clone());
+        let (cluster, kept) = (self.shared.cluster.clone(), self.shared.kept.clone());
+        let (bodies, stored) = (self.task.bodies.clone(), self.stored.clone());
+        let (side, mut inputs) = GuestSide::start(cluster, kept, self.context(), bodies, stored);
         let (report, contract) = (self.task.report.clone(), self.task.contract);
         let telling = async move {
             while let Some(input) = inputs.recv().await {

@@ -23,7 +23,7 @@ fn cluster_of(pods: Vec<Value>, changed: Value) -> (GuestSide, mpsc::Receiver<In
         let metadata = json!({ "resourceVersion": "9" });
         (200, json!({ "kind": "List", "metadata": metadata, "items": items }))
     });
-    GuestSide::start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID))
+    start(cluster, context(), Bodies::default(), LeaseStored::alone(CONTRACT_ID))
 }
 
 async fn next(inputs: &mut mpsc::Receiver<Input>) -> Input {
@@ -79,4 +79,23 @@ async fn an_earlier_pod_of_the_name_is_waited_for() {
     assert_eq!(bed.inputs.recv().await, Some(waits.clone()));
     assert_eq!(bed.apply(&item, &body).await, waits, "it is told once");
     assert!(bed.written().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_not_touched() {
+    let (item, body) = pod();
+    for present in [guest("another", "u1"), json!({ "metadata": { "name": "web" } })] {
+        let mut bed = bed(Some(present), (200, json!({})));
+        let Input::NotWritten(_, Failure::Refused(why)) = bed.apply(&item, &body).await else {
+            panic!("a foreign object was taken for ours");
+        };
+        assert_eq!(why.path, "metadata.name");
+        bed.side.delete(item.clone(), Some(0));
+        let absent = Some(Input::NotWritten(item.clone(), Failure::Absent));
+        assert_eq!(bed.inputs.recv().await, absent);
+        let Item::Pod(id) = item.clone() else { panic!() };
+        bed.side.release(id);
+        assert_eq!(bed.inputs.recv().await, absent);
+        assert!(bed.written().is_empty(), "{:?}", bed.written());
+    }
 }

@@ -59,7 +59,7 @@ async fn a_service_that_gets_or_loses_its_address_is_made_anew_at_the_next_try()
         });
         let bodies = Bodies::default();
         let (side, inputs) =
-            GuestSide::start(cluster, context(), bodies.clone(), LeaseStored::alone(CONTRACT_ID));
+            start(cluster, context(), bodies.clone(), LeaseStored::alone(CONTRACT_ID));
         let mut bed = Bed { side, inputs, bodies, writes, only_at: Arc::default() };
         let (item, body) = service(&spec);
         let later = Input::NotWritten(item.clone(), Failure::Transient);

@@ -2,7 +2,7 @@
 
 use crate::address::MappedRange;
 use crate::forge::home_ranges;
-use crate::forge::labels::HOME_RANGES;
+use crate::forge::labels::{DIGEST, HOME_RANGES, MADE};
 use crate::key::{ObjectKind, key};
 use crate::limits;
 
@@ -212,5 +212,70 @@ fn a_service_takes_nothing_of_the_providers_network() {
     {
         let item = Item::Object(key(kind, "shop", "web"));
         assert!(forge(&item, &sent, &content(&sent), &over_there()).is_err());
+    }
+}
+
+/// As an API server gives back what it was sent.
+fn stored(kind: ObjectKind, made: &Value) -> Value {
+    let mut stored = made.clone();
+    stored["metadata"]["uid"] = json!("u");
+    if kind == ObjectKind::Service {
+        for (field, value) in [
+            ("clusterIP", json!("10.96.0.7")),
+            ("clusterIPs", json!(["10.96.0.7"])),
+            ("internalTrafficPolicy", json!("Cluster")),
+        ] {
+            stored["spec"][field] = value;
+        }
+        stored["spec"]["ports"][0]["targetPort"] = json!(80);
+        stored["status"] = json!({ "loadBalancer": {} });
+    } else {
+        stored["metadata"]["generation"] = json!(1);
+        stored["endpoints"][1]["conditions"] = json!({});
+    }
+    stored
+}
+
+#[test]
+fn whoever_changes_where_connections_go_changes_what_was_made() {
+    type Edit = fn(&mut Value);
+    let slices: &[Edit] = &[
+        |slice| drop(slice["endpoints"].as_array_mut().unwrap().pop()),
+        |slice| slice["endpoints"] = Value::Null,
+        |slice| slice["endpoints"][0]["addresses"] = json!(["10.0.0.1"]),
+        |slice| slice["endpoints"][0]["conditions"]["ready"] = json!(false),
+        |slice| slice["ports"][0]["port"] = json!(81),
+        |slice| slice["metadata"]["labels"][SERVICE_NAME] = json!("another"),
+        |slice| slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = json!("x"),
+        |slice| slice["metadata"]["annotations"][HOME_RANGES] = Value::Null,
+        |slice| slice["metadata"]["annotations"][MADE] = Value::Null,
+        |slice| slice["metadata"]["annotations"][DIGEST] = Value::Null,
+    ];
+    let services: &[Edit] = &[
+        |service| service["spec"]["selector"] = json!({ "app": "other" }),
+        |service| service["spec"]["externalIPs"] = json!(["192.0.2.1"]),
+        |service| service["spec"]["type"] = json!("NodePort"),
+        |service| service["spec"]["internalTrafficPolicy"] = json!("Local"),
+        |service| service["spec"]["sessionAffinity"] = json!("None"),
+        |service| drop(service["spec"]["ports"].as_array_mut().unwrap().pop()),
+        |service| service["spec"]["ports"][0]["name"] = json!("https"),
+    ];
+    let mut sent_slice = export_slice(&slice(&[POD, "10.204.0.9"]), &at_home()).unwrap().sent;
+    sent_slice["endpoints"][1].as_object_mut().unwrap().remove("conditions");
+    for (kind, sent, edits) in [
+        (ObjectKind::Service, export_service(&service()).unwrap(), services),
+        (ObjectKind::EndpointSlice, sent_slice, slices),
+    ] {
+        let made = made(kind, &sent, &over_there()).unwrap();
+        let digest_of = |object: &Value| look(&over_there(), object).unwrap().digest;
+        let mut present = stored(kind, &made);
+        present["metadata"]["labels"]["argocd.argoproj.io/instance"] = json!("all");
+        present["metadata"]["annotations"]["note"] = json!("seen");
+        assert_eq!(digest_of(&present), digest(&sent), "{present}");
+        for (n, edit) in edits.iter().enumerate() {
+            let mut edited = present.clone();
+            edit(&mut edited);
+            assert_eq!(digest_of(&edited), Digest::of(b""), "{kind:?} {n}");
+        }
     }
 }
