@@ -5,9 +5,10 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Unknown;
 use mercato_kubelet::crd::{
-    ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, Strategy,
-    is_deleted,
+    ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, READY,
+    Strategy, is_deleted,
 };
+use mercato_kubelet::offload_namespace::{LeftBehind, left_behind};
 use mercato_kubelet::{RepeatedEach, warn_once};
 use mercato_protocol::id::ClusterId;
 
@@ -76,6 +77,7 @@ impl Offloads {
         {
             leaving.unknown.clear();
         }
+        let begins = begins(spec.strategy, done.is_ok(), generation, &before.conditions);
         let names = done.as_ref().ok().filter(|_| !spec.to.is_empty());
         let names = names.map(|leaving| slips(&leaving.unknown));
         let (ready, reason, message) = match done {
@@ -83,7 +85,7 @@ impl Offloads {
                 let runs = format!("new pods run {place}{}", there.unwrap_or_default());
                 leads_to(spec.strategy, leaving.lacks(&how), runs)
             }
-            Err(problem) => (false, "NotReady", problem.in_a_line()),
+            Err(problem) => (false, NOT_READY, problem.in_a_line()),
         };
         let slip = names.iter().flatten().map(|names| format!("; {names}"));
         let message = slip.fold(message, |message, slip| message + &slip);
@@ -97,6 +99,10 @@ impl Offloads {
             let message = slips.clone().unwrap_or_default();
             Condition::of(NAMES, slips.is_none(), reason, message, generation, said)
         }));
+        let left = match begins {
+            true => stay(left_behind(&self.service.cluster, &namespace).await?),
+            false => None,
+        };
         let reach = self.reach_of_api(object).await?;
         conditions.extend(reach.as_ref().map(|reach| {
             let Reach { holds, reason, message } = reach;
@@ -107,16 +113,9 @@ impl Offloads {
         if !say(objects, object, status, news).await? {
             return Ok(());
         }
-        let said = |kind| before.conditions.iter().find(|known| known.kind == kind);
-        if let Some(message) = names.flatten()
-            && said(NAMES).is_none_or(|said| said.message != message)
-        {
-            objects.event(object, EventType::Warning, UNKNOWN, &message).await?;
-        }
-        if let Some(Reach { holds, reason, message }) = reach
-            && said(API_ACCESS).is_none_or(|said| said.reason != reason)
-        {
-            let kind = if holds { EventType::Normal } else { EventType::Warning };
+        let left = left.map(|message| (EventType::Warning, LEFT_BEHIND, message));
+        let further = further(&before.conditions, names.flatten(), reach);
+        for (kind, reason, message) in left.into_iter().chain(further) {
             objects.event(object, kind, reason, &message).await?;
         }
         Ok(())
@@ -160,6 +159,53 @@ fn leads_to(
         (Strategy::Remote, Some(lacks)) => (false, "NoNode", lacks),
         (Strategy::Local | Strategy::Both, Some(lacks)) => (true, OFFLOADED, lacks),
     }
+}
+
+/// What else is new since these conditions were written: names that match nothing known, and whether the API
+/// server is reached.
+fn further(
+    before: &[Condition],
+    names: Option<String>,
+    reach: Option<Reach>,
+) -> impl Iterator<Item = (EventType, &'static str, String)> {
+    let said = |kind| before.iter().find(|known| known.kind == kind);
+    let is_new = |names: &String| said(NAMES).is_none_or(|said| said.message != *names);
+    let names = names.filter(is_new).map(|names| (EventType::Warning, UNKNOWN, names));
+    let is_new = |reach: &Reach| said(API_ACCESS).is_none_or(|said| said.reason != reach.reason);
+    let reach = reach.filter(is_new).map(|Reach { holds, reason, message }| {
+        (if holds { EventType::Normal } else { EventType::Warning }, reason, message)
+    });
+    names.into_iter().chain(reach)
+}
+
+/// Whether all new pods go elsewhere from now on, by what was written last: those that are there already
+/// are looked at then.
+fn begins(strategy: Strategy, marked: bool, generation: i64, before: &[Condition]) -> bool {
+    let ready = before.iter().find(|known| known.kind == READY);
+    let is_known =
+        |ready: &Condition| ready.observed_generation == generation && ready.reason != NOT_READY;
+    strategy == Strategy::Remote && marked && !ready.is_some_and(is_known)
+}
+
+/// That pods were made too early to leave, and what to do; none: none were.
+fn stay(left: LeftBehind) -> Option<String> {
+    let LeftBehind { pods, more, first } = left;
+    let first = first?;
+    let which = match (pods, more) {
+        (1, false) => format!("the pod {first} was made before its namespace was ready, and stays"),
+        (all, false) => {
+            format!(
+                "{all} pods, {first} the first, were made before their namespace was ready, and stay"
+            )
+        }
+        (some, true) => format!(
+            "{some} pods or more, {first} the first, were made before their namespace was ready, and stay"
+        ),
+    };
+    Some(format!(
+        "{which} at home: delete them, or roll out again, and they are made elsewhere; none is where the \
+         Namespace has the label mercato.dev/offload: remote from its beginning"
+    ))
 }
 
 /// Whether all names in it have been known since it was written so: whose offer is gone was no slip.
@@ -206,6 +252,10 @@ impl Reach {
     }
 }
 
+/// Why it is not: its namespace is not marked yet.
+const NOT_READY: &str = "NotReady";
+/// What is said of pods that were made before.
+const LEFT_BEHIND: &str = "LeftBehind";
 /// Why it is Ready: new pods go where they may.
 const OFFLOADED: &str = "Offloaded";
 /// What says whether all names in `to` are known.
@@ -244,6 +294,29 @@ mod tests {
         assert_eq!((ready, reason, &*said), (true, "Offloaded", "new pods run at home until"));
         let (ready, reason, said) = is(Strategy::Remote, None);
         assert_eq!((ready, reason, &*said), (true, "Offloaded", "new pods run elsewhere"));
+    }
+
+    #[test]
+    fn of_pods_that_were_made_too_early_it_is_said_once() {
+        let said = |reason, generation| {
+            Condition::ready(reason == OFFLOADED, (reason, String::new()), generation, &[])
+        };
+        let begins = |before: &[Condition]| begins(Strategy::Remote, true, 2, before);
+        assert!(begins(&[]) && begins(&said(NOT_READY, 2)) && begins(&said(OFFLOADED, 1)));
+        assert!(!begins(&said(OFFLOADED, 2)) && !begins(&said("NoNode", 2)));
+        assert!(!super::begins(Strategy::Remote, false, 2, &[]), "they may leave later");
+        for strategy in [Strategy::Both, Strategy::Local] {
+            assert!(!super::begins(strategy, true, 2, &[]), "home takes them");
+        }
+        assert_eq!(stay(LeftBehind::default()), None);
+        let left = |pods, more| stay(LeftBehind { pods, more, first: Some("web-0".into()) });
+        let (one, two) = (left(1, false).unwrap(), left(2, false).unwrap());
+        assert!(one.starts_with(
+            "the pod web-0 was made before its namespace was ready, and stays at home"
+        ));
+        assert!(two.starts_with("2 pods, web-0 the first, were made"), "{two}");
+        assert!(two.ends_with("the label mercato.dev/offload: remote from its beginning"), "{two}");
+        assert!(left(500, true).unwrap().starts_with("500 pods or more, web-0 the first"));
     }
 
     #[test]

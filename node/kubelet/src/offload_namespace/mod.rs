@@ -4,6 +4,7 @@
 //! go where its strategy says.
 
 mod known;
+mod left_behind;
 mod opt_in;
 mod review;
 mod rights;
@@ -22,6 +23,7 @@ use tokio::task::AbortHandle;
 
 use known::Entry;
 pub use known::{Known, OptedIn};
+pub use left_behind::{LeftBehind, left_behind};
 pub use opt_in::{opt_in, opt_out, opted_in};
 use rights::Rights;
 pub use stranded::{Freed, STRANDED, Stranded, Waiting, deletion, free, waiting};

@@ -4,6 +4,7 @@
 mod admission;
 mod consent;
 mod guest_name;
+mod left_behind;
 mod opt_in;
 mod patience;
 mod pod;
@@ -15,6 +16,7 @@ mod targets;
 pub use admission::{admission, admitted, is_outdated, must_leave, placed_by};
 pub use consent::{Consent, Opened, callable};
 pub use guest_name::GuestName;
+pub use left_behind::is_left_behind;
 pub use opt_in::{Leave, OptIn, Scope, Strategy};
 pub use patience::Patience;
 pub use pod::{BoundNode, Departure, Permit, staying};
