@@ -75,8 +75,7 @@ impl Agent {
         self.federations.joined()
     }
 
-    /// Who belongs to a federation, as far as certificates were seen or issued here; none: it
-    /// is not known.
+    /// Who belongs to a federation, as far as certificates say that are known; none: none is known.
     pub fn members(&self, federation: &FederationId, now: Now) -> Option<Vec<Listed>> {
         self.federations.members(now, federation, self.context())
     }
