@@ -266,10 +266,10 @@ pub(crate) const LOGIN_LOOK: Duration = Duration::from_secs(60);
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
 /// The longest wait between two looks at what is being removed.
 pub(crate) const DRAIN_LOOK_MAX: Duration = Duration::from_secs(5);
-/// Between two looks by which resources pods ask for what was bought,
-pub(crate) const DEVICES_LOOK: Duration = Duration::from_secs(15);
+/// Between two looks what the nodes are like on which guests of a lease run,
+pub(crate) const FACTS_LOOK: Duration = Duration::from_secs(15);
 /// and before the provider is asked once more that did not say.
-pub(crate) const DEVICES_RETRY: Duration = Duration::from_secs(5);
+pub(crate) const FACTS_RETRY: Duration = Duration::from_secs(5);
 /// A namespace's rights and the webhook take a moment after it was opted in or out.
 pub(crate) const OPT_IN: Duration = Duration::from_secs(15);
 /// The port of the first virtual node's kubelet API, next to a kubelet's own; the

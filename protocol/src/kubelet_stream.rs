@@ -284,7 +284,7 @@ fn is_device(name: &str) -> bool {
 
 /// Whether a text is the key of a label, as Kubernetes has them, and not longer than
 /// [`limits::NODE_KEY_BYTES`].
-fn is_key(key: &str) -> bool {
+pub fn is_key(key: &str) -> bool {
     let name = match key.split_once('/') {
         Some((domain, name)) => {
             let is_word = |word: &str| is_word(word) && !word.contains(['_', '.']);
@@ -296,7 +296,8 @@ fn is_key(key: &str) -> bool {
     key.len() <= limits::NODE_KEY_BYTES && name.is_some_and(is_name)
 }
 
-fn is_label_value(value: &str) -> bool {
+/// Whether a text is the value of a label, as Kubernetes has them: 63 bytes at most, or none.
+pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_word(value) && value.len() <= limits::LABEL_BYTES
 }
 

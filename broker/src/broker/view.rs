@@ -23,18 +23,13 @@ impl Broker {
 
     /// Whoever offers something now, with key and the name that it gives itself.
     pub fn providers(&self, now: Now) -> impl Iterator<Item = (ClusterId, PublicKey, &str)> {
-        let providers = self.catalogue.book.providers(now);
-        providers.map(|(ad, name)| (ad.header.provider, ad.key, name))
+        self.catalogue.book.providers(now).map(|(ad, name)| (ad.header.provider, ad.key, name))
     }
 
-    /// Countries that rules of what is shared name, and of which nobody is, by any certificate or by
-    /// the owner's word: as far as these go, the rules cover nobody.
+    /// Countries that rules of what is shared name, and of which nobody is, by certificate or word.
     pub fn countries_of_nobody(&self) -> BTreeSet<&str> {
-        let Some(policy) = self.supply.policy() else { return BTreeSet::new() };
-        let peers = &self.catalogue.peers;
-        let certified = peers.membership.certified.values().flatten();
-        let said = peers.countries.values().map(String::as_str);
-        policy.countries_of_nobody(certified, said).collect()
+        let policy = self.supply.policy();
+        policy.map(|policy| self.catalogue.countries_of_nobody(policy)).unwrap_or_default()
     }
 
     /// What the market knows by name: of federations, those that a certificate is of.
@@ -45,6 +40,11 @@ impl Broker {
     /// Of which country the owner says that a peer is.
     pub fn country(&self, peer: &ClusterId) -> Option<&str> {
         self.catalogue.peers.countries.get(peer).map(String::as_str)
+    }
+
+    /// Of which country certificates say that a peer is; none where they say none, or several.
+    pub fn certified_country(&self, peer: &ClusterId) -> Option<&str> {
+        self.catalogue.certified_country(peer)
     }
 
     /// What may be bought; none: anything.

@@ -22,7 +22,7 @@ use mercato_protocol::time::Now;
 
 use crate::deal::{Deal, EndReason, Remains, Side};
 use crate::limits;
-use crate::sale::{Buyer, certified_countries, may_mean};
+use crate::sale::{Buyer, SharePolicy, certified_countries, may_mean};
 use book::{Book, BuyerContext, SearchInputs};
 use reputation::{is_careless, unfaithful};
 
@@ -207,6 +207,20 @@ impl Catalogue {
             country: self.peers.countries.get(cluster).map(String::as_str),
             affiliations: self.peers.affiliations(cluster),
         }
+    }
+
+    /// Of which country certificates say that a cluster is; none where they say none, or several.
+    pub(crate) fn certified_country(&self, cluster: &ClusterId) -> Option<&str> {
+        let mut all = self.peers.affiliations(cluster).iter().flat_map(certified_countries);
+        let first = all.next()?;
+        all.all(|other| other == first).then_some(first)
+    }
+
+    /// Countries that a policy's rules name, and of which nobody is.
+    pub(crate) fn countries_of_nobody<'a>(&'a self, policy: &'a SharePolicy) -> BTreeSet<&'a str> {
+        let certified = self.peers.membership.certified.values().flatten();
+        let said = self.peers.countries.values().map(String::as_str);
+        policy.countries_of_nobody(certified, said).collect()
     }
 
     /// Whether a buyer's organisation has as much open as it may, or has left as much unanswered

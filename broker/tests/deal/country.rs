@@ -51,14 +51,7 @@ fn answered_under_the_law_of(certified: &[(&str, Assurance)]) -> State {
         value: (*value).to_owned(),
         assurance: *assurance,
     };
-    let affiliation = Affiliation {
-        federation: FederationId([7; 32]),
-        name: "alps".parse().unwrap(),
-        organisation: None,
-        sells: false,
-        buys: true,
-        attributes: certified.iter().map(attribute).collect(),
-    };
+    let affiliation = certified_by_alps(certified.iter().map(attribute).collect());
     let vouched = |it: &(&str, Assurance)| it.0 == "IT" && it.1 != Assurance::SelfAsserted;
     let is_said = certified.iter().any(vouched);
     let certified = [(world.cluster(BUYER), vec![affiliation])].into();
@@ -66,6 +59,42 @@ fn answered_under_the_law_of(certified: &[(&str, Assurance)]) -> State {
     let expected = if is_said { vec![] } else { vec!["IT"] };
     assert_eq!(nobody(&world), expected, "what is known to its owner");
     answered(&mut world)
+}
+
+/// Of what a virtual node says, one country is certified, or none.
+#[test]
+fn one_country_is_certified_or_none() {
+    let it = |value: &str, assurance| Attribute {
+        name: "jurisdiction".parse().unwrap(),
+        value: value.to_owned(),
+        assurance,
+    };
+    let (own, issuer) = (Assurance::SelfAsserted, Assurance::Issuer);
+    for (said, expected) in [
+        (vec![], None),
+        (vec![it("IT", own)], None),
+        (vec![it("IT", issuer), it("FR", own)], Some("IT")),
+        (vec![it("IT", issuer), it("IT", Assurance::ThirdParty)], Some("IT")),
+        (vec![it("IT", issuer), it("FR", issuer)], None),
+    ] {
+        let mut world = under_a_rule();
+        let of = certified_by_alps(said);
+        let certified = [(world.cluster(BUYER), vec![of])].into();
+        world.input(SELLER, Input::Membership(Membership { certified, ..Membership::default() }));
+        let buyer = world.cluster(BUYER);
+        assert_eq!(world.nodes[SELLER].broker.certified_country(&buyer), expected);
+    }
+}
+
+fn certified_by_alps(attributes: Vec<Attribute>) -> Affiliation {
+    Affiliation {
+        federation: FederationId([7; 32]),
+        name: "alps".parse().unwrap(),
+        organisation: None,
+        sells: false,
+        buys: true,
+        attributes: attributes.into(),
+    }
 }
 
 #[test]

@@ -195,6 +195,8 @@ pub struct LeaseDesire {
     pub peer: PublicKey,
     /// What the other side calls itself, as far as that is known.
     pub peer_name: Option<String>,
+    /// Of which country certificates say that the other side is, if of one.
+    pub country: Option<String>,
     /// Whether the other side is connected, and heard.
     pub reachable: bool,
     /// Since when it is not, by the wall clock in ms: since its last word, as far as that is known.

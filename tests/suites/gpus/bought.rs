@@ -14,13 +14,17 @@ use mercato_tests::wait;
 use serde_json::Value;
 
 use super::hostile;
+use super::labels;
 use super::sale::deployment;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Turin's second node, with a taint as most guides have it.
-const L4: [(&str, &str); 4] = [
+const L4: [(&str, &str); 6] = [
     ("nvidia.com/gpu.product", "NVIDIA-L4"),
+    // By these an operator's programs come to a node.
+    ("nvidia.com/gpu.present", "true"),
+    ("nvidia.com/gpu.deploy.device-plugin", "true"),
     ("nvidia.com/gpu.memory", "23034"),
     ("nvidia.com/gpu.count", "6"),
     ("nvidia.com/gpu.replicas", "1"),
@@ -71,12 +75,17 @@ pub(crate) async fn bought(stage: &Stage) -> Result<()> {
     home.offload("train", "Remote").await?;
     let whole = virtual_node(rome, "turin", GPU, "6").await?;
     let cut = virtual_node(rome, "turin", PART, "7").await?;
-    let on = |node: &str| format!("nodeSelector: {{kubernetes.io/hostname: {node}}}");
-    let parts = deployment("parts", 7, &format!("{PART}: 1"), &on(&cut));
-    let whole_pods = deployment("whole", 6, &format!("{GPU}: 1"), &on(&whole));
-    rome.apply(&[parts, whole_pods].join("---\n")).await?;
+    // They choose their nodes as they would at a provider's own cluster: nobody else has an L4 that says so.
+    let by = |product: &str| format!("nodeSelector: {{nvidia.com/gpu.product: {product}}}");
+    let on = format!("nodeSelector: {{kubernetes.io/hostname: {cut}}}");
+    let parts = deployment("parts", 7, &format!("{PART}: 1"), &on);
+    let whole_pods = deployment("whole", 6, &format!("{GPU}: 1"), &by("NVIDIA-L4"));
+    let none = deployment("nobodys", 1, &format!("{GPU}: 1"), &by("NVIDIA-L40S"));
+    rome.apply(&[parts, whole_pods, none].join("---\n")).await?;
     got(rome, turin, "whole", 2, &ids("GPU", 6)).await?;
     got(rome, turin, "parts", 3, &ids("MIG", 7)).await?;
+    waits(rome, "nobodys").await.context("a product that nobody has")?;
+    labels::shown(rome, &whole, &cut).await.context("labels of virtual nodes")?;
     steps.step("their pods");
     runtime_class(rome, turin, &cut).await.context("a runtime class")?;
     steps.step("a runtime class");
@@ -85,6 +94,8 @@ pub(crate) async fn bought(stage: &Stage) -> Result<()> {
     given_back(rome, turin).await.context("devices of pods that ended")?;
     steps.step("given back");
     if level() == Level::Full {
+        labels::zones(rome, turin, stage.cluster("milan")).await.context("zones")?;
+        steps.step("zones");
         relabelled(rome, turin, &whole).await.context("nodes that are relabelled")?;
         steps.step("relabelled");
     }
@@ -136,8 +147,20 @@ async fn virtual_node(
     found.into_inner().expect("nobody panics with it").context("found above")
 }
 
+/// The pod of an application is bound nowhere, and says why.
+async fn waits(home: &Cluster, app: &str) -> Result<()> {
+    wait::until("the pod says why it waits", PATIENCE, || async {
+        let selector = format!("app={app}");
+        let get = ["get", "pods", "-n", "train", "-l", &selector, "-o", "json"];
+        let said = home.kubectl(&get).await?.ok()?;
+        ensure!(!said.contains("\"nodeName\""), "it is bound: {said}");
+        Ok(said.contains("didn't match Pod's node affinity/selector"))
+    })
+    .await
+}
+
 /// Pods of an application at home that run.
-async fn running(home: &Cluster, app: &str) -> Result<Vec<String>> {
+pub(crate) async fn running(home: &Cluster, app: &str) -> Result<Vec<String>> {
     let selector = format!("app={app}");
     let get = ["get", "pods", "-n", "train", "-l", &selector, "-o", "json"];
     let pods: Value = serde_json::from_str(&home.kubectl(&get).await?.ok()?)?;

@@ -3,6 +3,7 @@
 
 mod bought;
 mod hostile;
+mod labels;
 mod sale;
 
 use std::process::ExitCode;

@@ -303,11 +303,13 @@ impl Lease {
         };
         let known_name = self.said.as_ref().and_then(|said| said.peer_name.clone());
         let peer_name = name.or(known_name);
+        let country = turn.context.broker.certified_country(&self.peer().cluster);
         // Compared before anything is copied: each input of a session ends here.
         let same = |said: &LeaseDesire| {
             (said.phase, said.reachable, said.stuck, said.peer)
                 == (phase, reachable, stuck, self.key)
                 && said.peer_name == peer_name
+                && said.country.as_deref() == country
                 && said.namespaces == self.namespaces
                 && said.ranges == self.reach.ranges
                 && said.own == self.reach.own
@@ -321,6 +323,7 @@ impl Lease {
             contract: self.spec.contract.clone(),
             peer: self.key,
             peer_name,
+            country: country.map(str::to_owned),
             reachable,
             away_since_ms,
             stuck,

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::placement::NodeLabels;
 use mercato_offload::placement::spec::{NodeSpec, Transitions, second_node_name};
 use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
@@ -145,6 +146,18 @@ pub fn ports(cluster: &Cluster) -> Answer<BTreeMap<String, u16>> {
             Some((node["metadata"]["name"].as_str()?.to_owned(), port))
         };
         Ok(found.await?.iter().filter_map(port).collect())
+    }
+    .boxed()
+}
+
+/// What a virtual node of that name shows of its provider's nodes; nothing, where there is none.
+pub fn labels(cluster: &Cluster, name: &str) -> Answer<NodeLabels> {
+    let found = cluster.get(NODE, None, name);
+    async move {
+        let node = found.await?.unwrap_or_default();
+        let labels = &node["metadata"]["labels"];
+        let is_ours = labels[CONTRACT].is_string();
+        Ok(if is_ours { NodeLabels::of_virtual_node(labels) } else { NodeLabels::default() })
     }
     .boxed()
 }

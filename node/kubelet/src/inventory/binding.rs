@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_offload::placement::{Binding, NodeOperator, NodeRequirement};
+use mercato_offload::placement::{Binding, NodeLabels, NodeOperator, NodeRequirement};
 use mercato_protocol::text::PoolId;
 
 use super::gpus::telling::{HOST, MACHINE, TELLING};
@@ -38,12 +38,17 @@ pub fn bindings(
             .filter(|(other, node)| other.as_ref() != Some(&id) && node.platform == *platform);
         let others: Vec<_> = others.map(|(_, node)| *node).collect();
         let units = of.iter().flat_map(|node| &node.units);
+        // What is new runs on those that are open.
+        let any_open = of.iter().any(|node| node.open);
         let binding = Binding {
             nodes: requirements(&of, &others)?,
             resources: units.map(|unit| (unit.gpu.model.clone(), unit.resource.clone())).collect(),
             taints: of.iter().flat_map(|node| node.taints.clone()).collect(),
             runtime_class: runtime_class.map(str::to_owned),
             hides_devices,
+            said: NodeLabels::alike(
+                of.iter().filter(|node| node.open || !any_open).map(|it| &it.said),
+            ),
         };
         Some((id, binding))
     };
@@ -180,6 +185,23 @@ mod tests {
         let cut = &bindings(&nodes, None)[&"amd64-h100-80gb-sxm-mixed".parse().unwrap()];
         let names: Vec<_> = cut.resources.values().map(String::as_str).collect();
         assert_eq!(names, ["nvidia.com/mig-1g.10gb"]);
+    }
+
+    #[test]
+    fn nodes_say_what_is_alike_on_those_that_are_open() {
+        let of = |name: &str, zone: &str| {
+            view(name, json!({ "topology.kubernetes.io/zone": zone }), "", 0)
+        };
+        let mut nodes: BTreeMap<_, _> = [of("a1", "a"), of("a2", "a"), of("b", "b")].into();
+        let zone = |nodes: &BTreeMap<String, NodeView>| {
+            let all = bindings(nodes, None);
+            all[&"amd64".parse().unwrap()].said.zone.clone()
+        };
+        assert_eq!(zone(&nodes), None);
+        nodes.get_mut("b").unwrap().open = false;
+        assert_eq!(zone(&nodes).as_deref(), Some("a"), "nothing new comes to b");
+        nodes.values_mut().for_each(|node| node.open = false);
+        assert_eq!(zone(&nodes), None);
     }
 
     #[test]

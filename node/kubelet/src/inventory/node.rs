@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
-use mercato_offload::placement::{Taint, taints_of_device};
+use mercato_offload::placement::{NodeLabels, Taint, taints_of_device};
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
@@ -38,6 +38,8 @@ pub struct NodeView {
     pub open: bool,
     /// The labels by which guests may find it.
     pub labels: BTreeMap<String, String>,
+    /// What it says of itself that home may be told.
+    pub said: NodeLabels,
     /// Taints that the owner lets guests tolerate.
     pub taints: BTreeSet<Taint>,
 }
@@ -86,8 +88,8 @@ impl NodeView {
             taint["effect"] == "NoSchedule" && (is_of_device || taints.contains(&read))
         });
         let is_for_gpus = has_gpus && !word.any_node;
-        let labels = telling(labels);
-        Some(Self { platform, allocatable, units, unsold, is_for_gpus, open, labels, taints })
+        let (said, labels) = (NodeLabels::of_node(labels), telling(labels));
+        Some(Self { platform, allocatable, units, unsold, is_for_gpus, open, labels, said, taints })
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Inventory {
     pub unsold: Vec<UnsoldDevices>,
     /// By pool, how guests find its nodes, those that are closed now included.
     pub bindings: BTreeMap<PoolId, Binding>,
+    /// In which zones nodes are, as they say.
+    pub zones: BTreeSet<String>,
 }
 
 /// Devices of some nodes that are not sold, for one reason.
@@ -105,7 +107,8 @@ pub fn sum(
     }
     let mut unsold: Vec<_> = unsold.into_values().collect();
     unsold.extend(no_processors(nodes));
-    Inventory { pools: pools.into_values().collect(), unsold, bindings: bindings.clone() }
+    let zones = nodes.values().filter_map(|node| node.said.zone.clone()).collect();
+    Inventory { pools: pools.into_values().collect(), unsold, bindings: bindings.clone(), zones }
 }
 
 /// Where every node has GPUs nobody can buy processors alone, which their owner is told.

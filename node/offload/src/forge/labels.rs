@@ -46,6 +46,12 @@ pub const AWAY: &str = "mercato.dev/daemon-away";
 /// Annotation of a virtual node: when its contract ends, which an extension moves.
 pub const NOT_AFTER: &str = "mercato.dev/not-after";
 
+/// Annotation of a virtual node: what the contract costs, for people.
+pub const PRICE: &str = "mercato.dev/price";
+
+/// Label of a virtual node: the country that certificates vouch for its provider.
+pub const JURISDICTION: &str = "mercato.dev/jurisdiction";
+
 /// Label of a namespace that may leave home; its value is the strategy.
 pub const OFFLOAD: &str = "mercato.dev/offload";
 

@@ -8,6 +8,8 @@ use mercato_protocol::text::{GpuModel, PoolId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::node_labels::NodeLabels;
+
 /// The resource by which pods ask for GPUs where nobody says another: NVIDIA's whole ones.
 pub const GPUS: &str = "nvidia.com/gpu";
 
@@ -24,6 +26,8 @@ pub struct Binding {
     pub runtime_class: Option<String>,
     /// The cluster has devices of NVIDIA's now, which a container might see that asks for none.
     pub hides_devices: bool,
+    /// What its nodes say alike of themselves, for home. Guests do not depend on it.
+    pub said: NodeLabels,
 }
 
 /// A term of a node affinity.

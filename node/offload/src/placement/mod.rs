@@ -4,7 +4,8 @@
 //!
 //! At home:
 //! - [`export`]: which pods leave, by what the owners of namespaces allow;
-//! - [`spec`]: how the virtual node looks, and at the provider a guest namespace.
+//! - [`spec`]: how the virtual node looks, and at the provider a guest namespace;
+//! - [`NodeLabels`]: which labels of the provider's nodes it shows.
 //!
 //! At the provider:
 //! - [`Ownership`]: whose an object is that stands where a guest is to be;
@@ -18,6 +19,7 @@
 mod binding;
 mod capacity;
 pub mod export;
+mod node_labels;
 mod ownership;
 mod requests;
 pub mod spec;
@@ -27,6 +29,7 @@ mod write;
 
 pub use binding::{Binding, GPUS, NodeOperator, NodeRequirement, Taint, taints_of_device};
 pub use capacity::{Capacity, keeps_running};
+pub use node_labels::{NodeLabels, REGION, Shown, ZONE};
 pub use ownership::Ownership;
 pub(crate) use requests::counted;
 pub use requests::{Amounts, amounts, asked, devices, is_device, requests};

@@ -1,7 +1,8 @@
 //! A lease at the consumer: its virtual node, with the pods that are bound to it, from
 //! the first desire until nothing is left. What the pods call for is the session's.
 
-mod devices;
+mod facts;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -13,36 +14,38 @@ use anyhow::{Context as _, Result, anyhow};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase, Work};
-use mercato_kubelet::crd::EventType;
 use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
-use mercato_kubelet::inventory::own_nodes;
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
 use mercato_offload::placement;
+use mercato_offload::placement::NodeLabels;
 use mercato_offload::placement::export::Scope;
 use mercato_offload::placement::spec::{NodeSpec, Taint, node_name};
-use mercato_protocol::text::GpuModel;
+use mercato_protocol::kubelet_stream::is_label_value;
 use tokio::sync::{mpsc, watch};
 
-use self::devices::Devices;
+use self::facts::{Facts, Lacks, Told};
 use super::retry::Backoff;
 use super::shared::{Shared, Shown};
 use crate::kubernetes::LeaseTask;
 use crate::limits;
+use crate::present::brief;
 
 pub(super) struct AtHome {
     shared: Arc<Shared>,
     task: LeaseTask,
     /// Its place in the table of certificates.
     certificate: Option<Shown>,
+    /// What the node shows before the provider has said anything.
+    labels: NodeLabels,
 }
 
 type Started = (HomeLease, mpsc::Receiver<home::Input>);
 
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
-    let mut this = AtHome { shared, task, certificate: None };
+    let mut this = AtHome { shared, task, certificate: None, labels: NodeLabels::default() };
     async move {
         let mut backoff = Backoff::default();
         let started = loop {
@@ -83,6 +86,7 @@ impl AtHome {
             Name::Free(name) | Name::Taken(name) => name,
         };
         let version = cluster.version().await?;
+        self.labels = node::labels(cluster, &name).await?;
         let taint = match self.shared.scope {
             Scope::Labelled => Taint::Tainted,
             Scope::All => Taint::Untainted,
@@ -90,7 +94,8 @@ impl AtHome {
         let node = NodeSpec::of(&desire.contract, name.clone(), *address, version);
         // Until the provider has said how pods ask for devices none come that do.
         let capacity = placement::shown(&desire.contract.terms.quantity, &BTreeMap::new());
-        let node = NodeSpec { taint, reachable: desire.reachable, capacity, ..node };
+        let labels = self.labels.clone();
+        let node = NodeSpec { taint, reachable: desire.reachable, capacity, labels, ..node };
         let mut ports = ports(&name, &node::ports(cluster).await?).into_iter();
         let (lease, inputs) = loop {
             let port = ports.next().context("no port is free for a kubelet API")?;
@@ -123,25 +128,29 @@ impl AtHome {
     /// Keeps the lease as it is wanted, until it is drained and gone.
     async fn serve(&mut self, mut lease: HomeLease) {
         let (mut state, mut ready) = (lease.node.state(), false);
-        let mut devices = Devices::of(self.task.desire.clone(), self.task.peer.clone());
-        let mut gone = BTreeSet::new();
+        let (desire, peer) = (self.task.desire.clone(), self.task.peer.clone());
+        let mut facts = Facts::of(desire, peer, std::mem::take(&mut self.labels));
+        let (mut zones, mut said) = (self.shared.zones.subscribe(), Lacks::default());
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
             let admits = admits(wanted.phase);
             lease.side.set_ranges([&wanted.ranges[..], &wanted.own].concat());
+            let of_home = zones.borrow_and_update().clone();
+            let terms = &wanted.contract.terms;
+            let Told { capacity, labels, lacks } = facts.told(&terms.quantity, of_home.as_ref());
             lease.node.update(|node| {
-                node.capacity = devices.capacity(&wanted.contract.terms.quantity);
+                node.capacity = capacity;
+                node.labels = labels;
+                node.jurisdiction = wanted.country.clone().filter(|it| is_label_value(it));
+                node.price = brief::price(&terms.price);
                 node.not_after_ms = wanted.contract.not_after_ms;
                 node.reachable = wanted.reachable;
                 node.tunnel = tunnel;
                 node.unschedulable = admits.is_zero();
             });
-            let gone_now = devices.gone(&wanted.contract.terms.quantity);
-            if gone_now != gone {
-                self.tell_of_devices(&gone_now);
-                gone = gone_now;
-            }
+            self.tell(&said, &lacks);
+            said = lacks;
             tokio::select! {
                 changed = self.task.desire.changed() => if changed.is_err() { return },
                 changed = self.task.tunnel.changed() => if changed.is_err() { return },
@@ -151,37 +160,12 @@ impl AtHome {
                     self.task.news(LeaseNews::Ready).await;
                 }
                 () = tokio::time::sleep(admits), if !admits.is_zero() => {}
-                () = devices.changed() => {}
+                () = facts.changed() => {}
+                Ok(()) = zones.changed() => {}
                 () = lease.side.drained(), if wanted.phase >= Phase::Draining => break,
             }
         }
         self.remove(lease).await;
-    }
-
-    /// Says on the virtual node of which devices the provider has no node now.
-    fn tell_of_devices(&self, gone: &BTreeSet<GpuModel>) {
-        let Some(node) = self.task.node.get().cloned() else { return };
-        let (kind, reason, text) = if gone.is_empty() {
-            let text = "the provider has nodes with all devices that were bought".to_owned();
-            (EventType::Normal, "DevicesBack", text)
-        } else {
-            let models: Vec<_> = gone.iter().map(GpuModel::to_string).collect();
-            let text = format!(
-                "the provider has no node with {} now: what runs goes on, what is new waits, and what \
-                 was bought is billed",
-                models.join(", ")
-            );
-            (EventType::Warning, "DevicesGone", text)
-        };
-        let cluster = self.shared.cluster.clone();
-        tokio::spawn(async move {
-            if let Err(failure) =
-                own_nodes::tell_of_node(&cluster, &node, kind, reason, &text).await
-            {
-                // Once for each change.
-                tracing::warn!(%failure, text, "an event that cannot be written");
-            }
-        });
     }
 
     async fn remove(&self, lease: HomeLease) {

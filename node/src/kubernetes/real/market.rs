@@ -24,18 +24,25 @@ pub(super) fn inventory(
 ) -> BoxStream<'static, Inventory> {
     let all = inventory::watch(&shared.cluster, shared.sold.subscribe(), word);
     let told = move |all: inventory::Inventory| {
-        let inventory::Inventory { pools, unsold, bindings } = all;
-        shared.bindings.send_if_modified(|known| {
-            let is_new = known.as_ref() != Some(&bindings);
-            *known = Some(bindings);
-            is_new
-        });
+        let inventory::Inventory { pools, unsold, bindings, zones } = all;
+        tell(&shared.bindings, bindings);
+        tell(&shared.zones, zones);
         Inventory {
             pools: pools.into_iter().map(pool).collect(),
             unsold: unsold.into_iter().map(self::unsold).collect(),
         }
     };
     all.map(told).boxed()
+}
+
+/// Those who follow it hear of it if it is another.
+fn tell<T: PartialEq>(told: &watch::Sender<Option<T>>, now: T) {
+    let now = Some(now);
+    told.send_if_modified(|known| {
+        let is_new = *known != now;
+        *known = now;
+        is_new
+    });
 }
 
 fn pool(pool: Pool) -> PoolInventory {
@@ -54,12 +61,12 @@ pub(super) fn node_facts(shared: &Shared, terms: &Terms) -> Result<NodeFacts, Re
     let known = shared.bindings.borrow();
     let unavailable = || Refused::new(RefusedReason::Unavailable, "the nodes are being looked at");
     let known = known.as_ref().ok_or_else(unavailable)?;
-    let mut facts = NodeFacts::default();
-    if let Some(binding) = Binding::of(known, &terms.pool, &terms.quantity.gpus) {
-        let bought = |(model, _): &(GpuModel, String)| terms.quantity.gpus.contains_key(model);
-        facts.resources = binding.resources.into_iter().filter(bought).collect();
-    }
-    Ok(facts)
+    let Some(binding) = Binding::of(known, &terms.pool, &terms.quantity.gpus) else {
+        return Ok(NodeFacts::default());
+    };
+    let bought = |(model, _): &(GpuModel, String)| terms.quantity.gpus.contains_key(model);
+    let resources = binding.resources.into_iter().filter(bought).collect();
+    Ok(NodeFacts { resources, ..binding.said.said() })
 }
 
 /// What the owner says of devices.

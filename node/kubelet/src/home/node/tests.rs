@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use mercato_offload::placement::NodeLabels;
 use mercato_offload::placement::spec::{Taint, TunnelWord};
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::terms::Platform;
@@ -19,9 +20,9 @@ fn spec() -> NodeSpec {
         provider: ClusterId([7; 32]),
         not_after_ms: 1_798_761_599_000,
         platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
-        region: None,
-        zone: None,
-        labels: BTreeMap::new(),
+        labels: NodeLabels::default(),
+        jurisdiction: None,
+        price: String::new(),
         capacity: BTreeMap::from([("cpu".into(), "8".into())]),
         address: "10.0.0.1".parse().unwrap(),
         port: 10350,

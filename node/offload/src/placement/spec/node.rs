@@ -12,8 +12,10 @@ use super::contains::contains;
 use super::node_name::stem;
 use super::{Transitions, TunnelWord, absence};
 use crate::forge::labels::{
-    CALLED, CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, NOT_AFTER, PEER_REACHABLE, PROVIDER,
+    CALLED, CONTRACT, FIELD_MANAGER, GROUP, JURISDICTION, MANAGED_BY, NOT_AFTER, PEER_REACHABLE,
+    PRICE, PROVIDER,
 };
+use crate::placement::node_labels::{NodeLabels, REGION, ZONE};
 use crate::placement::terms::allocatable;
 use crate::time::rfc3339;
 
@@ -30,12 +32,12 @@ pub struct NodeSpec {
     pub not_after_ms: u64,
     /// The true one of the provider's pool.
     pub platform: Platform,
-    /// `topology.kubernetes.io/region`, and the zone below it.
-    pub region: Option<String>,
-    /// The value of `topology.kubernetes.io/zone`, if any.
-    pub zone: Option<String>,
-    /// Further labels: jurisdiction, GPUs as the device plugins write them.
-    pub labels: BTreeMap<String, String>,
+    /// Where the provider's nodes are, and further labels of theirs, as far as they are shown.
+    pub labels: NodeLabels,
+    /// The country that certificates vouch for the provider, if they do for one.
+    pub jurisdiction: Option<String>,
+    /// What the contract costs, for people.
+    pub price: String,
     /// What pods may ask for, extended resources included, as quantities.
     pub capacity: BTreeMap<String, String>,
     /// Where home's API server reaches the kubelet API.
@@ -75,9 +77,9 @@ impl NodeSpec {
             provider: contract.provider.cluster,
             not_after_ms: contract.not_after_ms,
             platform: contract.terms.platform.clone(),
-            region: None,
-            zone: None,
-            labels: BTreeMap::new(),
+            labels: NodeLabels::default(),
+            jurisdiction: None,
+            price: String::new(),
             capacity: allocatable(&contract.terms.quantity, &BTreeMap::new()),
             address,
             port: 0,
@@ -98,7 +100,7 @@ impl NodeSpec {
     /// those of the cluster's controllers. Nor is it that pods may come, since a person who cordons
     /// the node, or a drain, says that they may not.
     pub fn applied(&self) -> Value {
-        let mut labels: BTreeMap<String, String> = self.labels.clone();
+        let mut labels: BTreeMap<String, String> = self.labels.others.clone();
         let mut label = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
         label("kubernetes.io/hostname", &self.name);
         label("kubernetes.io/os", self.platform.os.as_str());
@@ -110,15 +112,21 @@ impl NodeSpec {
         label(CONTRACT, &self.contract.to_string());
         label(PROVIDER, &self.provider.short());
         label(CALLED, stem(&self.name, &self.contract));
-        for (key, value) in [("region", &self.region), ("zone", &self.zone)] {
-            if let Some(value) = value {
-                label(&format!("topology.kubernetes.io/{key}"), value);
-            }
+        let said = [
+            (REGION, &self.labels.region),
+            (ZONE, &self.labels.zone),
+            (JURISDICTION, &self.jurisdiction),
+        ];
+        for (key, value) in said {
+            value.iter().for_each(|value| drop(label(key, value)));
         }
         // A scheme of our own: no cloud controller takes the node for its own.
         let id = format!("{FIELD_MANAGER}://{}/{}", self.provider, self.contract);
         // By it others know how long the node may be kept where no daemon does.
-        let notes = json!({ NOT_AFTER: rfc3339(self.not_after_ms) });
+        let mut notes = json!({ NOT_AFTER: rfc3339(self.not_after_ms) });
+        if !self.price.is_empty() {
+            notes[PRICE] = self.price.as_str().into();
+        }
         let mut object = json!({ "metadata": { "labels": labels, "annotations": notes },
             "spec": { "providerID": id } });
         if self.unschedulable {
@@ -130,7 +138,14 @@ impl NodeSpec {
     /// The object for its creation, to which [`NodeSpec::applied`] is applied: what is not applied
     /// could not be taken back by leaving it out.
     pub fn created(&self) -> Value {
-        let mut object = Self { unschedulable: false, ..self.clone() }.applied();
+        let lasting = Self {
+            unschedulable: false,
+            labels: NodeLabels::default(),
+            jurisdiction: None,
+            price: String::new(),
+            ..self.clone()
+        };
+        let mut object = lasting.applied();
         object["apiVersion"] = "v1".into();
         object["kind"] = "Node".into();
         object["metadata"]["name"] = self.name.as_str().into();
@@ -231,161 +246,4 @@ const NO_PRESSURE: (&str, &str, &str) = (
 );
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::forge::labels::TUNNEL_READY;
-
-    fn spec() -> NodeSpec {
-        NodeSpec {
-            name: "mercato-turin".into(),
-            contract: ContractId([5; 16]),
-            provider: ClusterId([7; 32]),
-            not_after_ms: 1_798_761_599_000,
-            platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
-            region: Some("eu-south-1".into()),
-            zone: None,
-            labels: BTreeMap::from([("kubernetes.io/arch".into(), "wrong".into())]),
-            capacity: BTreeMap::from([("cpu".into(), "8".into())]),
-            address: "10.0.0.1".parse().unwrap(),
-            port: 10350,
-            version: "v1.35.4".into(),
-            taint: Taint::Tainted,
-            unschedulable: false,
-            reachable: true,
-            tunnel: TunnelWord::Awaited,
-        }
-    }
-
-    #[test]
-    fn an_offered_label_cannot_replace_ours() {
-        let object = spec().applied();
-        assert_eq!(object["metadata"]["labels"]["kubernetes.io/arch"], "arm64");
-        assert_eq!(object["metadata"]["labels"]["topology.kubernetes.io/region"], "eu-south-1");
-    }
-
-    #[test]
-    fn a_term_that_is_amended_moves_the_end() {
-        let (mut spec, mut transitions) = (spec(), Transitions::default());
-        let mut present = spec.created();
-        present["status"] = spec.status(&mut transitions, "t1")["status"].clone();
-        assert_eq!(present["metadata"]["annotations"][NOT_AFTER], "2026-12-31T23:59:59Z");
-        assert!(spec.holds(&mut transitions, &present));
-        spec.not_after_ms += 3_600_000;
-        assert!(!spec.holds(&mut transitions, &present));
-        assert_eq!(spec.applied()["metadata"]["annotations"][NOT_AFTER], "2027-01-01T00:59:59Z");
-    }
-
-    #[test]
-    fn others_taints_stay() {
-        let mut spec = spec();
-        let foreign = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
-        let mut present = vec![foreign.clone()];
-        present.extend(spec.own_taints());
-        assert_eq!(spec.taints(&json!(present)), None);
-        spec.reachable = false;
-        let written = spec.taints(&json!(present)).unwrap();
-        assert_eq!(written.len(), 3);
-        assert!(written.contains(&foreign));
-        spec.reachable = true;
-        let written = spec.taints(&json!(written)).unwrap();
-        assert_eq!(written.len(), 2);
-        spec.taint = Taint::Untainted;
-        assert_eq!(spec.taints(&json!(written)).unwrap(), [foreign]);
-    }
-
-    #[test]
-    fn a_cordon_is_a_persons_to_undo() {
-        let (mut spec, mut transitions) = (spec(), Transitions::default());
-        let mut present = spec.created();
-        present["status"] = spec.status(&mut transitions, "t1")["status"].clone();
-        present["spec"]["unschedulable"] = json!(true);
-        let cordon = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
-        present["spec"]["taints"].as_array_mut().unwrap().push(cordon);
-        present["metadata"]["annotations"]["why"] = json!("maintenance");
-        assert!(spec.holds(&mut transitions, &present), "nothing is written over it");
-        assert!(spec.applied()["spec"].get("unschedulable").is_none(), "nor when something is");
-        spec.unschedulable = true;
-        assert_eq!(spec.applied()["spec"]["unschedulable"], true);
-        assert!(spec.created()["spec"].get("unschedulable").is_none());
-    }
-
-    #[test]
-    fn a_repeated_condition_keeps_its_time() {
-        let (mut spec, mut transitions) = (spec(), Transitions::default());
-        let reachable = |status: &Value| {
-            let conditions = status["status"]["conditions"].as_array().unwrap().clone();
-            conditions.into_iter().find(|c| c["type"] == PEER_REACHABLE).unwrap()
-        };
-        spec.status(&mut transitions, "t1");
-        let again = reachable(&spec.status(&mut transitions, "t2"));
-        assert_eq!(
-            (&again["lastTransitionTime"], &again["lastHeartbeatTime"]),
-            (&json!("t1"), &json!("t2"))
-        );
-        spec.reachable = false;
-        let down = spec.status(&mut transitions, "t3");
-        assert_eq!(reachable(&down)["lastTransitionTime"], "t3");
-        // The node itself stays Ready.
-        assert_eq!(down["status"]["conditions"][0]["status"], "True");
-    }
-
-    #[test]
-    fn a_node_says_how_its_tunnel_is_and_is_ready_without_one() {
-        let (mut spec, mut transitions) = (spec(), Transitions::default());
-        let off = TunnelWord::Off { reason: "no /dev/net/tun: mercato doctor".to_owned() };
-        let told = [
-            (TunnelWord::Awaited, "Unknown", "Starting", "t0"),
-            (off.clone(), "False", "NoTunnel", "t1"),
-            (TunnelWord::Up, "True", "TunnelUp", "t2"),
-            (TunnelWord::Up, "True", "TunnelUp", "t2"),
-        ];
-        for (n, (tunnel, status, reason, since)) in told.into_iter().enumerate() {
-            spec.tunnel = tunnel;
-            let written = spec.status(&mut transitions, &format!("t{n}"));
-            let all = written["status"]["conditions"].as_array().unwrap();
-            assert_eq!(all[0]["type"], "Ready");
-            assert_eq!(all[0]["status"], "True");
-            let condition = all.iter().find(|one| one["type"] == TUNNEL_READY).unwrap();
-            let seen =
-                [&condition["status"], &condition["reason"], &condition["lastTransitionTime"]];
-            assert_eq!(seen, [status, reason, since]);
-            assert_eq!(condition["message"], spec.tunnel.message());
-        }
-        let mut present = spec.created();
-        present["status"] = spec.status(&mut transitions, "t4")["status"].clone();
-        assert!(spec.holds(&mut transitions, &present));
-        spec.tunnel = off;
-        assert!(!spec.holds(&mut transitions, &present));
-    }
-
-    #[test]
-    fn a_restart_takes_over_the_times() {
-        let mut transitions = Transitions::default();
-        transitions.learn(&json!([
-            { "type": "Ready", "status": "True", "lastTransitionTime": "t0" },
-            { "type": "DiskPressure", "status": "Unknown", "lastTransitionTime": "t0" },
-        ]));
-        let status = spec().status(&mut transitions, "t9");
-        assert_eq!(status["status"]["conditions"][0]["lastTransitionTime"], "t0");
-        assert_eq!(status["status"]["conditions"][2]["lastTransitionTime"], "t9");
-    }
-
-    #[test]
-    fn what_others_change_of_it_is_seen() {
-        let (spec, mut transitions) = (spec(), Transitions::default());
-        let mut present = spec.created();
-        present["status"] = spec.status(&mut transitions, "t1")["status"].clone();
-        // As an API server has it.
-        present["spec"].as_object_mut().unwrap().remove("unschedulable");
-        present["metadata"]["labels"]["another"] = json!("s");
-        assert!(spec.holds(&mut transitions, &present));
-        let mut late = present.clone();
-        late["status"]["conditions"][0]["status"] = json!("Unknown");
-        assert!(!spec.holds(&mut transitions, &late));
-        let mut ending = spec.clone();
-        ending.unschedulable = true;
-        assert!(!ending.holds(&mut transitions, &present), "no new pods, whatever others say");
-        present["spec"]["taints"] = json!([]);
-        assert!(!spec.holds(&mut transitions, &present));
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::{Failure, inventory};
-use mercato_offload::placement::Binding;
+use mercato_offload::placement::{Binding, NodeLabels};
 use mercato_protocol::terms;
 
 use super::super::shared::Shared;
@@ -35,6 +35,8 @@ impl GuestNodes {
             shared.note_unmade(&task.contract, NODES, &Failure::transient(why));
             return false;
         };
+        // What is told home alone changes nothing of guests.
+        let binding = Binding { said: NodeLabels::default(), ..binding };
         shared.unmade().remove(&(task.contract, NODES.to_owned()));
         let is_other = self.binding.as_ref() != Some(&binding);
         self.binding = Some(binding);
