@@ -88,6 +88,9 @@ pub(crate) const NAMES_PORT: u16 = 53;
 /// After a start, nodes that are not there yet are waited for so long: each tries again within five
 /// seconds.
 pub(crate) const NODE_GATHER: Duration = Duration::from_secs(10);
+/// How long a node that was added is waited for before others lose by what it lacks: its programs may
+/// still be fetched.
+pub(crate) const NODE_AWAITED: Duration = Duration::from_secs(60);
 /// How soon it is accepted again after a failure.
 pub(crate) const NODE_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Addresses that are looked at for a node, as a power of two.

@@ -2,7 +2,8 @@
 //! (`mercato_offload::forge::labels`), and used from there.
 
 pub use mercato_offload::forge::labels::{
-    CONTRACT, FIELD_MANAGER, GROUP, HOME_NAMESPACE, HOME_UID, MANAGED_BY, OFFLOAD, PLACED, PROVIDER,
+    CONTRACT, FIELD_MANAGER, GATEWAY, GATEWAY_OFF, GROUP, HOME_NAMESPACE, HOME_UID, MANAGED_BY,
+    OFFLOAD, PLACED, PROVIDER,
 };
 
 /// Keeps a custom resource until the daemon has done what its deletion calls for.

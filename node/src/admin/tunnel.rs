@@ -97,6 +97,10 @@ pub(crate) struct OwnGateway {
     /// Nodes of this cluster whose pods reach no other cluster.
     #[serde(default)]
     pub(crate) cut_off: Vec<NodeTrouble>,
+    /// Nodes of this cluster that its owner leaves out by their label: they run no guests, and their pods
+    /// reach no other cluster.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
     /// Nodes of this cluster that do not close guests: as long as there is one, nothing is sold
     /// with `networkIsolation: required`.
     #[serde(default)]

@@ -28,8 +28,8 @@ use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
     Answer, Attention, AttentionKind, BuyersObjects, Class, Client, Deal, Found, GuestObjects,
-    Leaving, OperatorApi, OwnApiServer, OwnGateway, Peer, Problem, Request, Server, Share, Status,
-    Token, TunnelLink, TunnelState,
+    Leaving, OperatorApi, OwnGateway, Peer, Problem, Request, Server, Share, Status, Token,
+    TunnelLink, TunnelState,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -121,15 +121,9 @@ fn status() -> Status {
             port: Some(7475),
             pool: Some("10.200.0.0/13".parse().unwrap()),
             pool_v6: Some("fd4d:6572:6361:746f::/96".parse().unwrap()),
-            reason: None,
-            reason_v6: None,
-            cut_off: Vec::new(),
-            open: Vec::new(),
             closed: 2,
             isolates: true,
-            unnamed: Vec::new(),
-            untold: Vec::new(),
-            api: OwnApiServer::default(),
+            ..OwnGateway::default()
         },
         tunnels: vec![tunnel(TunnelLink::Up)],
         guest_objects: Some(filled()),

@@ -1,5 +1,6 @@
 //! How tunnels are shown: a column of the peers, and a table of their own on the overview.
 
+use mercato_kubelet::names::{GATEWAY, GATEWAY_OFF};
 use mercato_protocol::text::shown;
 
 use super::global::now_ms;
@@ -67,11 +68,15 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
         let more = more(own.cut_off.len());
         format!("; not for pods on {}{more}: {}", shown(node), shown(reason))
     });
+    let left_out = own.left_out.first().map(|node| {
+        let more = more(own.left_out.len());
+        format!("; without {}{more}, by the label {GATEWAY}={GATEWAY_OFF}", shown(node))
+    });
     let untold = own.untold.first().map(|NodeTrouble { node, reason }| {
         let more = more(own.untold.len());
         format!("; not all of leases is told to {}{more}: {}", shown(node), shown(reason))
     });
-    let of_nodes = [of_nodes, untold];
+    let of_nodes = [of_nodes, untold, left_out];
     [Some(at), pool, second, why, alone].into_iter().chain(of_nodes).flatten().collect()
 }
 

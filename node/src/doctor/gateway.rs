@@ -1,6 +1,7 @@
 //! The gateway of the tunnels, and what keeps packets on this machine from it.
 
 use mercato_host::{Dropping, Family, HostError, Marks, Network};
+use mercato_kubelet::names::{GATEWAY, GATEWAY_OFF};
 
 use super::Finding;
 use crate::admin::{NodeTrouble, OwnGateway};
@@ -43,7 +44,15 @@ pub(crate) fn gateway(
             let others = others.into_iter().chain(proxy).collect();
             let of_nodes = own.cut_off.iter().map(|NodeTrouble { node, reason }| {
                 let what = format!("pods on {node} reach no other cluster: {reason}");
-                Finding::warn(CHECK, what)
+                let leave =
+                    format!("or leave it out: kubectl label node {node} {GATEWAY}={GATEWAY_OFF}");
+                Finding::warn(CHECK, what).todo(leave)
+            });
+            let left_out = own.left_out.iter().map(|node| {
+                let back =
+                    format!("to have it take part again: kubectl label node {node} {GATEWAY}-");
+                let what = format!("{node} is left out by its label, and runs no guests; {back}");
+                Finding::ok(CHECK, what)
             });
             let second = own.reason_v6.as_ref().map(|why| {
                 let what = format!("pods of other clusters are reached by IPv4 alone: {why}");
@@ -53,7 +62,7 @@ pub(crate) fn gateway(
                 let what = format!("{node} is not told all that leases need: {reason}");
                 Finding::warn(CHECK, what)
             });
-            let of_nodes = of_nodes.chain(untold).chain(guests(own)).collect();
+            let of_nodes = of_nodes.chain(untold).chain(left_out).chain(guests(own)).collect();
             [vec![runs], others, second.into_iter().collect(), of_nodes].concat()
         }
     }

@@ -5,12 +5,14 @@ mod address;
 mod common;
 mod dwellers;
 mod machines;
+mod newcomers;
 mod seat;
 mod share;
 mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Instant;
 
 use ipnet::IpNet;
 use mercato_host::{Family, Overlay};
@@ -21,6 +23,7 @@ use self::address::address_of;
 pub(super) use self::common::Common;
 pub(super) use self::dwellers::Dwellers;
 use self::machines::{Machine, Machines};
+use self::newcomers::Newcomers;
 use self::seat::Seat;
 use self::share::LeftOut;
 use crate::kubernetes::NodeMachine;
@@ -31,6 +34,8 @@ use crate::nodes::control::{NodeEvent, NodeState, Order};
 pub(super) struct Nodes {
     /// The nodes of the cluster; none until all are known.
     machines: Option<Machines>,
+    /// Which of them have been added a moment ago.
+    newcomers: Newcomers,
     /// Nodes may still come that have been there all the time.
     gathers: bool,
     /// The addresses of the pool that an earlier run of the daemon has left in force, by those of
@@ -92,7 +97,9 @@ enum Standing {
 impl Nodes {
     /// The cluster has these nodes from now on; this machine has these addresses.
     pub(super) fn learn(&mut self, machines: &[NodeMachine], own: &BTreeSet<IpAddr>) {
-        self.machines = Some(Machines::read(machines, own));
+        let machines = Machines::read(machines, own);
+        self.newcomers.see(&machines, Instant::now());
+        self.machines = Some(machines);
     }
 
     /// This machine has a way to nodes from an earlier run, by the addresses of their machines: it
@@ -161,6 +168,7 @@ impl Nodes {
                 |range: IpNet| range.contains(&seat.address) && seat.address != range.network();
             range.is_some_and(is_of)
                 && !machines.is_own(name)
+                && !machines.is_left_out(name)
                 && machines.address(name) == Some(seat.machine)
         };
         self.seats.retain(|name, seat| stays(name, seat));
@@ -179,6 +187,7 @@ impl Nodes {
         for (name, present) in &self.present {
             let order = match (machines.address(name), range) {
                 _ if machines.is_own(name) => Order::Own,
+                _ if machines.is_left_out(name) => Order::Refuse(LEFT_OUT.to_owned()),
                 (None, _) => {
                     Order::Refuse(format!("the cluster has no node {name} {WITH_ADDRESS}"))
                 }
@@ -295,7 +304,7 @@ impl Nodes {
             Standing::Among => {}
         }
         let mut all = Some(true);
-        for (name, _) in self.others().filter(|(_, machine)| machine.ready) {
+        for name in self.settled() {
             if self.seats.get(name).is_some_and(|seat| seat.has_range(range)) {
                 continue;
             }
@@ -314,7 +323,9 @@ impl Nodes {
     /// Nodes of the cluster from whose pods nothing reaches other clusters, and why.
     pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
         let is_settled = !self.gathers && self.apart().is_none();
+        let now = Instant::now();
         let others = self.others().filter(|_| is_settled);
+        let others = others.filter(|(name, _)| !self.newcomers.has(name, now));
         others.filter_map(|(name, _)| Some((name.clone(), self.trouble(name)?))).collect()
     }
 
@@ -333,12 +344,15 @@ impl Nodes {
         }
     }
 
-    fn own(&self) -> Option<&String> {
+    /// This node's name in the cluster, if it has one.
+    pub(super) fn own(&self) -> Option<&String> {
         self.machines.as_ref()?.own()
     }
 
+    /// The other nodes that take part.
     fn others(&self) -> impl Iterator<Item = (&String, Machine)> {
-        self.machines.iter().flat_map(Machines::others)
+        let all = self.machines.iter().flat_map(Machines::others);
+        all.filter(|(_, machine)| !machine.left_out)
     }
 
     fn trouble(&self, node: &str) -> Option<String> {
@@ -361,6 +375,8 @@ const WITH_ADDRESS: &str = "with an InternalIP of IPv4 that no other node has";
 /// Why a node gets no address.
 const ARE_OTHERS: &str = "are other nodes': of so many nodes not all are reached, and no pod \
                           elsewhere has an address at home";
+/// Why a node is sent away that its owner leaves out.
+const LEFT_OUT: &str = "the node has the label mercato.dev/gateway=off";
 /// Why the gateway of a daemon that is on no node carries nothing.
 const APART: &str = "this machine has no node's address, and so no pod's packets come by: run the daemon \
                      on a node, on the host's network, as the chart does; or set gateway.enabled: off, \

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use futures::stream::BoxStream;
 use serde_json::Value;
 
-use super::node::is_virtual;
+use super::node::{is_left_out, is_virtual};
 use super::settled::{Seen, told};
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::NODE;
@@ -20,6 +20,8 @@ pub struct NodeMachine {
     pub addresses: Vec<IpAddr>,
     /// Whether it runs pods now (the condition `Ready`).
     pub ready: bool,
+    /// Its owner leaves it out (the label `mercato.dev/gateway=off`).
+    pub left_out: bool,
 }
 
 impl NodeMachine {
@@ -34,7 +36,8 @@ impl NodeMachine {
         let name = node["metadata"]["name"].as_str()?.to_owned();
         let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         let ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
-        Some(Self { name, addresses: addresses.collect(), ready })
+        let left_out = is_left_out(node);
+        Some(Self { name, addresses: addresses.collect(), ready, left_out })
     }
 }
 
@@ -69,10 +72,14 @@ mod tests {
             ] },
         });
         let addresses = vec!["192.0.2.8".parse().unwrap(), "2001:db8::8".parse().unwrap()];
-        let machine = NodeMachine { name: "n1".into(), addresses, ready: true };
+        let machine = NodeMachine { name: "n1".into(), addresses, ready: true, left_out: false };
         assert_eq!(NodeMachine::read(&node), Some(machine));
         node["status"]["conditions"][1]["status"] = "Unknown".into();
         assert!(!NodeMachine::read(&node).unwrap().ready);
+        for (value, left_out) in [("off", true), ("on", false)] {
+            node["metadata"]["labels"]["mercato.dev/gateway"] = value.into();
+            assert_eq!(NodeMachine::read(&node).unwrap().left_out, left_out, "{value}");
+        }
         node["metadata"]["labels"]["type"] = "virtual-kubelet".into();
         assert_eq!(NodeMachine::read(&node), None);
     }

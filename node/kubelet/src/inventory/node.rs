@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::kind::NODE;
-use crate::names::PROVIDER;
+use crate::names::{GATEWAY, GATEWAY_OFF, PROVIDER};
 
 use super::gpus::telling::telling;
 use super::gpus::{self, Found, OwnersWord, Unit, Unsold};
@@ -48,6 +48,11 @@ pub struct NodeView {
 pub(super) fn is_virtual(node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     labels["type"] == "virtual-kubelet" || !labels[PROVIDER].is_null()
+}
+
+/// Whether its owner leaves it out, or its kubelet, which may label it so: no guest runs there.
+pub(super) fn is_left_out(node: &Value) -> bool {
+    node["metadata"]["labels"][GATEWAY] == GATEWAY_OFF
 }
 
 impl NodeView {
@@ -138,7 +143,7 @@ fn open(node: &Value, is_tolerated: impl Fn(&Value) -> bool) -> bool {
         matches!(effect, Some("NoSchedule" | "NoExecute")) && !is_tolerated(taint)
     };
     let kept_off = node["spec"]["taints"].as_array().is_some_and(|it| it.iter().any(keeps_off));
-    ready && !kept_off && node["spec"]["unschedulable"] != true
+    ready && !kept_off && node["spec"]["unschedulable"] != true && !is_left_out(node)
 }
 
 #[cfg(test)]
@@ -242,6 +247,11 @@ pub(super) mod tests {
             ("/spec", json!({ "unschedulable": true })),
             ("/spec", json!({ "taints": [{ "key": "a", "effect": "NoSchedule" }] })),
             ("/status/conditions", json!([{ "type": "Ready", "status": "Unknown" }])),
+            (
+                "/metadata/labels",
+                json!({ "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
+                "mercato.dev/gateway": "off" }),
+            ),
         ] {
             let mut node = node();
             *node.pointer_mut(path).unwrap() = value;

@@ -15,6 +15,12 @@ pub const PROVIDER: &str = "mercato.dev/provider";
 /// one provider have the same.
 pub const CALLED: &str = "mercato.dev/called";
 
+/// Label of a real node: with the value `off` it takes no part in what Mercato does.
+pub const GATEWAY: &str = "mercato.dev/gateway";
+
+/// The value of [`GATEWAY`] of a node that takes no part.
+pub const GATEWAY_OFF: &str = "off";
+
 /// Label, by Kubernetes' own convention: who made what is no guest object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 

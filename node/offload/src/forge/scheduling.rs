@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::GuestContext;
 use super::keys::guest_key;
-use super::labels::{CONTRACT, PROVIDER};
+use super::labels::{CONTRACT, GATEWAY, GATEWAY_OFF, PROVIDER};
 use crate::limits;
 use crate::placement::{NodeOperator, NodeRequirement, Taint, requests, taints_of_device};
 
@@ -86,8 +86,8 @@ fn asks_for_nothing(spec: &Value) -> bool {
     ["cpu", "memory"].iter().all(|name| asked.get(*name).is_none_or(|amount| *amount == 0))
 }
 
-/// Only nodes of what was bought; and real ones: a guest that was bound to a virtual node, ours or
-/// another's, would wait there for ever.
+/// Only nodes of what was bought that the owner has not left out; and real ones: a guest that was bound
+/// to a virtual node, ours or another's, would wait there for ever.
 fn node_requirements(passes_on: bool, ctx: &GuestContext) -> Vec<NodeRequirement> {
     let real = [
         NodeRequirement {
@@ -99,6 +99,11 @@ fn node_requirements(passes_on: bool, ctx: &GuestContext) -> Vec<NodeRequirement
             key: PROVIDER.to_owned(),
             operator: NodeOperator::DoesNotExist,
             values: Vec::new(),
+        },
+        NodeRequirement {
+            key: GATEWAY.to_owned(),
+            operator: NodeOperator::NotIn,
+            values: vec![GATEWAY_OFF.to_owned()],
         },
     ];
     // On its way to a cluster further on it is on a virtual node of this one.

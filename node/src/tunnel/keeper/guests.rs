@@ -186,13 +186,13 @@ impl OwnGuests {
         let told = match (self.told, lack) {
             (_, None) => {
                 tracing::info!("guests are closed on each node");
-                let node = self.lost.take().or_else(|| nodes.name());
+                let node = self.lost.take().or_else(|| nodes.own().cloned());
                 Some(isolation::proven(node, self.closed(ground, nodes)))
             }
             (Some(true), Some((node, lack))) => {
                 // Once for each time that it begins.
                 tracing::warn!(?lacks, "guests are not isolated on each node: nothing is sold so");
-                let (own, speaks) = (nodes.name(), |node: &str| nodes.speaks(node));
+                let (own, speaks) = (nodes.own().cloned(), |node: &str| nodes.speaks(node));
                 let lost = isolation::lost(node, lack, lacks.len(), own.as_deref(), speaks);
                 self.lost = lost.1.as_ref().map(|told| told.node.clone());
                 Some(lost)

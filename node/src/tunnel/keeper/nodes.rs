@@ -63,11 +63,6 @@ impl Keeper {
         !self.nodes.dismiss() && since.elapsed() < limits::NODE_DISMISS
     }
 
-    /// Nodes whose pods reach no other cluster, and why.
-    pub(super) fn cut_off(&self) -> Vec<NodeTrouble> {
-        troubles(self.nodes.cut_off())
-    }
-
     /// What all nodes have in common, while there is a gateway.
     pub(super) fn common(&self) -> Option<Common> {
         let settings = self.ground.gateway().ok()?;
@@ -230,6 +225,7 @@ mod tests {
             name: name.to_owned(),
             addresses: vec![[192, 0, 2, last].into()],
             ready: true,
+            left_out: false,
         };
         let (mut nodes, (orders, order)) = (Nodes::default(), watch::channel(Order::Wait));
         nodes.learn(&[machine("n1", 1), machine("n2", 2)], &[[192, 0, 2, 1].into()].into());

@@ -45,11 +45,11 @@ impl Keeper {
         if let Some(news) = self.own_guests.news(&self.ground, &self.nodes, &unnamed) {
             news.tell(&self.driver, &self.kubernetes).await;
         }
-        let (mended, name) = (self.nodes.mended(self.end.mended()), self.nodes.name());
+        let (mended, name) = (self.nodes.mended(self.end.mended()), self.nodes.own().cloned());
         for told in self.mends.news(mended, name.as_deref(), |node| self.nodes.has(node)) {
             isolation::tell(told, &self.driver, &self.kubernetes);
         }
-        for told in self.untold.news(&untold(&self.nodes, said), self.nodes.name().is_some()) {
+        for told in self.untold.news(&untold(&self.nodes, said), self.nodes.own().is_some()) {
             isolation::tell(told, &self.driver, &self.kubernetes);
         }
         self.losses.look(&mut self.peers, &self.end, &self.ground);
@@ -182,7 +182,8 @@ impl Keeper {
         let peers = peers.collect();
         let trouble = self.second.off().or_else(|| self.end.second_trouble());
         let own = OwnGateway {
-            cut_off: self.cut_off(),
+            cut_off: troubles(self.nodes.cut_off()),
+            left_out: self.nodes.left_out(),
             open: self.own_guests.open_nodes(&self.ground, &self.nodes),
             closed: self.own_guests.closed(&self.ground, &self.nodes),
             isolates: self.own_guests.isolates(),

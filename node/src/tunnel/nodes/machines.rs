@@ -21,6 +21,8 @@ pub(super) struct Machine {
     pub(super) address: Option<IpAddr>,
     /// Whether it runs pods now.
     pub(super) ready: bool,
+    /// Its owner leaves it out.
+    pub(super) left_out: bool,
 }
 
 impl Machines {
@@ -36,7 +38,8 @@ impl Machines {
         let mut machine = |it: &NodeMachine| {
             let address = it.addresses.iter().copied().find(IpAddr::is_ipv4);
             let address = address.filter(|address| taken.insert(*address));
-            (it.name.clone(), Machine { address, ready: it.ready })
+            let left_out = it.left_out && own.as_ref() != Some(&it.name);
+            (it.name.clone(), Machine { address, ready: it.ready, left_out })
         };
         let all = first.into_iter().map(&mut machine).collect();
         Self { all, own }
@@ -53,6 +56,11 @@ impl Machines {
 
     pub(super) fn is_own(&self, node: &str) -> bool {
         self.own.as_deref() == Some(node)
+    }
+
+    /// Whether its owner leaves that node out.
+    pub(super) fn is_left_out(&self, node: &str) -> bool {
+        self.get(node).is_some_and(|machine| machine.left_out)
     }
 
     pub(super) fn get(&self, node: &str) -> Option<Machine> {
@@ -77,7 +85,7 @@ mod tests {
 
     fn told(name: &str, at: &[&str], ready: bool) -> NodeMachine {
         let addresses = at.iter().map(|at| at.parse().unwrap()).collect();
-        NodeMachine { name: name.to_owned(), addresses, ready }
+        NodeMachine { name: name.to_owned(), addresses, ready, left_out: false }
     }
 
     fn read(told: &[NodeMachine]) -> Machines {
@@ -113,7 +121,10 @@ mod tests {
     fn one_without_ipv4_is_there() {
         let machines =
             read(&[told("n1", &["192.0.2.1"], true), told("n2", &["2001:db8::2"], true)]);
-        assert_eq!(machines.get("n2"), Some(Machine { address: None, ready: true }));
+        assert_eq!(
+            machines.get("n2"),
+            Some(Machine { address: None, ready: true, left_out: false })
+        );
         assert_eq!(machines.others().count(), 1);
         assert!(read(&[]).is_empty());
     }

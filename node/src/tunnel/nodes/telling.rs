@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::node::NodeWay;
 
-use super::{Common, Dwellers, Nodes, PodNodes, Seat, Standing, say};
+use super::{Common, Dwellers, Machines, Nodes, PodNodes, Seat, Standing, say};
 use crate::nodes::control::{SaidNames, WishLease};
 
 impl Nodes {
@@ -130,7 +131,7 @@ impl Nodes {
     /// Why guests cannot be closed on each node that is ready, by the names of those.
     pub(in crate::tunnel) fn open(&self) -> BTreeMap<String, String> {
         let mut open = BTreeMap::new();
-        for (name, _) in self.others().filter(|(_, machine)| machine.ready) {
+        for name in self.settled() {
             let why = match self.present.get(name) {
                 Some(present) => present.state.open.clone(),
                 None => self.trouble(name),
@@ -142,9 +143,22 @@ impl Nodes {
 
     /// Why guests are told no names on nodes that are ready and should tell them, by the names of those.
     pub(in crate::tunnel) fn unnamed(&self) -> BTreeMap<String, String> {
-        let ready = self.others().filter(|(_, machine)| machine.ready);
         let why = |name: &String| self.present.get(name)?.state.unnamed.clone();
-        ready.filter_map(|(name, _)| Some((name.clone(), why(name)?))).collect()
+        self.settled().filter_map(|name| Some((name.clone(), why(name)?))).collect()
+    }
+
+    /// Nodes that their owner leaves out.
+    pub(in crate::tunnel) fn left_out(&self) -> Vec<String> {
+        let all = self.machines.iter().flat_map(Machines::others);
+        all.filter(|(_, machine)| machine.left_out).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The other nodes that run pods, without those that were added a moment ago: nobody loses anything by
+    /// what these lack yet.
+    pub(super) fn settled(&self) -> impl Iterator<Item = &String> {
+        let now = Instant::now();
+        let ready = self.others().filter(|(_, machine)| machine.ready);
+        ready.map(|(name, _)| name).filter(move |name| !self.newcomers.has(name, now))
     }
 
     /// Whether the program of that node is there.
@@ -177,9 +191,7 @@ impl Nodes {
         if !self.unnamed().is_empty() {
             return Some(false);
         }
-        let mut ready = self.others().filter(|(_, machine)| machine.ready);
-        let is_away = |(name, _): (&String, _)| self.trouble(name).is_some();
-        match ready.any(is_away) {
+        match self.settled().any(|name| self.trouble(name).is_some()) {
             false => Some(true),
             true if self.gathers => None,
             true => Some(false),
@@ -197,12 +209,7 @@ impl Nodes {
 
     /// How many nodes run pods now, with this one.
     pub(in crate::tunnel) fn ready(&self) -> usize {
-        self.others().filter(|(_, machine)| machine.ready).count() + usize::from(self.is_known())
-    }
-
-    /// This node's name in the cluster, if it has one.
-    pub(in crate::tunnel) fn name(&self) -> Option<String> {
-        self.own().cloned()
+        self.settled().count() + usize::from(self.is_known())
     }
 
     /// What people call this node.

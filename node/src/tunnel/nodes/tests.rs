@@ -1,6 +1,7 @@
 //! Three nodes, of which the daemon is on the first.
 
 mod closed;
+mod newcomers;
 mod sizes;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ fn machines(names: &[(&str, &str)]) -> Vec<NodeMachine> {
         name: (*name).to_owned(),
         addresses: vec![address(at), address("2001:db8::1")],
         ready: true,
+        left_out: false,
     };
     names.iter().map(machine).collect()
 }
