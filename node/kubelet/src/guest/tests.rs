@@ -44,6 +44,7 @@ pub(super) fn context() -> GuestContext {
         dns_policy: "Default".into(),
         dns_config: None,
         name_server: None,
+        keeps_host_names: false,
         user_namespaces: false,
         longest_grace_s: 30,
         gate: None,

@@ -126,7 +126,7 @@ async fn write(
                     if let Item::Object(_) = item {
                         return Ok(Made::Object(shared.edits.on_made(item)));
                     }
-                    let notes = changed_of_pod(&body, &forged, &shared.context());
+                    let notes = changed_of_pod(&body, &forged, &made, &shared.context());
                     return Ok(Made::Pod { guest: KnownGuest::of(&made), notes });
                 }
                 Err(failure) => failure,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
-use mercato_protocol::quantity::Quantity;
+use mercato_protocol::quantity::{self, Quantity};
 use serde_json::{Value, json};
 
 use super::GuestContext;
@@ -28,7 +28,7 @@ pub(super) fn turn(
     let limited = limited(spec);
     let mut answers: BTreeMap<String, Option<(String, String)>> = BTreeMap::new();
     visit_sources(spec, &mut |container, source| {
-        let Some(reference) = reference(source, container, &limited) else { return };
+        let Some(reference) = reference(source, container, &limited, home) else { return };
         // Each is answered once, however many ask: an answer may be long.
         let answer = answers.entry(reference.name()).or_insert_with_key(|name| {
             let value = reference.answer(home, called, ctx)?;
@@ -83,10 +83,11 @@ fn limited(spec: &mut Value) -> BTreeSet<(String, String)> {
 /// A reference whose answer may be another one over there.
 enum Reference {
     Field(String),
-    /// A limit that is not set: what the node has.
+    /// A limit that is not set: what the whole pod may have, for variables, or what the node has.
     Limit {
         resource: String,
         divisor: String,
+        whole: Option<String>,
     },
 }
 
@@ -94,6 +95,7 @@ fn reference(
     source: &Value,
     container: &str,
     limited: &BTreeSet<(String, String)>,
+    home: &Value,
 ) -> Option<Reference> {
     if let Some(path) = source["fieldRef"]["fieldPath"].as_str() {
         return Some(Reference::Field(path.to_owned()));
@@ -103,14 +105,29 @@ fn reference(
     let resource = reference["resource"].as_str()?.strip_prefix("limits.")?.to_owned();
     let divisor = reference["divisor"].as_str().filter(|text| *text != "0").unwrap_or("1");
     let set = limited.contains(&(named, resource.clone()));
-    (!set).then(|| Reference::Limit { resource, divisor: divisor.to_owned() })
+    // A kubelet does not look at that for the files of a volume, which are of no container.
+    let whole = if container.is_empty() { None } else { of_whole(home, &resource) };
+    (!set).then(|| Reference::Limit { resource, divisor: divisor.to_owned(), whole })
+}
+
+/// The limit that the pod has as a whole: of what a kubelet reads it for (`defaultPodLimitsForDownwardAPI`).
+fn of_whole(home: &Value, resource: &str) -> Option<String> {
+    let amount = &home["spec"]["resources"]["limits"][resource];
+    let amount = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+    let is_read = ["cpu", "memory"].contains(&resource);
+    is_read.then_some(amount).filter(|amount| quantity::units(amount).is_some_and(|n| n > 0))
 }
 
 impl Reference {
     fn name(&self) -> String {
         match self {
             Self::Field(path) => path.clone(),
-            Self::Limit { resource, divisor } => format!("limits.{resource}/{divisor}"),
+            Self::Limit { resource, divisor, whole: None } => {
+                format!("limits.{resource}/{divisor}")
+            }
+            Self::Limit { resource, divisor, whole: Some(_) } => {
+                format!("limits.{resource}/{divisor} of the whole")
+            }
         }
     }
 
@@ -118,8 +135,9 @@ impl Reference {
     fn answer(&self, home: &Value, called: Option<IpAddr>, ctx: &GuestContext) -> Option<String> {
         match self {
             Self::Field(path) => home_field(home, called, path),
-            Self::Limit { resource, divisor } => {
-                let amount = Quantity::read(ctx.allocatable.get(resource)?)?;
+            Self::Limit { resource, divisor, whole } => {
+                let node = ctx.allocatable.get(resource)?;
+                let amount = Quantity::read(whole.as_ref().unwrap_or(node))?;
                 Some(amount.divide(Quantity::read(divisor)?)?.to_string())
             }
         }

@@ -23,8 +23,10 @@ fe00::0\tip6-mcastprefix
 fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 ";
-/// The longest name of a host.
+/// The longest name of a host, as a kubelet has it.
 const LABEL: usize = 63;
+/// How a host is called, whatever its pod's name and subdomain are: Kubernetes 1.35 keeps it by default.
+const OVERRIDE: &str = "hostnameOverride";
 
 /// Has each container mount the file that mounts nothing there; gives the annotation that is the file. `home` is the
 /// pod as it came, of a home that is called so; none: nobody may be told what it is called.
@@ -61,23 +63,45 @@ fn push(to: &mut Value, field: &str, value: Value) {
     }
 }
 
-fn file(home: &Value, domain: Option<&str>, called: IpAddr) -> String {
+/// The name of a pod's host, and its full name where it has a subdomain and its cluster says what it is called.
+fn names(home: &Value, domain: Option<&str>) -> (String, Option<String>) {
     let (spec, metadata) = (&home["spec"], &home["metadata"]);
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    if let Some(alone) = text(&spec["hostnameOverride"]) {
+        return (alone, None);
+    }
     let name = text(&spec["hostname"]).or_else(|| text(&metadata["name"])).unwrap_or_default();
     let name = name.get(..LABEL).map_or(&*name, |cut| cut.trim_end_matches(['-', '.']));
-    let alone = text(&spec["hostnameOverride"]);
-    let subdomain = text(&spec["subdomain"]).filter(|_| alone.is_none());
-    let name = alone.as_deref().unwrap_or(name);
-    let mut file = HEAD.to_owned();
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
+    let full = text(&spec["subdomain"]).zip(domain);
+    let full = full.map(|(of, domain)| format!("{name}.{of}.{namespace}.svc.{domain}"));
+    (name.to_owned(), full)
+}
+
+/// Has the host of a guest be called by its full name at home, where its pod says so: a kubelet over there would
+/// make it of the guest namespace and of its own domain. One that it would cut off stays as it is.
+pub(super) fn call_in_full(spec: &mut Value, home: &Value, domain: Option<&str>) {
+    let full = names(home, domain).1.filter(|full| full.get(..=LABEL).is_none());
+    let Some(full) = full.filter(|_| home["spec"]["setHostnameAsFQDN"] == true) else { return };
+    // An API server takes no pod that has both.
+    spec.as_object_mut().map(|spec| spec.remove("setHostnameAsFQDN"));
+    spec[OVERRIDE] = json!(full);
+}
+
+/// That the API server has not kept how a guest's host is called; none: it has, or was not told.
+pub(super) fn is_uncalled(forged: &Value, stored: &Value) -> bool {
+    !forged["spec"][OVERRIDE].is_null() && stored["spec"][OVERRIDE].is_null()
+}
+
+fn file(home: &Value, domain: Option<&str>, called: IpAddr) -> String {
+    let (name, full) = names(home, domain);
+    let mut file = HEAD.to_owned();
     // Nothing can fail that writes to a text.
-    let _ = match subdomain.zip(domain) {
-        Some((of, domain)) => {
-            writeln!(file, "{called}\t{name}.{of}.{namespace}.svc.{domain}\t{name}")
-        }
+    let _ = match full {
+        Some(full) => writeln!(file, "{called}\t{full}\t{name}"),
         None => writeln!(file, "{called}\t{name}"),
     };
+    let spec = &home["spec"];
     let aliases = spec["hostAliases"].as_array().map_or(&[][..], Vec::as_slice);
     if !aliases.is_empty() {
         file.push_str("\n# Entries added by HostAliases.\n");

@@ -133,6 +133,8 @@ pub struct GuestContext {
     /// Where guests find home's names, whose home says what it calls its cluster: in place of these
     /// two. None: nowhere.
     pub name_server: Option<IpAddr>,
+    /// The API server keeps how a host is called, and its kubelets call it so.
+    pub keeps_host_names: bool,
     /// Whether `hostUsers: false` is set also where a pod does not ask for it: where the
     /// provider's nodes can.
     pub user_namespaces: bool,

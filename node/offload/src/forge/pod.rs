@@ -59,6 +59,9 @@ pub fn forge_pod(
     let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
     if let Some(called) = called {
         let hosts = hosts::mount(spec, home, domain.as_deref(), called);
+        if ctx.keeps_host_names {
+            hosts::call_in_full(spec, home, domain.as_deref());
+        }
         further.extend(hosts.map(|(name, file)| (name, json!(file))));
         further.insert(HOME_ADDRESS.to_owned(), json!(called));
     }

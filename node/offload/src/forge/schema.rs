@@ -79,7 +79,7 @@ fields! {
         "schedulingGroup": Drop(OF_SCHEDULER),
         "securityContext": In(&POD_SECURITY), "serviceAccount": Anew(ACCOUNT),
         "serviceAccountName": Anew(ACCOUNT),
-        "setHostnameAsFQDN": Noted("the full name has the guest namespace in it, and the provider's domain"),
+        "setHostnameAsFQDN": Turned("under a contract that requires isolation `hostnameOverride`, with home's full name, where that has 63 characters at most and the provider's API server is of Kubernetes 1.35 or later. Elsewhere it passes, and the full name has the guest namespace in it, and the provider's domain"),
         "shareProcessNamespace": Carry,
         "subdomain": Noted("[Names](#names) says where it is found"),
         "terminationGracePeriodSeconds": Turned("as much as the contract promises at most (event `GracePeriodShortened`)"),

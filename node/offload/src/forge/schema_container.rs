@@ -118,6 +118,6 @@ fields! {
     }
     RESOURCE_FIELD_REF = "ResourceFieldSelector" {
         "containerName": Carry, "divisor": Amount,
-        "resource": Noted("a limit that is not set is what the virtual node has"),
+        "resource": Noted("a limit that is not set is what the virtual node has; in a variable, the limit of the whole pod if that has one"),
     }
 }

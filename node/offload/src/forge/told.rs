@@ -9,7 +9,7 @@ use super::keys::guest_key;
 use super::labels::{CLUSTER_DOMAIN, HOME_API};
 use super::refs::audience;
 use super::tokens::Tokens;
-use super::{GuestContext, grace, names};
+use super::{GuestContext, grace, hosts, names};
 use crate::message::{EventKind, PodEvent, Refusal};
 
 /// Something that is not as an owner has it.
@@ -117,9 +117,15 @@ pub fn kept_of_pod(pod: &Value, tokens: &Tokens) -> Vec<Note> {
     notes
 }
 
-/// What of a pod, as home sent it, its guest does not have, or has otherwise.
-pub fn changed_of_pod(home: &Value, guest: &Value, ctx: &GuestContext) -> Vec<Note> {
-    let mut notes = Vec::new();
+/// What of a pod, as home sent it, its guest does not have, or has otherwise; `stored`: as the API server
+/// gave it back.
+pub fn changed_of_pod(
+    home: &Value,
+    guest: &Value,
+    stored: &Value,
+    ctx: &GuestContext,
+) -> Vec<Note> {
+    let mut notes: Vec<_> = dropped(home, guest, stored).into_iter().collect();
     notes.extend(grace::shortened(home, ctx.longest_grace_s).map(|(cause, line)| Note {
         field: "spec.terminationGracePeriodSeconds".to_owned(),
         line,
@@ -141,6 +147,20 @@ pub fn changed_of_pod(home: &Value, guest: &Value, ctx: &GuestContext) -> Vec<No
     notes.extend(spread(home, guest));
     notes.extend(annotations(home, guest));
     notes
+}
+
+/// What the provider's API server has dropped, so that a pod's host is not called as at home.
+fn dropped(home: &Value, forged: &Value, stored: &Value) -> Option<Note> {
+    let own = &home["spec"]["hostnameOverride"];
+    let field = if own.is_null() { "spec.setHostnameAsFQDN" } else { "spec.hostnameOverride" };
+    hosts::is_uncalled(forged, stored).then(|| {
+        Note::left_out(
+            field,
+            "does not count over there: the provider's API server drops hostnameOverride, by which the \
+             pod's host would be called as at home",
+            "have the provider turn on Kubernetes' feature HostnameOverride, and make the pod again",
+        )
+    })
 }
 
 /// Times of containers that are bounded by how long the guest may take to end.
@@ -182,7 +202,8 @@ fn long_name(home: &Value, guest: &Value) -> Option<Note> {
     let namespace = guest["metadata"]["namespace"].as_str()?;
     let name = format!("{own}.{subdomain}.{namespace}.svc.{USUAL_DOMAIN}");
     let length = name.len();
-    (spec["setHostnameAsFQDN"] == true && length > HOSTNAME).then(|| Note {
+    let whole = guest["spec"]["setHostnameAsFQDN"] == true;
+    (whole && length > HOSTNAME).then(|| Note {
         field: "spec.setHostnameAsFQDN".to_owned(),
         line: format!(
             "set it to false, or have the namespace called otherwise over there: mercato offload {} \

@@ -34,5 +34,7 @@ pub use ownership::Ownership;
 pub(crate) use requests::counted;
 pub use requests::{Amounts, amounts, asked, devices, is_device, requests};
 pub use stored::{Stored, StoredBy, StoredObjects};
-pub use terms::{DEFAULT_REQUESTS, ProviderTerms, allocatable, gpus, guest_context, shown};
+pub use terms::{
+    DEFAULT_REQUESTS, ProviderTerms, allocatable, gpus, guest_context, keeps_host_names, shown,
+};
 pub use write::{IfAbsent, Write, decide, deletion_grace_s, owned};

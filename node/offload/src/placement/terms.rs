@@ -31,6 +31,8 @@ pub struct ProviderTerms<'a> {
     pub priority_class: Option<String>,
     /// The name servers of guests; empty: those of the node.
     pub name_servers: &'a [IpAddr],
+    /// Whether the API server keeps [how a host is called](keeps_host_names).
+    pub keeps_host_names: bool,
     /// Guests have users of their own, also where they do not ask for it.
     pub user_namespaces: bool,
     /// With what guests are held back whose contract requires isolation.
@@ -51,7 +53,7 @@ pub fn guest_context(
     provider: ProviderTerms<'_>,
 ) -> GuestContext {
     let ProviderTerms { priority_class, name_servers, user_namespaces, gate, .. } = provider;
-    let ProviderTerms { ranges, name_server, binding, .. } = provider;
+    let ProviderTerms { ranges, name_server, binding, keeps_host_names, .. } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -70,6 +72,7 @@ pub fn guest_context(
         dns_policy: if name_servers.is_empty() { "Default" } else { "None" }.to_owned(),
         dns_config: (!name_servers.is_empty()).then(|| json!({ "nameservers": name_servers })),
         name_server,
+        keeps_host_names,
         user_namespaces,
         longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
         gate: (terms.network_isolation == NetworkIsolation::Required).then_some(gate),
@@ -80,6 +83,17 @@ pub fn guest_context(
         allocatable: allocatable(&terms.quantity, &binding.resources),
         binding,
     }
+}
+
+/// Whether an API server of this version (`v1.35.4`) keeps `hostnameOverride` of a pod, unless its feature
+/// HostnameOverride is off: by default since 1.35.
+pub fn keeps_host_names(version: &str) -> bool {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let mut number = || {
+        let part = parts.next()?;
+        part.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok()
+    };
+    number().zip(number()).is_some_and(|version| version >= (1, 35))
 }
 
 /// What a virtual node has to give, as Kubernetes quantities by resource. Local disk is not among
@@ -144,6 +158,7 @@ pub(super) mod tests {
             dns_policy: "Default".into(),
             dns_config: None,
             name_server: None,
+            keeps_host_names: false,
             user_namespaces: false,
             longest_grace_s: 30,
             gate: None,
@@ -153,6 +168,16 @@ pub(super) mod tests {
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),
             binding: Binding::default(),
+        }
+    }
+
+    #[test]
+    fn host_names_are_kept_since_a_version() {
+        for kept in ["v1.35.0", "1.35.4+k3s1", "v1.36", "v2.0.0-alpha.1", "v1.35+"] {
+            assert!(keeps_host_names(kept), "{kept}");
+        }
+        for dropped in ["v1.34.9", "1.30", "", "v1", "main"] {
+            assert!(!keeps_host_names(dropped), "{dropped}");
         }
     }
 

@@ -388,6 +388,7 @@ impl AtProvider {
             priority_class: self.priority_class.clone(),
             name_servers: &self.shared.name_servers,
             user_namespaces: self.user_namespaces,
+            keeps_host_names: placement::keeps_host_names(&self.shared.version),
             gate: self.shared.gate.clone(),
             ranges: desire.ranges.clone(),
             name_server: names::server(&self.task),

@@ -19,6 +19,7 @@ mod gate;
 mod kept;
 mod marks;
 mod names;
+mod own_name;
 mod reach;
 mod requests;
 mod resize;
@@ -87,6 +88,7 @@ fn guest_context() -> GuestContext {
         dns_policy: "Default".into(),
         dns_config: None,
         name_server: None,
+        keeps_host_names: false,
         user_namespaces: false,
         longest_grace_s: 30,
         gate: None,

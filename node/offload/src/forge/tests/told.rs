@@ -11,7 +11,7 @@ fn of_guest(ctx: &GuestContext, change: impl FnOnce(&mut Value)) -> Vec<String> 
     let sent = export_pod(&home, &context);
 
     let guest = forge_pod(&id(), &sent, &content(&sent), ctx).unwrap();
-    texts(changed_of_pod(&sent, &guest, ctx))
+    texts(changed_of_pod(&sent, &guest, &guest, ctx))
 }
 
 fn texts(notes: Vec<Note>) -> Vec<String> {
@@ -123,7 +123,7 @@ fn names_are_told_of_where_there_are_any() {
             "metadata": { "namespace": "shop", "annotations": { "mercato.dev/cluster-domain": domain } },
             "spec": { "dnsConfig": { "searches": searches } },
         });
-        texts(changed_of_pod(&home, &Value::Null, &ctx))
+        texts(changed_of_pod(&home, &Value::Null, &Value::Null, &ctx))
     };
     one(said("com", 1, true), &["ClusterDomainRefused ", "com, is a single label"]);
     one(
