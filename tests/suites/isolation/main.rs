@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "who is not answered is waited for")]
 
 mod copies;
+mod files;
 mod floods;
 mod found;
 mod inside;
@@ -37,6 +38,8 @@ use proof::told_of;
 use service::Service;
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
+/// For whom tokens may be that leave rome.
+const AUDIENCE: &str = "vault";
 const PODS: usize = 10;
 /// What is not proven any more is not on sale any more.
 const GONE: Duration = Duration::from_secs(15);
@@ -79,7 +82,8 @@ async fn closed(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let mut timer = StepTimer::start();
     let (provider, agents) = sale::provider(stage).await?;
-    let home = Daemon::start(rome, &program, GATEWAY).await?;
+    let home = format!("{GATEWAY}\nkubernetes:\n  tokenAudiences: [{AUDIENCE}]");
+    let home = Daemon::start(rome, &program, &home).await?;
     timer.step("daemons answer");
     home.leases_by(&provider, PODS, "required").await?;
     is_of_closed_guests(&home).await?;
@@ -116,8 +120,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     targets.is_not_called(turin, LOCAL, "scout").await?;
     timer.step("no neighbour calls a guest");
     tries::fail(rome, turin, known.seen_as, targets.pod(1)?).await.context("what a guest tries")?;
-    itself::is_known(rome, turin, service.caller()?).await.context("what it knows of itself")?;
-    timer.step("nothing else leaves a guest, which knows its address, in a second sandbox either");
+    knows(rome, turin, service.caller()?, &mut timer).await?;
     asks_and_floods(turin, known.seen_as, &mut timer).await?;
     other_server::is_not_asked(&service, &provider, &agents).await.context("another server")?;
     timer.step("another name server on their nodes is not asked, and nothing is sold beside it");
@@ -145,6 +148,15 @@ async fn closed(stage: &Stage) -> Result<()> {
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
+}
+
+/// What a guest knows of itself, and finds in its files.
+async fn knows(rome: &Cluster, turin: &Cluster, other: &str, timer: &mut StepTimer) -> Result<()> {
+    itself::is_known(rome, turin, other).await.context("what it knows of itself")?;
+    timer.step("nothing else leaves a guest, which knows its address, in a second sandbox either");
+    files::are_as_at_home(rome).await.context("files that Kubernetes makes")?;
+    timer.step("the files that Kubernetes makes are as at home, but for what the page says");
+    Ok(())
 }
 
 /// A guest that asks and sends a lot: what it has besides, and what its neighbour has.
