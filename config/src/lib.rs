@@ -15,7 +15,9 @@ mod text;
 pub mod webhook;
 mod written;
 
-pub use mercato_broker::syntax::{FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity};
+pub use mercato_broker::syntax::{
+    FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity, taint,
+};
 pub use policy::Buy;
 pub use settings::{Settings, SettingsError};
 pub use share::{GpuNodes, Share, bytes};

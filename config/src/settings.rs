@@ -345,6 +345,13 @@ mod tests {
         }
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");
+        let said = refused("share:\n  tolerate: ['sku=gpu:NoExecute']\n");
+        assert!(said.contains("line 2") && said.contains("NoSchedule alone"), "{said}");
+        let said = refused("share:\n  tolerate: [sku gpu]\n");
+        assert!(said.contains("\"sku gpu\" is no taint"), "{said}");
+        let share =
+            Settings::parse("x", "share: {tolerate: ['sku=gpu:NoSchedule']}").unwrap().share;
+        assert_eq!(share.unwrap().policy().devices.tolerate, ["sku=gpu".to_owned()].into());
         let said = refused("share:\n  cpu: 130%\n");
         assert!(said.contains("0 to 100 percent"), "{said}");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_broker::syntax::{Gpus, PriceChange, Seconds, amount};
+use mercato_broker::syntax::{Gpus, PriceChange, Seconds, amount, taint};
 use mercato_broker::{Amount, Approve, DevicePolicy, Party, SharePolicy, ShareRule, Standing};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -36,7 +36,7 @@ pub struct Share {
     #[schemars(with = "Option<String>", length(max = 1024))]
     pub gpu: BTreeMap<Resource, Amount>,
     /// What products of GPUs that Mercato does not know, or types of nodes without such labels, are
-    /// called on the market: `{NVIDIA-B300-SXM6-AC: b300}`. `mercato share` names those that are not
+    /// called on the market: `{NVIDIA-GB300: gb300}`. `mercato share` names those that are not
     /// sold; buyers are told that it is the owner's word.
     #[schemars(with = "BTreeMap<String, String>")]
     pub gpu_models: BTreeMap<String, GpuModel>,
@@ -46,6 +46,7 @@ pub struct Share {
     pub shared_gpus: BTreeSet<GpuModel>,
     /// Taints of nodes that keep no guests off: `[sku=gpu]`. Those of the devices that are sold, such
     /// as `nvidia.com/gpu`, do not by themselves.
+    #[serde(deserialize_with = "taints")]
     #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 381)))]
     pub tolerate: BTreeSet<String>,
     /// The RuntimeClass of guests that ask for GPUs, where the usual runtime of the nodes has none:
@@ -243,6 +244,11 @@ fn some_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Erro
 
 fn pods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
     amount(from, &Resource::Pods)
+}
+
+fn taints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| taint(text).map_err(serde::de::Error::custom)).collect()
 }
 
 fn gpus<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Resource, Amount>, D::Error> {

@@ -9,6 +9,7 @@ mod duration;
 mod money;
 pub mod quantity;
 mod reader;
+mod taint;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ pub use money::{PriceChange, PriceChangeError, Rate};
 pub(crate) use money::{micros, period};
 pub use quantity::Gpus;
 pub(crate) use reader::Reader;
+pub use taint::taint;
 
 /// Of a long text so much is shown on each side of what is wrong.
 const AROUND: usize = 34;

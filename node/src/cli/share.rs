@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use mercato_broker::{
     Amount, Approve, DevicePolicy, ParsePartyError, Party, SharePolicy, ShareRule,
 };
-use mercato_config::{GpuNodes, Gpus, Seconds, Show as _, SyntaxError, amount};
+use mercato_config::{GpuNodes, Gpus, Seconds, Show as _, SyntaxError, amount, taint};
 use mercato_offload::limits::STORED_BYTES;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -73,15 +73,15 @@ pub(crate) struct Set {
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// What GPUs are called on the market that Mercato does not know, by your word:
-    /// NVIDIA-B300-SXM6-AC=b300; or none
+    /// NVIDIA-GB300=gb300; or none
     #[arg(long, value_name = "PRODUCT=MODEL", value_delimiter = ',', value_parser = named)]
     gpu_models: Vec<Option<(String, GpuModel)>>,
     /// GPUs that several pods share, and that are sold all the same: t4.ts4; or none
     #[arg(long, value_name = "MODEL", value_delimiter = ',', value_parser = unless_none)]
     shared_gpus: Vec<Option<GpuModel>>,
     /// Taints of nodes that keep no guests off: sku=gpu; or none
-    #[arg(long, value_name = "TAINT", value_delimiter = ',')]
-    tolerate: Vec<String>,
+    #[arg(long, value_name = "TAINT", value_delimiter = ',', value_parser = taint_unless_none)]
+    tolerate: Vec<Option<String>>,
     /// The RuntimeClass of guests that ask for GPUs: nvidia; or none
     #[arg(long, value_name = "NAME")]
     gpu_runtime_class: Option<String>,
@@ -210,7 +210,7 @@ impl Set {
             devices.shared = self.shared_gpus.into_iter().flatten().collect();
         }
         if !self.tolerate.is_empty() {
-            devices.tolerate = self.tolerate.into_iter().filter(|taint| taint != "none").collect();
+            devices.tolerate = self.tolerate.into_iter().flatten().collect();
         }
         if let Some(class) = self.gpu_runtime_class {
             devices.runtime_class = Some(class).filter(|class| class != "none");
@@ -359,6 +359,10 @@ fn unless_none(text: &str) -> Result<Option<GpuModel>, String> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|error| format!("{text} is no model: {error}"))
+}
+
+fn taint_unless_none(text: &str) -> Result<Option<String>, String> {
+    if text == "none" { Ok(None) } else { taint(text).map(Some) }
 }
 
 fn cpu(text: &str) -> Result<Amount, SyntaxError> {

@@ -132,6 +132,7 @@ fn a_wrong_size_is_pointed_at() {
         ("rfq --cpu 1 --memory -1Gi --for 1h", "expected a number that is not negative"),
         ("order --cpu NaN --memory 1Gi --for 1h", "expected a number"),
         ("contracts resize 3f --pods -1", "expected a number that is not negative"),
+        ("share set --tolerate sku:NoExecute", "guests tolerate NoSchedule alone"),
         ("share set --cpu -1", "expected a number that is not negative"),
         ("order --cpu 99999999999999999999 --memory 1Gi --for 1h", "expected a smaller number"),
     ] {
