@@ -248,7 +248,7 @@ async fn relabelled(home: &Cluster, provider: &Cluster, whole: &str) -> Result<(
         let node = provider.node_name(2);
         provider.kubectl(&["label", "node", &node, &label, "--overwrite"]).await?.ok()
     };
-    label("NVIDIA-B300-SXM6-AC").await?;
+    label("NVIDIA-GB300").await?;
     let on = format!("nodeSelector: {{kubernetes.io/hostname: {whole}}}");
     home.apply(&deployment("late", 1, &format!("{GPU}: 1"), &on)).await?;
     wait::until("the pod that came says why it waits", PATIENCE, || async {

@@ -171,7 +171,7 @@ mod tests {
             nvidia("cut", "NVIDIA-H100-80GB-HBM3", "mixed", "nvidia.com/mig-1g.10gb"),
             nvidia("part", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "single", "nvidia.com/gpu"),
             // Nobody knows it: it is in no pool.
-            nvidia("odd", "NVIDIA-B300-SXM6-AC", "none", "nvidia.com/gpu"),
+            nvidia("odd", "NVIDIA-GB300", "none", "nvidia.com/gpu"),
         ]
         .into();
         let each = [

@@ -328,10 +328,7 @@ mod tests {
 
     #[test]
     fn processors_of_a_node_whose_gpus_are_not_sold_are_not_sold_either() {
-        let nodes = [
-            ("a", with_gpus("NVIDIA-B300-SXM6-AC", 8)),
-            ("b", with_gpus("NVIDIA-B300-SXM6-AC", 4)),
-        ];
+        let nodes = [("a", with_gpus("NVIDIA-GB300", 8)), ("b", with_gpus("NVIDIA-GB300", 4))];
         let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
         let Inventory { pools, unsold, .. } =
             sum(&nodes, &BTreeMap::new(), &guests(), &BTreeMap::new());
@@ -352,7 +349,7 @@ mod tests {
     fn the_owner_may_sell_processors_of_any_node() {
         let any = OwnersWord { any_node: true, ..OwnersWord::default() };
         let view = |product: &str| NodeView::read(&raw_with_gpus(product, 4), &any).unwrap();
-        let nodes = [("a", view("NVIDIA-B300-SXM6-AC")), ("b", view("NVIDIA-L4"))];
+        let nodes = [("a", view("NVIDIA-GB300")), ("b", view("NVIDIA-L4"))];
         let nodes = nodes.map(|(name, view)| (name.to_owned(), view)).into();
         let Inventory { pools, unsold, .. } =
             sum(&nodes, &BTreeMap::new(), &guests(), &BTreeMap::new());

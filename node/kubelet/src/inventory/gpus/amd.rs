@@ -69,11 +69,13 @@ fn of_resource<'a>(labels: &Labels<'a>, resource: &'a str) -> Result<Said<'a>, S
     // Partitions that share a part of the memory are kept to theirs by the driver alone.
     let isolation = if memory >= parts { GpuIsolation::Hardware } else { GpuIsolation::Limit };
     let gib = row.memory_mib / parts / 1024;
-    let profile = Profile { name: partition.to_owned(), slug: mode.to_owned(), gib };
+    let (name, slug) = (partition.to_owned(), mode.to_owned());
+    let profile = Profile { name, slug, gib, slices: 1, of_slices: 1 };
     // What the labels count are devices in some versions, and partitions in others.
     let there_are = said.there_are.map(|there_are| there_are.saturating_mul(parts));
-    // Of a memory that all share, the labels tell all.
-    let memory_mib = said.memory_mib.filter(|_| memory > 1);
+    // Of a memory that all share, the labels tell all; in some versions also where each has its own.
+    let own = |mib: u64| if row.has(mib) { mib / parts } else { mib };
+    let memory_mib = said.memory_mib.filter(|_| memory > 1).map(own);
     Ok(Said { of: Of::Part(profile, isolation), there_are, memory_mib, ..said })
 }
 

@@ -35,6 +35,11 @@ pub(super) fn alias(vendor: &str, alias: &str, memory_mib: Option<u64>) -> Optio
     all.next().is_none().then_some(first)
 }
 
+/// The device of this vendor that the market calls so.
+pub(super) fn called(vendor: &str, model: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.vendor == vendor && row.model.as_str() == model)
+}
+
 /// Whether some device of this vendor is of such a family, as the market calls it.
 pub(super) fn is_family(vendor: &str, family: &str) -> bool {
     let of = |row: &Row| mercato_protocol::gpu::family(&row.model) == family;

@@ -3,7 +3,7 @@
 
 use mercato_protocol::gpu::GpuIsolation;
 
-use super::catalogue;
+use super::catalogue::{self, Row};
 use super::cut::Profile;
 use super::judge::{Device, Of, Said, Sharing};
 use super::labels::Labels;
@@ -15,6 +15,21 @@ const GKE: &str = "cloud.google.com/gke-";
 const EC2: [&str; 2] = ["karpenter.k8s.aws/instance-gpu-", "eks.amazonaws.com/instance-gpu-"];
 /// Azure says whose GPUs a node has, and not which.
 const AZURE: &str = "kubernetes.azure.com/accelerator";
+
+/// Machines of AWS' for training, each with devices of one model of NVIDIA's; source: karpenter-provider-aws,
+/// website/content/en/docs/reference/instance-types.md.
+const MACHINES: [(&str, &str, u64); 10] = [
+    ("p3.16xlarge", "v100-16gb-sxm", 8),
+    ("p3.2xlarge", "v100-16gb-sxm", 1),
+    ("p3.8xlarge", "v100-16gb-sxm", 4),
+    ("p3dn.24xlarge", "v100-32gb-sxm", 8),
+    ("p4d.24xlarge", "a100-40gb-sxm", 8),
+    ("p4de.24xlarge", "a100-80gb-sxm", 8),
+    ("p5.48xlarge", "h100-80gb-sxm", 8),
+    ("p5en.48xlarge", "h200-141gb-sxm", 8),
+    ("p6-b200.48xlarge", "b200", 8),
+    ("p6-b300.48xlarge", "b300", 8),
+];
 
 /// What the cloud's labels say of a vendor's devices.
 pub(super) fn said<'a>(labels: &Labels<'a>, vendor: &'static str, resource: &'a str) -> Said<'a> {
@@ -51,12 +66,27 @@ pub(super) fn said<'a>(labels: &Labels<'a>, vendor: &'static str, resource: &'a 
         };
         return Said { there_are, memory_mib, sharing, ..said(name, device) };
     }
+    if let Some((row, count)) = machine(vendor, &instance) {
+        return Said { there_are: Some(count), ..said(&instance, Device::Known(row)) };
+    }
     let reason = match labels.text(AZURE) {
         Some(whose) => format!("Azure says that it is {whose}'s, and not which"),
         None => "no label says which it is".to_owned(),
     };
     let how = "install the vendor's feature discovery";
     said(&instance, Device::Unknown(format!("{reason}: {how}")))
+}
+
+/// How many devices the cloud says that the node has.
+pub(super) fn count(labels: &Labels<'_>) -> Option<u64> {
+    let said = EC2.iter().find_map(|key| labels.number(&format!("{key}count")));
+    said.or_else(|| Some(machine("nvidia", labels.instance_type()?)?.1))
+}
+
+/// The devices of a kind of machine that has one model only, and their number.
+fn machine(vendor: &str, instance: &str) -> Option<(&'static Row, u64)> {
+    let (_, model, count) = MACHINES.iter().find(|(name, ..)| *name == instance)?;
+    Some((catalogue::called(vendor, model)?, *count))
 }
 
 /// What is to be said where labels tell of a vendor's devices that no device plugin lists.

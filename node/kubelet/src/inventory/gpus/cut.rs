@@ -9,6 +9,10 @@ pub(super) struct Profile {
     pub(super) slug: String,
     /// Memory that its name promises, in GiB, and of which it may have an eighth less.
     pub(super) gib: u64,
+    /// Compute slices of the device that it takes.
+    pub(super) slices: u64,
+    /// Those of the instance that it is a part of, with whose others it shares the memory.
+    pub(super) of_slices: u64,
 }
 
 impl Profile {
@@ -18,16 +22,18 @@ impl Profile {
         let slug = name.to_ascii_lowercase().replace('+', ".");
         let mut words = slug.split('.');
         let mut word = words.next()?;
-        if count(word, "c").is_some() {
+        let compute = count(word, "c");
+        if compute.is_some() {
             word = words.next()?;
         }
-        count(word, "g")?;
+        let of_slices = count(word, "g")?;
+        let slices = compute.unwrap_or(of_slices);
         let memory = words.next()?;
         let memory = memory.split_once('-').map_or(memory, |(memory, _)| memory);
         let gib = count(memory, "gb")?;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
         let good = slug.chars().all(plain) && words.all(|word| !word.is_empty());
-        good.then(|| Self { name: name.to_owned(), slug: slug.clone(), gib })
+        good.then(|| Self { name: name.to_owned(), slug: slug.clone(), gib, slices, of_slices })
     }
 
     /// The device's family and the profile of a virtual GPU: `GRID-V100-8C`, `NVIDIA-A40-12Q`, and
@@ -49,7 +55,8 @@ impl Profile {
         }
         let family: String = device.concat();
         let known = !family.is_empty();
-        known.then(|| (family, Self { name: slug.to_ascii_uppercase(), slug, gib }))
+        let name = slug.to_ascii_uppercase();
+        known.then(|| (family, Self { name, slug, gib, slices: 1, of_slices: 1 }))
     }
 
     /// Less than this, in mebibytes, no such part has: an H200's `1g.18gb` has 16 GiB.
@@ -70,15 +77,16 @@ mod tests {
     #[test]
     fn profiles_of_mig() {
         for (name, slug, gib) in [
-            ("1g.5gb", "1g.5gb", 5),
-            ("7g.141gb", "7g.141gb", 141),
-            ("1c.3g.20gb", "1c.3g.20gb", 20),
-            ("1g.10gb+me", "1g.10gb.me", 10),
-            ("1g.24gb.me.all", "1g.24gb.me.all", 24),
-            ("1g.24gb-me", "1g.24gb-me", 24),
+            ("1g.5gb", "1g.5gb", (5, 1, 1)),
+            ("7g.141gb", "7g.141gb", (141, 7, 7)),
+            ("1c.3g.20gb", "1c.3g.20gb", (20, 1, 3)),
+            ("1g.10gb+me", "1g.10gb.me", (10, 1, 1)),
+            ("1g.24gb.me.all", "1g.24gb.me.all", (24, 1, 1)),
+            ("1g.24gb-me", "1g.24gb-me", (24, 1, 1)),
         ] {
             let profile = Profile::mig(name).unwrap();
-            assert_eq!((profile.slug.as_str(), profile.gib), (slug, gib), "{name}");
+            assert_eq!(profile.slug, slug, "{name}");
+            assert_eq!((profile.gib, profile.slices, profile.of_slices), gib, "{name}");
         }
         for name in ["INVALID", "", "1g", "g.5gb", "1g.5", "1g.0gb", "1g.5gb..", "5gb.1g"] {
             assert_eq!(Profile::mig(name), None, "{name}");

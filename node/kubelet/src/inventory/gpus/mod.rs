@@ -14,6 +14,7 @@ mod judge;
 mod labels;
 mod managers;
 mod nvidia;
+mod slices;
 pub(super) mod telling;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub(super) fn read(node: &Value, word: &OwnersWord) -> Found {
             Err(unsold) => found.unsold.push(unsold),
         }
     }
+    slices::fit(&labels, &mut found);
     found.unsold.extend(managers::others(&labels));
     // What is no GPU keeps no processors from being sold.
     let counts = |unsold: &Unsold| !labels::is_no_gpu(&unsold.resource);

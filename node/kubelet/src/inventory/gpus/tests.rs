@@ -139,7 +139,7 @@ fn a_node_that_lists_more_than_its_labels_tell_of_sells_none() {
 fn the_owner_says_what_a_product_is() {
     let node = serde_json::json!({
         "metadata": { "labels": {
-            "nvidia.com/gpu.product": "NVIDIA-B300-SXM6-AC",
+            "nvidia.com/gpu.product": "NVIDIA-GB300",
             "nvidia.com/gpu.count": "8",
             "nvidia.com/gpu.replicas": "1",
             "nvidia.com/gpu.memory": "275040",
@@ -147,10 +147,10 @@ fn the_owner_says_what_a_product_is() {
         "status": { "allocatable": { "nvidia.com/gpu": "8" } },
     });
     let [unsold] = &read(&node, &OwnersWord::default()).unsold[..] else { panic!("one") };
-    assert_eq!(unsold.line.as_deref(), Some("share.gpuModels: {NVIDIA-B300-SXM6-AC: b300}"));
-    let models = [("NVIDIA-B300-SXM6-AC".to_owned(), "b300".parse().unwrap())].into();
+    assert_eq!(unsold.line.as_deref(), Some("share.gpuModels: {NVIDIA-GB300: gb300}"));
+    let models = [("NVIDIA-GB300".to_owned(), "gb300".parse().unwrap())].into();
     let found = read(&node, &OwnersWord { models, ..OwnersWord::default() });
     let [unit] = &found.units[..] else { panic!("one: {:?}", found.unsold) };
-    assert_eq!((unit.gpu.model.as_str(), unit.gpu.source), ("b300", GpuSource::Manual));
+    assert_eq!((unit.gpu.model.as_str(), unit.gpu.source), ("gb300", GpuSource::Manual));
     assert_eq!((unit.gpu.count, unit.gpu.memory_mib), (8, 275_040));
 }
