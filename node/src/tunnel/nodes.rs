@@ -323,9 +323,7 @@ impl Nodes {
     /// Nodes of the cluster from whose pods nothing reaches other clusters, and why.
     pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
         let is_settled = !self.gathers && self.apart().is_none();
-        let now = Instant::now();
         let others = self.others().filter(|_| is_settled);
-        let others = others.filter(|(name, _)| !self.newcomers.has(name, now));
         others.filter_map(|(name, _)| Some((name.clone(), self.trouble(name)?))).collect()
     }
 

@@ -41,8 +41,8 @@ pub(crate) async fn without_the_second(calls: &Calls<'_>, home: &Daemon<'_>) -> 
     Ok(())
 }
 
-/// A node that joins home, and on which no program runs yet, takes no guest's address. It is said
-/// which node.
+/// A node that joins home, and on which no program runs yet, takes no guest's address, nor does one that
+/// is left out. It is said which node.
 pub(crate) async fn joined(
     calls: &Calls<'_>,
     home: &Daemon<'_>,
@@ -58,6 +58,12 @@ pub(crate) async fn joined(
     calls.home.kubectl(&patch).await?.ok()?;
     wait::until("the node is named", AGAIN, || async {
         Ok(home.mercato(&["status"]).await?.stdout.contains(JOINS))
+    })
+    .await?;
+    calls.home.kubectl(&["label", "node", JOINS, "mercato.dev/gateway=off"]).await?.ok()?;
+    wait::until("it is left out", AGAIN, || async {
+        let gateway = &home.json(&["status"]).await?["gateway"];
+        Ok(gateway["leftOut"] == json!([JOINS]) && gateway["cutOff"] == json!([]))
     })
     .await?;
     // It would be told within a second, and shown in another one.

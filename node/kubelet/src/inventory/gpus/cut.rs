@@ -56,7 +56,7 @@ impl Profile {
         let family: String = device.concat();
         let known = !family.is_empty();
         let name = slug.to_ascii_uppercase();
-        known.then(|| (family, Self { name, slug, gib, slices: 1, of_slices: 1 }))
+        known.then_some((family, Self { name, slug, gib, slices: 1, of_slices: 1 }))
     }
 
     /// Less than this, in mebibytes, no such part has: an H200's `1g.18gb` has 16 GiB.

@@ -13,7 +13,7 @@ fn a_node_that_is_added_or_left_out_takes_nothing_from_others() {
     tell(&mut nodes, &[lease(&[])], &at);
     state(&mut nodes, "n2", 1, wish(&order).version, None);
     let whole = |nodes: &Nodes| {
-        let lacks = [nodes.open(), nodes.unnamed(), nodes.cut_off()];
+        let lacks = [nodes.open(), nodes.unnamed()];
         (nodes.reach(&range), nodes.tell_names(), lacks.iter().all(BTreeMap::is_empty))
     };
     assert_eq!(whole(&nodes), (Some(true), Some(true), true));
@@ -24,6 +24,7 @@ fn a_node_that_is_added_or_left_out_takes_nothing_from_others() {
         ((Some(true), Some(true), true), 2),
         "it is awaited"
     );
+    assert!(nodes.cut_off().contains_key("n3"), "which is said");
     let third = join(&mut nodes, "n3", 2, None);
     assert!(nodes.seats.contains_key("n3") && whole(&nodes).2);
     all[2].left_out = true;
