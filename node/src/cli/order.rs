@@ -104,9 +104,15 @@ impl Order {
 
 /// What was ordered, and how to see what comes of it.
 fn sent(deal: &Deal) -> String {
-    let (peer, short) = (peer(deal), deal.id.short());
+    let limit = deal.limit.map(|limit| format!(", up to {limit} if {} asks for more", peer(deal)));
+    let (what, limit, short) = (bought(deal), limit.unwrap_or_default(), deal.id.short());
+    format!("{what}{limit}; what comes of it: mercato contracts show {short}")
+}
+
+/// So much, of whom, and what the whole term comes to.
+fn bought(deal: &Deal) -> String {
     let (what, total) = (deal.terms.quantity.show(), money(&deal.terms.price, deal.total));
-    format!("{what} from {peer} for {total}; what comes of it: mercato contracts show {short}")
+    format!("{what} from {} for {total}", peer(deal))
 }
 
 async fn buy(api: &dyn OperatorApi, demand: Demand, note: Line) -> Result<NegotiationId, Problem> {
@@ -136,7 +142,7 @@ async fn follow(api: &dyn OperatorApi, screen: &Screen, id: NegotiationId) -> Re
                 Some(step) => progress.step(&step),
                 None => {
                     let node = deal.node.as_deref().unwrap_or("the node");
-                    progress.done(&format!("{node} is ready"));
+                    progress.done(&format!("{node} is ready: {}", bought(&deal)));
                     return Ok(());
                 }
             }
