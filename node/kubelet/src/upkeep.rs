@@ -1,10 +1,11 @@
-//! What keeps guests within their contract stays as the daemon has written it: it is followed, one watch
-//! a kind for the whole cluster, and put back when somebody deletes or changes it. Whether it was
+//! What keeps guests within their contract, and what lets home's pods leave, stays as the daemon has written
+//! it: it is followed, one watch a kind and name for the whole cluster, and put back when somebody deletes or changes it. Whether it was
 //! changed, and what is told of it, is decided in `mercato_offload::put_back`; how often an object is
 //! written, by the pace of all writes.
 
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::select_all;
-use mercato_offload::put_back::{self, KeptObject, PutBack, PutBacks, as_written, writer};
+use mercato_offload::put_back::{self, KeptObject, PutBack, PutBacks};
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -23,36 +24,39 @@ use crate::apiserver::cluster::{Cluster, Deletion};
 use crate::apiserver::events::{self, About, EventType};
 use crate::apiserver::failure::Failure;
 use crate::apiserver::kind::{
-    Kind, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, ROLE_BINDING,
+    Kind, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, ROLE_BINDING, WEBHOOK,
 };
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
-use crate::names::{CONTRACT, NAMESPACE_ROLE};
+use crate::names::{self, API_ACCESS_ROLE, CONTRACT, NAMESPACE_ROLE};
 use crate::pace::Backoff;
 use crate::repeated::Repeated;
 use crate::warn_once;
+use written::{Keeps, Spot, WrittenObject, change, uid};
 
 /// What is followed, and how each is called in its namespace: the account may follow no others.
-const FOLLOWED: [(Kind, &str); 4] = [
+const FOLLOWED: [Followed; 6] = [
     (NETWORK_POLICY, OURS),
     (RESOURCE_QUOTA, OURS),
     (LIMIT_RANGE, OURS),
     (ROLE_BINDING, NAMESPACE_ROLE),
+    (ROLE_BINDING, API_ACCESS_ROLE),
+    (WEBHOOK, names::WEBHOOK),
 ];
+
+/// The kind of what one watch follows, and its name.
+type Followed = (Kind, &'static str);
 
 /// Name of what we put into a guest namespace.
 pub(crate) const OURS: &str = "mercato";
 
-/// The objects of guest namespaces that stay as they were written. Clones are the same; when the last
+/// The objects that stay as they were written. Clones are the same; when the last
 /// is gone, nothing is followed any more.
 #[derive(Clone)]
 pub struct Upkeep {
     inner: Arc<UpkeepParts>,
     _following: Arc<AbortOnDropHandle<()>>,
 }
-
-/// An object that is kept: its kind, and the namespace.
-type Spot = (Kind, String);
 
 struct UpkeepParts {
     cluster: Cluster,
@@ -73,14 +77,6 @@ struct UpkeepState {
     /// Those that are being looked at.
     busy: BTreeSet<Spot>,
     put_back: PutBacks,
-}
-
-/// An object as it was written.
-struct WrittenObject {
-    /// As JSON text, which is a fraction of the value.
-    object: String,
-    /// How the API server has stored it, where that is not seen to be the same.
-    stored: Mutex<Option<Value>>,
 }
 
 /// What a watch tells of an object.
@@ -112,8 +108,36 @@ impl Upkeep {
     /// Nothing in this namespace is kept any more: it is about to go.
     pub fn forget(&self, namespace: &str) {
         let mut state = self.inner.state();
-        state.written.retain(|(_, of), _| of != namespace);
+        state.forget(Keeps::Guests, namespace);
         state.writing.remove(namespace);
+        self.inner.count(&state);
+    }
+
+    /// At home an object was written so, or is there so, and stays so: one of the names that are followed.
+    /// It is looked at once. In what namespace it is, or none.
+    pub(crate) fn keep(&self, kind: Kind, namespace: &str, name: &'static str, object: &Value) {
+        let spot = Spot { kind, namespace: namespace.to_owned(), name };
+        let mut state = self.inner.state();
+        if state.written.get(&spot).is_some_and(|known| known.is(object)) {
+            return;
+        }
+        let written = WrittenObject::new(Keeps::Home, object);
+        state.written.insert(spot.clone(), Arc::new(written));
+        state.due.insert(spot);
+        self.inner.count(&state);
+        drop(state);
+        self.inner.asked.notify_one();
+    }
+
+    /// What home kept in this namespace, or as the cluster's, is about to be taken back: all of it, or what
+    /// has this name.
+    pub(crate) fn leave(&self, namespace: &str, name: Option<&str>) {
+        let mut state = self.inner.state();
+        let stays = |spot: &Spot, written: &WrittenObject| {
+            let is_meant = name.is_none_or(|name| name == spot.name);
+            written.keeps != Keeps::Home || spot.namespace != namespace || !is_meant
+        };
+        state.written.retain(|spot, written| stays(spot, written));
         self.inner.count(&state);
     }
 
@@ -124,7 +148,7 @@ impl Upkeep {
         let is_begun = state.writing.contains_key(namespace);
         state.writing.entry(namespace.to_owned()).or_default();
         let before = state.written.len();
-        state.written.retain(|(_, of), _| of != namespace);
+        state.forget(Keeps::Guests, namespace);
         is_begun || state.written.len() < before
     }
 
@@ -133,11 +157,11 @@ impl Upkeep {
     pub(crate) fn settle(&self, namespace: &str, objects: &[(Kind, Value)]) {
         let mut state = self.inner.state();
         for (kind, object) in objects {
-            let written = WrittenObject { object: object.to_string(), stored: Mutex::default() };
-            state.written.insert((*kind, namespace.to_owned()), Arc::new(written));
+            let written = WrittenObject::new(Keeps::Guests, object);
+            state.written.insert(in_guests(*kind, namespace), Arc::new(written));
         }
         let missed = state.writing.remove(namespace).unwrap_or_default();
-        let binding = (ROLE_BINDING, namespace.to_owned());
+        let binding = in_guests(ROLE_BINDING, namespace);
         let known = missed.into_iter().chain([binding]);
         let known: Vec<_> = known.filter(|spot| state.written.contains_key(spot)).collect();
         state.due.extend(known);
@@ -154,8 +178,8 @@ impl Upkeep {
         found: Option<&Value>,
         written: &Value,
     ) -> BoxFuture<'static, ()> {
-        let about = about(kind, namespace, name_of(kind), uid(found));
-        self.tell(kind, about, change(found, written), KEEPS_GUESTS)
+        let about = in_guests(kind, namespace).about(uid(found));
+        self.tell(kind, about, change(found, written), Keeps::Guests.words())
     }
 
     /// An object was put back, to which somebody had done this; the last are the words for what it is
@@ -172,31 +196,10 @@ impl Upkeep {
     }
 }
 
-/// What somebody did to an object that was found so.
-fn change(found: Option<&Value>, written: &Value) -> put_back::Meddling {
-    match found {
-        Some(present) => put_back::Meddling::Edited(writer(present, written)),
-        None => put_back::Meddling::Deleted,
-    }
-}
-
-fn uid(found: Option<&Value>) -> Option<String> {
-    found?["metadata"]["uid"].as_str().map(str::to_owned)
-}
-
-fn about(kind: Kind, namespace: &str, name: &str, uid: Option<String>) -> About {
-    About {
-        api_version: kind.api_version(),
-        kind: kind.kind.to_owned(),
-        namespace: Some(namespace.to_owned()),
-        name: name.to_owned(),
-        uid,
-    }
-}
-
-/// How an object of this kind is called.
-fn name_of(kind: Kind) -> &'static str {
-    if kind == ROLE_BINDING { NAMESPACE_ROLE } else { OURS }
+/// An object of this kind in a guest namespace.
+fn in_guests(kind: Kind, namespace: &str) -> Spot {
+    let name = if kind == ROLE_BINDING { NAMESPACE_ROLE } else { OURS };
+    Spot { kind, namespace: namespace.to_owned(), name }
 }
 
 /// Follows all that is kept, for ever.
@@ -206,13 +209,14 @@ async fn follow(inner: Arc<UpkeepParts>) {
         let streams = FOLLOWED.map(|(kind, name)| {
             let which = Selection::default().fields(format!("metadata.name={name}"));
             let reader = inner.clone();
-            let read = move |object: Value| reader.read(kind, &object);
-            changes(&inner.cluster, kind, which, read).map(move |change| (kind, change)).boxed()
+            let read = move |object: Value| reader.read(kind, name, &object);
+            let changes = changes(&inner.cluster, kind, which, read);
+            changes.map(move |change| ((kind, name), change)).boxed()
         });
         let (mut streams, mut looks) = (select_all(streams), JoinSet::new());
         loop {
             tokio::select! {
-                Some((kind, change)) = streams.next() => inner.on_change(kind, change),
+                Some((of, change)) = streams.next() => inner.state().on_change(of, change),
                 () = inner.asked.notified() => {}
                 Some(done) = looks.join_next() => {
                     if let Ok(spot) = done {
@@ -240,8 +244,9 @@ async fn look(inner: Arc<UpkeepParts>, spot: Spot) -> Spot {
     let mut repeated = Repeated::default();
     while let Err(failure) = inner.put_back(&spot).await {
         if !failure.is_transient() {
-            let (kind, namespace) = (spot.0.kind, &spot.1);
-            warn_once!(repeated, failure; kind, namespace, "what keeps guests is not put back");
+            let Spot { kind, namespace, name } = &spot;
+            let kind = kind.kind;
+            warn_once!(repeated, failure; kind, namespace, name, "an object is not put back");
         }
         backoff.wait().await;
     }
@@ -261,19 +266,15 @@ impl UpkeepParts {
         });
     }
 
-    fn read(&self, kind: Kind, object: &Value) -> LookedAt {
+    fn read(&self, kind: Kind, name: &'static str, object: &Value) -> LookedAt {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let spot = (kind, namespace.to_owned());
+        let spot = Spot { kind, namespace: namespace.to_owned(), name };
         let (written, is_writing) = {
             let state = self.state();
             (state.written.get(&spot).cloned(), state.writing.contains_key(namespace))
         };
         let holds = written.map_or(!is_writing, |written| written.holds(object));
         LookedAt { spot, holds }
-    }
-
-    fn on_change(&self, kind: Kind, change: Change<LookedAt>) {
-        self.state().on_change(kind, change);
     }
 
     fn take_due(&self) -> Vec<Spot> {
@@ -286,34 +287,48 @@ impl UpkeepParts {
         due
     }
 
-    /// Writes an object again that is not as it was written, in a namespace that is a guest's and stays.
+    /// Writes an object again that is not as it was written, unless its namespace goes, or is no guest's.
     async fn put_back(&self, spot: &Spot) -> Result<(), Failure> {
-        let (kind, namespace) = spot;
-        let (ns, name) = (Some(namespace.as_str()), name_of(*kind));
-        self.cluster.turn(*kind, ns, name).await;
-        let present = self.cluster.get(*kind, ns, name).await?;
+        let (kind, ns, name) = (spot.kind, spot.ns(), spot.name);
+        self.cluster.turn(kind, ns, name).await;
+        let present = self.cluster.get(kind, ns, name).await?;
         let Some(written) = self.state().written.get(spot).cloned() else { return Ok(()) };
-        if present.as_ref().is_some_and(|present| written.holds(present)) {
-            return Ok(());
-        }
-        let found = self.cluster.get(NAMESPACE, None, namespace).await?.unwrap_or_default();
-        let metadata = &found["metadata"];
-        if metadata["labels"][CONTRACT].is_null() || !metadata["deletionTimestamp"].is_null() {
+        if present.as_ref().is_some_and(|present| written.holds(present))
+            || !self.is_to_stay(spot, written.keeps).await?
+        {
             return Ok(());
         }
         let object = written.object();
         let is_of_another_role =
-            |present: &Value| *kind == ROLE_BINDING && present["roleRef"] != object["roleRef"];
+            |present: &Value| kind == ROLE_BINDING && present["roleRef"] != object["roleRef"];
         if present.as_ref().is_some_and(is_of_another_role) {
             // The API server lets nobody change that.
-            self.cluster.delete(*kind, ns, name, Deletion::default()).await?;
+            self.cluster.delete(kind, ns, name, Deletion::default()).await?;
         }
         let change = change(present.as_ref(), &object);
-        let about = about(*kind, namespace, name, uid(present.as_ref()));
-        let stored = self.cluster.apply(*kind, ns, name, object).await?;
+        let about = spot.about(uid(present.as_ref()));
+        let stored = self.cluster.apply(kind, ns, name, object).await?;
+        if kind == WEBHOOK {
+            // Which has no pace where it is registered.
+            self.cluster.count_write(kind, ns, name);
+        }
         written.learn(stored);
-        self.note(*kind, about, change, KEEPS_GUESTS).await;
+        self.note(kind, about, change, written.keeps.words()).await;
         Ok(())
+    }
+
+    /// Whether the namespace of an object is there and stays, and is whose it was.
+    async fn is_to_stay(&self, spot: &Spot, keeps: Keeps) -> Result<bool, Failure> {
+        let Some(namespace) = spot.ns() else { return Ok(true) };
+        let Some(found) = self.cluster.get(NAMESPACE, None, namespace).await? else {
+            return Ok(false);
+        };
+        let metadata = &found["metadata"];
+        let is_whose = match keeps {
+            Keeps::Guests => !metadata["labels"][CONTRACT].is_null(),
+            Keeps::Home => true,
+        };
+        Ok(is_whose && metadata["deletionTimestamp"].is_null())
     }
 
     /// Remembers that it was put back; the first time within an hour, people are told.
@@ -337,19 +352,25 @@ impl UpkeepParts {
 }
 
 impl UpkeepState {
-    fn on_change(&mut self, kind: Kind, change: Change<LookedAt>) {
+    /// Nothing that is kept so in this namespace is kept any more.
+    fn forget(&mut self, keeps: Keeps, namespace: &str) {
+        self.written.retain(|spot, written| written.keeps != keeps || spot.namespace != namespace);
+    }
+
+    /// Of objects of a kind and a name.
+    fn on_change(&mut self, of: Followed, change: Change<LookedAt>) {
         let changed: Vec<Spot> = match change {
             Change::Synced(all) => {
                 let holds: BTreeSet<Spot> =
                     all.into_iter().filter(|seen| seen.holds).map(|seen| seen.spot).collect();
-                let ours = self.written.keys().filter(|(of, _)| *of == kind);
+                let ours = self.written.keys().filter(|spot| (spot.kind, spot.name) == of);
                 ours.filter(|spot| !holds.contains(spot)).cloned().collect()
             }
             Change::Changed(seen) if seen.holds => Vec::new(),
             Change::Changed(seen) | Change::Deleted(seen) => vec![seen.spot],
         };
         for spot in changed {
-            if let Some(missed) = self.writing.get_mut(&spot.1) {
+            if let Some(missed) = self.writing.get_mut(&spot.namespace) {
                 missed.insert(spot);
             } else if self.written.contains_key(&spot) {
                 self.due.insert(spot);
@@ -358,34 +379,8 @@ impl UpkeepState {
     }
 }
 
-impl WrittenObject {
-    fn object(&self) -> Value {
-        serde_json::from_str(&self.object).unwrap_or_default()
-    }
-
-    fn stored(&self) -> MutexGuard<'_, Option<Value>> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn holds(&self, present: &Value) -> bool {
-        as_written(present, &self.object())
-            || self.stored().as_ref().is_some_and(|stored| as_written(present, stored))
-    }
-
-    /// Where the API server writes something otherwise than it was written, that is how it is to be.
-    fn learn(&self, mut stored: Value) {
-        if as_written(&stored, &self.object()) {
-            return;
-        }
-        for field in ["metadata", "status"] {
-            stored.as_object_mut().map(|all| all.remove(field));
-        }
-        *self.stored() = Some(stored);
-    }
-}
-
-/// What the objects that are followed here are there for.
-const KEEPS_GUESTS: &str = "guests are kept within their contract by it";
+/// What virtual nodes are there for.
+pub(crate) const FOR_PODS: &str = "pods of offloaded namespaces are placed by it";
 
 /// What the Services of guests and their slices are there for.
 pub(crate) const FOR_GUESTS: &str = "guests reach the Services of their home by it";

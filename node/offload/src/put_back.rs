@@ -19,7 +19,7 @@ pub use writer::writer;
 pub struct KeptObject {
     /// Its kind, such as `NetworkPolicy`.
     pub kind: &'static str,
-    /// The namespace that it is in.
+    /// The namespace that it is in; empty: it is the cluster's.
     pub namespace: String,
     /// What the object is called.
     pub name: String,
@@ -106,7 +106,11 @@ fn oldest(now: Duration) -> u64 {
 
 impl fmt::Display for KeptObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+        let Self { kind, namespace, name } = self;
+        match namespace.as_str() {
+            "" => write!(f, "{kind} {name}"),
+            namespace => write!(f, "{kind} {namespace}/{name}"),
+        }
     }
 }
 

@@ -1,5 +1,4 @@
-//! What the provider's people do to the objects by which guests are kept within their contract, and to
-//! those by which they reach home's Services.
+//! What the provider's people do to the objects by which guests are kept within their contract.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +13,19 @@ use crate::churn::{apply, clean_up, pod};
 use crate::pair::{GUEST, HOME, NODE, PATIENCE, Pair, items};
 
 /// Each object, and how somebody would change what it says.
-const OBJECTS: [(&str, &str); 6] = [
+const OBJECTS: [(&str, &str); 4] = [
     ("networkpolicy/mercato", r#"{"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}"#),
     ("resourcequota/mercato", r#"{"spec": {"hard": {"pods": "0"}}}"#),
     ("limitrange/mercato", r#"{"spec": {"limits": []}}"#),
     ("rolebinding/mercato-namespace", r#"{"subjects": []}"#),
-    ("service/kept", r#"{"spec": {"sessionAffinity": "ClientIP"}}"#),
+];
+/// The same at home, of what lets pods leave.
+const HOME_OBJECTS: [(&str, &str); 2] = [
     (
-        "endpointslice/kept-1",
-        r#"{"endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": true}}]}"#,
+        "rolebinding/mercato-namespace",
+        r#"{"subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "eve"}]}"#,
     ),
+    ("mutatingwebhookconfiguration/offload.mercato.dev", r#"{"webhooks": []}"#),
 ];
 /// Within so long each is as it was.
 const SOON: Duration = Duration::from_secs(5);
@@ -34,15 +36,7 @@ const MANAGER: &str = "a-program";
 pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     let pair = Pair::open(stage).await?;
     apply(&pair, &pod("opener")).await?;
-    for object in called() {
-        apply(&pair, &object).await?;
-    }
     agreement::reached(&pair).await.context("before")?;
-    wait::until("home's Service is there", PATIENCE, || async {
-        let all = all(&pair).await?;
-        Ok(all.len() == OBJECTS.len())
-    })
-    .await?;
     let before = all(&pair).await?;
     pair.guests().kubectl(&["label", OBJECTS[0].0, "team=a"]).await?;
     for (object, edit) in OBJECTS {
@@ -56,12 +50,12 @@ pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     told(&pair).await?;
 
     node_returns(&pair).await.context("at home")?;
+    home_returns(&pair).await.context("at home")?;
 
     pair.turin().kill(PART)?;
     pair.guests().kubectl(&["delete", OBJECTS[0].0]).await?;
     change(&pair, OBJECTS[1].0, OBJECTS[1].1).await?;
     pair.guests().kubectl(&["delete", OBJECTS[3].0]).await?;
-    change(&pair, OBJECTS[4].0, OBJECTS[4].1).await?;
     pair.turin().restart(PART)?;
     pair.provider.answers().await?;
     let back = Instant::now();
@@ -70,27 +64,7 @@ pub(crate) async fn is_put_back(stage: &Stage) -> Result<()> {
     }
     println!("all is as it was {:.1?} after the daemon answers", back.elapsed());
     agreement::reached(&pair).await.context("afterwards")?;
-    pair.shop().kubectl(&["delete", OBJECTS[4].0, OBJECTS[5].0]).await?;
     clean_up(&pair).await
-}
-
-/// A Service of home's, and a slice of it: of no pods, so that no controller has another.
-fn called() -> [Value; 2] {
-    [
-        json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": { "name": "kept", "namespace": HOME },
-            "spec": { "clusterIP": "None", "ports": [{ "name": "http", "port": 80 }] },
-        }),
-        json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {
-                "name": "kept-1", "namespace": HOME,
-                "labels": { "kubernetes.io/service-name": "kept" },
-            },
-            "endpoints": [], "ports": [{ "name": "http", "port": 8080 }],
-        }),
-    ]
 }
 
 /// A program that writes against ours for a minute, all the time.
@@ -131,8 +105,7 @@ async fn says(pair: &Pair<'_>, object: &str) -> Result<Value> {
     let found = pair.guests().kubectl(&["get", object, "-o", "json"]).await?;
     let found: Value = serde_json::from_str(&found)?;
     ensure!(found["metadata"]["deletionTimestamp"].is_null(), "{object} goes");
-    let fields = ["spec", "subjects", "roleRef", "endpoints", "ports"];
-    Ok(fields.map(|field| found[field].clone()).to_vec().into())
+    Ok(json!([found["spec"], found["subjects"], found["roleRef"]]))
 }
 
 async fn returns(pair: &Pair<'_>, object: &str, before: &[Value]) -> Result<()> {
@@ -164,6 +137,41 @@ async fn node_returns(pair: &Pair<'_>) -> Result<()> {
     pair.peer_is(true).await
 }
 
+/// By what pods leave home: the right in their namespace, and the webhook.
+async fn home_returns(pair: &Pair<'_>) -> Result<()> {
+    for (object, edit) in HOME_OBJECTS {
+        let named = ["-n", HOME, "get", object, "-o", "json"];
+        let says = async || -> Result<Value> {
+            let found: Value = serde_json::from_str(&pair.rome().kubectl(&named).await?.ok()?)?;
+            Ok(json!([found["subjects"], found["roleRef"], found["webhooks"]]))
+        };
+        let before = says().await?;
+        let manager = format!("--field-manager={MANAGER}");
+        let change = ["-n", HOME, "patch", object, "--type", "merge", "-p", edit, &manager];
+        for change in [&["-n", HOME, "delete", object][..], &change] {
+            pair.rome().kubectl(change).await?.ok()?;
+            wait::until(&format!("{object} after {change:?}"), SOON, || async {
+                let now = says().await?;
+                ensure!(now == before, "{now}");
+                Ok(true)
+            })
+            .await?;
+        }
+    }
+    let status = pair.home.mercato(&["status"]).await?.ok()?;
+    let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
+    let twice = "was put back 2 times in the last hour: it was";
+    for line in [
+        format!("Node {NODE} {twice} deleted"),
+        format!("RoleBinding {HOME}/mercato-namespace {twice} changed by {MANAGER}"),
+        // Who leaves nothing owns nothing.
+        format!("MutatingWebhookConfiguration offload.mercato.dev {twice} changed"),
+    ] {
+        ensure!(status.contains(&line), "{line}: {status}");
+    }
+    Ok(())
+}
+
 /// One event for each object, and a line of `status` with how often and by whom.
 async fn told(pair: &Pair<'_>) -> Result<()> {
     let mut told = Vec::new();
@@ -173,7 +181,7 @@ async fn told(pair: &Pair<'_>) -> Result<()> {
             let events = items(&guests, "events").await?;
             let ours = events.iter().filter(|event| event["reason"] == "PutBack");
             let counts: Vec<_> = ours.map(|event| event["count"].clone()).collect();
-            ensure!(counts == [1; OBJECTS.len()], "{counts:?}");
+            ensure!(counts == [1, 1, 1, 1], "{counts:?}");
             Ok(true)
         }
     })
@@ -181,13 +189,9 @@ async fn told(pair: &Pair<'_>) -> Result<()> {
     let status = pair.provider.mercato(&["status"]).await?.ok()?;
     told.extend(status.split_whitespace());
     let status = told.join(" ");
-    for (kind, name) in [
-        ("NetworkPolicy", "mercato"),
-        ("ResourceQuota", "mercato"),
-        ("LimitRange", "mercato"),
-        ("Service", "kept"),
-        ("EndpointSlice", "kept-1"),
-    ] {
+    for (kind, name) in
+        [("NetworkPolicy", "mercato"), ("ResourceQuota", "mercato"), ("LimitRange", "mercato")]
+    {
         let line = format!(
             "{kind} {GUEST}/{name} was put back 2 times in the last hour: it was changed by {MANAGER}"
         );

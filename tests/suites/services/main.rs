@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "connections take time")]
 
 mod cuts;
+mod kept;
 mod names;
 mod rolling;
 mod shop;
@@ -19,6 +20,7 @@ use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::wait;
 
 use cuts::Cuts;
+use kept::Kept;
 use shop::{PATIENCE, Shop};
 
 const GATEWAY: &str = "gateway:\n  enabled: on";
@@ -66,7 +68,12 @@ async fn services(stage: &Stage) -> Result<()> {
     timer.step("guests have answered at home's node port, and by its API server");
     shop.follows_changes().await.context("changes")?;
     timer.step("changes of Services and of their pods are seen over there");
-    shop.outlives_a_restart(&provider).await.context("a daemon is killed")?;
+    Kept(&shop)
+        .is_put_back(&provider)
+        .await
+        .context("what somebody does to Services over there")?;
+    timer.step("Services over there, and their slices, are as they were");
+    Kept(&shop).outlives_a_restart_with_edits(&provider).await.context("a daemon is killed")?;
     shop.outlives_a_restart(&home).await.context("a daemon is killed")?;
     timer.step("Services over there are the same once daemons have been killed");
     Cuts(&shop).are_seen().await.context("the link is cut")?;

@@ -15,7 +15,7 @@ use super::names::Asker;
 /// Offloaded, with the Service in it,
 pub(crate) const NAMESPACE: &str = "shop";
 /// and what stands for it over there.
-const GUESTS: &str = "shop-rome";
+pub(crate) const GUESTS: &str = "shop-rome";
 /// The virtual node that stands for it.
 pub(crate) const NODE: &str = "mercato-turin";
 /// The pods of the Service, at home and away.
@@ -226,6 +226,11 @@ impl<'a> Shop<'a> {
     pub(crate) async fn outlives_a_restart(&self, daemon: &Daemon<'_>) -> Result<()> {
         let before = self.get(self.provider, GUESTS, "service", "web").await?;
         daemon.kill().await?;
+        self.goes_on(&before).await
+    }
+
+    /// Changes are followed, by the Service that was there before.
+    pub(crate) async fn goes_on(&self, before: &Value) -> Result<()> {
         self.user.kubectl(&["delete", "pod", FAR[1], "--grace-period=1"]).await?;
         self.has_endpoints("web", 2).await.context("afterwards")?;
         let far = self.user.on(NODE);
@@ -233,7 +238,7 @@ impl<'a> Shop<'a> {
         self.has_endpoints("web", 3).await.context("a pod has come")?;
         let after = self.get(self.provider, GUESTS, "service", "web").await?;
         let uid = |of: &Value| of["metadata"]["uid"].clone();
-        ensure!(uid(&before) == uid(&after), "it was made anew: {before}, {after}");
+        ensure!(uid(before) == uid(&after), "it was made anew: {before}, {after}");
         Ok(())
     }
 
@@ -272,7 +277,7 @@ impl<'a> Shop<'a> {
         Ok(serde_json::from_str(&said)?)
     }
 
-    async fn get(
+    pub(crate) async fn get(
         &self,
         cluster: &Cluster,
         namespace: &str,

@@ -38,6 +38,13 @@ impl Grant {
     }
 }
 
+impl Grant {
+    /// What its RoleBinding is called.
+    pub(crate) fn binding(self) -> &'static str {
+        self.role().0
+    }
+}
+
 impl Account {
     /// Asks the API server which account the daemon's credentials are of.
     pub fn ask(cluster: &Cluster) -> Answer<Self> {

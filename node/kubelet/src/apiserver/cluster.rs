@@ -104,6 +104,11 @@ impl Cluster {
         tokio::time::sleep(self.pace(kind, ns, name, 1)).boxed()
     }
 
+    /// Counts a write to an object that is not paced otherwise, so that others have to wait for their turn.
+    pub(crate) fn count_write(&self, kind: Kind, ns: Option<&str>, name: &str) {
+        self.pace.count(kind, ns, name, now());
+    }
+
     /// The client itself, for watches and streams, which are long and few.
     pub fn client(&self) -> Client {
         self.client.clone()

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 
 use crate::apiserver::account::allowed;
 use crate::apiserver::cluster::{Answer, Cluster};
-use crate::names::NAMESPACE_ROLE;
+use crate::names::{API_ACCESS_ROLE, NAMESPACE_ROLE, WEBHOOK as WEBHOOK_NAME};
 use crate::upkeep::OURS;
 
 /// Something that the daemon may not do.
@@ -94,6 +94,8 @@ const MIRROR: &str = "to show what was agreed";
 const KEPT: &str =
     "to put back what keeps guests within their contract where somebody deletes or changes it";
 
+const KEPT_AT_HOME: &str = "to put back what lets pods of offloaded namespaces leave, where somebody deletes or changes it";
+
 /// Every cluster-wide right, with its purpose; `config/deploy` grants these.
 const NEEDS: &[Need] = &[
     need(INVENTORY, "", "nodes", &["get", "list", "watch"]),
@@ -113,6 +115,19 @@ const NEEDS: &[Need] = &[
     need_of(
         NAMESPACE_ROLE,
         need(KEPT, "rbac.authorization.k8s.io", "rolebindings", &["list", "watch"]),
+    ),
+    need_of(
+        API_ACCESS_ROLE,
+        need(KEPT_AT_HOME, "rbac.authorization.k8s.io", "rolebindings", &["list", "watch"]),
+    ),
+    need_of(
+        WEBHOOK_NAME,
+        need(
+            KEPT_AT_HOME,
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            &["list", "watch"],
+        ),
     ),
     need_of(OURS, need(KEPT, "networking.k8s.io", "networkpolicies", &["list", "watch"])),
     need_of(OURS, need(KEPT, "", "resourcequotas", &["list", "watch"])),

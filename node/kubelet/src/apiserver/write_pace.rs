@@ -3,8 +3,8 @@
 //! without end costs an API server a few writes a minute for each object.
 //!
 //! Not so paced: Leases, which are renewed at a pace of their own; events, of which each lease has its
-//! own bound; the webhook, which is registered again as namespaces change; reviews, which are not kept;
-//! and deletions.
+//! own bound; the webhook, which is registered again as namespaces change, but where it is put back;
+//! reviews, which are not kept; and deletions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,11 @@ impl WritePace {
         if name.is_empty() || [LEASE, EVENT, WEBHOOK].contains(&kind) {
             return Duration::ZERO;
         }
+        self.count(kind, ns, name, now)
+    }
+
+    /// The same of an object of any kind.
+    pub(crate) fn count(&self, kind: Kind, ns: Option<&str>, name: &str, now: Instant) -> Duration {
         let (at_once, each) = allowed(kind);
         let mut all = self.all();
         if all.len() >= limits::PACED_OBJECTS {

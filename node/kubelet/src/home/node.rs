@@ -16,6 +16,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::placement::NodeLabels;
 use mercato_offload::placement::spec::{NodeSpec, Transitions, second_node_name};
+use mercato_offload::put_back::{Meddling, writer};
 use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -196,7 +197,7 @@ fn keep(
 ) -> BoxFuture<'static, ()> {
     async move {
         let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
-        let mut told = Told::default();
+        let (mut told, mut meddled) = (Told::default(), None);
         let mut tick = every(limits::LEASE_RENEWAL);
         let name = wants.borrow().name.clone();
         loop {
@@ -206,8 +207,10 @@ fn keep(
                     // What comes with it, such as our own writes, is looked at once.
                     tokio::time::sleep(limits::NODE_REST).await;
                     let spec = wants.borrow().clone();
-                    if !kept.was_changed(&cluster, &spec).await {
-                        continue;
+                    match kept.changed(&cluster, &spec).await {
+                        Changed::No => continue,
+                        Changed::ByOthers(how) => meddled = Some(how),
+                        Changed::InStatus => {}
                     }
                 }
                 changed = wants.changed() => if changed.is_err() { return },
@@ -222,6 +225,9 @@ fn keep(
                         tracing::info!(node = spec.name, "a virtual node is kept again");
                     }
                     told.tell(&cluster, &spec, kept.uid.clone()).await;
+                    if let Some(how) = meddled.take_if(|_| kept.is_written) {
+                        ear.tell(&spec.name, kept.uid.clone(), how).await;
+                    }
                     NodeState::Kept
                 }
                 Err(failure) => {
@@ -247,6 +253,18 @@ struct Kept {
     uid: Option<String>,
     spec: Option<Arc<NodeSpec>>,
     transitions: Transitions,
+    /// It was written just now.
+    is_written: bool,
+}
+
+/// What became of a node since it was written.
+enum Changed {
+    /// It is as it was, or was not written so yet.
+    No,
+    /// Somebody has changed or deleted it.
+    ByOthers(Meddling),
+    /// Only its status is another, as a node controller writes it.
+    InStatus,
 }
 
 impl Kept {
@@ -258,13 +276,14 @@ impl Kept {
         spec: &Arc<NodeSpec>,
     ) -> Result<Duration, Failure> {
         let changed = self.spec.as_ref() != Some(spec);
+        self.is_written = false;
         let wait = cluster.pace(NODE, None, &spec.name, limits::NODE_WRITES);
         if self.uid.is_some() && !wait.is_zero() {
             // As it was, until its turn comes.
         } else if changed || !self.holds(cluster, spec).await? {
             let node = self.write(cluster, spec).await?;
             self.uid = node["metadata"]["uid"].as_str().map(str::to_owned);
-            self.spec = Some(spec.clone());
+            (self.spec, self.is_written) = (Some(spec.clone()), true);
         }
         let lease = json!({
             "metadata": { "namespace": LEASES, "ownerReferences": [{
@@ -283,13 +302,29 @@ impl Kept {
     /// it, and no node controller has taken it for dead.
     async fn holds(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<bool, Failure> {
         let node = cluster.get(NODE, None, &spec.name).await?.unwrap_or_default();
-        let same = self.uid.as_deref() == node["metadata"]["uid"].as_str();
-        Ok(same && spec.holds(&mut self.transitions, &node))
+        Ok(self.is_same(&node) && spec.holds(&mut self.transitions, &node))
     }
 
-    /// Whether somebody else has changed or deleted it since it was written so.
-    async fn was_changed(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> bool {
-        self.spec.as_ref() == Some(spec) && matches!(self.holds(cluster, spec).await, Ok(false))
+    /// What became of it since it was written so.
+    async fn changed(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> Changed {
+        if self.spec.as_ref() != Some(spec) {
+            return Changed::No;
+        }
+        let Ok(found) = cluster.get(NODE, None, &spec.name).await else { return Changed::No };
+        match found {
+            Some(node) if self.is_same(&node) && spec.holds(&mut self.transitions, &node) => {
+                Changed::No
+            }
+            Some(node) if self.is_same(&node) && !spec.is_edited(&node) => Changed::InStatus,
+            Some(node) if self.is_same(&node) => {
+                Changed::ByOthers(Meddling::Edited(writer(&node, &spec.applied())))
+            }
+            Some(_) | None => Changed::ByOthers(Meddling::Deleted),
+        }
+    }
+
+    fn is_same(&self, node: &Value) -> bool {
+        self.uid.as_deref() == node["metadata"]["uid"].as_str()
     }
 
     async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {

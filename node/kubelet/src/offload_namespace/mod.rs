@@ -38,6 +38,7 @@ use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits;
 use crate::names::{CONTRACT, OFFLOAD};
 use crate::repeated::Repeated;
+use crate::upkeep::Upkeep;
 use crate::warn_once;
 
 /// The namespaces that are followed.
@@ -57,16 +58,17 @@ pub struct OptIns {
 }
 
 impl OptIns {
-    /// Starts following, with the webhook if one can be reached.
+    /// Starts following, with the webhook if one can be reached. What is written for that stays so by `kept`.
     pub fn start(
         cluster: Cluster,
         account: Account,
         webhook: Option<Webhook>,
         scope: Scope,
+        kept: Upkeep,
     ) -> Self {
         let tell = webhook.as_ref().map_or_else(|| watch::Sender::new(None), Webhook::known);
         let known = tell.subscribe();
-        let rights = Rights::new(cluster, account, webhook);
+        let rights = Rights::new(cluster, account, webhook, Some(kept));
         let following = tokio::spawn(follow(rights, scope, tell)).abort_handle();
         Self { known, following }
     }

@@ -10,15 +10,18 @@ use super::webhook::{self, Webhook};
 use crate::apiserver::account::{Account, Grant};
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::kind::NAMESPACE;
+use crate::apiserver::kind::{NAMESPACE, ROLE_BINDING, WEBHOOK};
 use crate::limits;
-use crate::names::{CONTRACT, OFFLOAD};
+use crate::names::{self, API_ACCESS_ROLE, CONTRACT, OFFLOAD};
+use crate::upkeep::Upkeep;
 
 /// The daemon's rights in namespaces, and the webhook: what the opt-ins demand.
 pub(super) struct Rights {
     pub(super) cluster: Cluster,
     account: Account,
     webhook: Option<Webhook>,
+    /// By what these stay as they were written.
+    kept: Option<Upkeep>,
     /// Namespaces in which there are rights; none before those that an earlier start has left
     /// are given back.
     held: Option<BTreeMap<String, Held>>,
@@ -38,8 +41,13 @@ struct Held {
 
 impl Rights {
     /// Rights of this account in this cluster; none are held yet.
-    pub(super) fn new(cluster: Cluster, account: Account, webhook: Option<Webhook>) -> Self {
-        Self { cluster, account, webhook, held: None }
+    pub(super) fn new(
+        cluster: Cluster,
+        account: Account,
+        webhook: Option<Webhook>,
+        kept: Option<Upkeep>,
+    ) -> Self {
+        Self { cluster, account, webhook, kept, held: None }
     }
 
     /// Whether there are rights in this namespace.
@@ -57,8 +65,8 @@ impl Rights {
         let mut taken = Ok(());
         for (name, one) in wanted.iter().filter(|(_, one)| !one.ends) {
             if !self.holds(name, one) {
-                match self.account.bind(&self.cluster, name, Grant::Namespace).await {
-                    Ok(_) => {
+                match self.bind(name, Grant::Namespace).await {
+                    Ok(()) => {
                         let held = Held { uid: one.uid.clone(), api_access: None, left: None };
                         self.held.get_or_insert_default().insert(name.clone(), held);
                     }
@@ -69,8 +77,17 @@ impl Rights {
             taken = taken.and(api_access.map_err(|failure| failure.of(name)));
         }
         let registered = match &self.webhook {
-            Some(webhook) if !wanted.is_empty() => webhook.register(&self.cluster).await,
-            Some(_) | None if wanted.is_empty() => webhook::unregister(&self.cluster).await,
+            Some(webhook) if !wanted.is_empty() => {
+                let registered = webhook.register(&self.cluster).await;
+                if let (Ok(configuration), Some(kept)) = (&registered, &self.kept) {
+                    kept.keep(WEBHOOK, "", names::WEBHOOK, configuration);
+                }
+                registered.map(drop)
+            }
+            Some(_) | None if wanted.is_empty() => {
+                self.leave("", None);
+                webhook::unregister(&self.cluster).await
+            }
             Some(_) | None => Ok(()),
         };
         taken.and(registered)
@@ -79,15 +96,38 @@ impl Rights {
     /// Takes the right to tokens for home's API server in a namespace, or gives it back, as its
     /// owner says. Where it cannot be had, pods leave as well, without those tokens.
     async fn follow_api_access(&mut self, name: &str, wanted: bool) -> Result<(), Failure> {
-        let held = self.held.as_mut().and_then(|held| held.get_mut(name));
-        let Some(held) = held.filter(|held| held.api_access != Some(wanted)) else { return Ok(()) };
+        let known = self.held.iter().flatten().find(|(known, _)| *known == name);
+        if known.is_none_or(|(_, held)| held.api_access == Some(wanted)) {
+            return Ok(());
+        }
         if wanted {
-            self.account.bind(&self.cluster, name, Grant::ApiAccess).await?;
+            self.bind(name, Grant::ApiAccess).await?;
         } else {
+            self.leave(name, Some(API_ACCESS_ROLE));
             self.account.unbind(&self.cluster, name, Grant::ApiAccess).await?;
         }
-        held.api_access = Some(wanted);
+        if let Some(held) = self.held.as_mut().and_then(|held| held.get_mut(name)) {
+            held.api_access = Some(wanted);
+        }
         Ok(())
+    }
+
+    /// Takes rights in a namespace, by a binding that stays; an administrator's account has them without.
+    async fn bind(&self, name: &str, grant: Grant) -> Result<(), Failure> {
+        self.account.bind(&self.cluster, name, grant).await?;
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let binding = grant.binding();
+        if self.cluster.get(ROLE_BINDING, Some(name), binding).await?.is_some() {
+            kept.keep(ROLE_BINDING, name, binding, &self.account.binding(name, grant));
+        }
+        Ok(())
+    }
+
+    /// What was kept in a namespace, or as the cluster's, is kept no longer.
+    fn leave(&self, namespace: &str, name: Option<&str>) {
+        if let Some(kept) = &self.kept {
+            kept.leave(namespace, name);
+        }
     }
 
     async fn unbind(&self, name: &str) -> Result<(), Failure> {
@@ -118,8 +158,11 @@ impl Rights {
     ) -> Result<bool, Failure> {
         let Some(held) = &mut self.held else { return Ok(false) };
         for (name, held) in held.iter_mut() {
-            if !wanted.contains_key(name) {
-                held.left.get_or_insert_with(Instant::now);
+            if !wanted.contains_key(name) && held.left.is_none() {
+                held.left = Some(Instant::now());
+                if let Some(kept) = &self.kept {
+                    kept.leave(name, None);
+                }
             }
         }
         let over = |name: &String, held: &Held| {
@@ -167,7 +210,7 @@ mod tests {
             (200, json!({ "items": all, "status": { "allowed": true } }))
         });
         let account = Account { user: "anna".into() };
-        let mut rights = Rights::new(cluster, account, None);
+        let mut rights = Rights::new(cluster, account, None, None);
         let shop = wanted("1");
         rights.take(&BTreeMap::from([("shop".into(), shop.clone())])).await.unwrap();
         let requests = requests.lock().unwrap();
@@ -204,7 +247,7 @@ mod tests {
             seen.lock().unwrap().push(of);
             (200, json!({}))
         });
-        (Rights::new(cluster, Account { user: "anna".into() }, None), bound)
+        (Rights::new(cluster, Account { user: "anna".into() }, None, None), bound)
     }
 
     #[tokio::test]
@@ -248,7 +291,7 @@ mod tests {
             let bound = seen.last().is_some_and(|last| last == "PATCH mercato-api-access");
             (200, json!({ "items": [], "status": { "allowed": !asked || bound } }))
         });
-        let mut rights = Rights::new(cluster, Account { user: "anna".into() }, None);
+        let mut rights = Rights::new(cluster, Account { user: "anna".into() }, None, None);
         let mut asked = async |api_access: bool| {
             let how = OptIn { api_access, ..OptIn::default() };
             let shop = Wanted { how, ..wanted("1") };

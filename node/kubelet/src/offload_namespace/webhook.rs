@@ -102,9 +102,11 @@ impl Webhook {
         self.known.clone()
     }
 
-    pub(super) fn register(&self, cluster: &Cluster) -> Answer<()> {
-        let answer = cluster.apply(KIND, None, WEBHOOK, self.configuration());
-        async move { answer.await.map(drop) }.boxed()
+    /// Registers it; how that was written.
+    pub(super) fn register(&self, cluster: &Cluster) -> Answer<Value> {
+        let configuration = self.configuration();
+        let answer = cluster.apply(KIND, None, WEBHOOK, configuration.clone());
+        async move { answer.await.map(|_| configuration) }.boxed()
     }
 
     /// One webhook for each strategy: only `Remote` may stop a pod from being

@@ -56,12 +56,12 @@ fn bed(policy: Option<Value>) -> (Upkeep, Arc<Mutex<Server>>) {
 }
 
 fn told(kept: &Upkeep, change: Change<LookedAt>) {
-    kept.inner.on_change(NETWORK_POLICY, change);
+    kept.inner.state().on_change((NETWORK_POLICY, OURS), change);
     kept.inner.asked.notify_one();
 }
 
 fn seen(kept: &Upkeep, object: &Value) -> LookedAt {
-    kept.inner.read(NETWORK_POLICY, object)
+    kept.inner.read(NETWORK_POLICY, OURS, object)
 }
 
 fn settle(kept: &Upkeep) {
@@ -73,7 +73,7 @@ fn settle(kept: &Upkeep) {
 async fn what_was_deleted_or_changed_is_put_back_with_one_event() {
     let (kept, server) = bed(Some(policy(json!([]))));
     settle(&kept);
-    let spot = (NETWORK_POLICY, "shop-rome".to_owned());
+    let spot = in_guests(NETWORK_POLICY, "shop-rome");
     // As a watch tells that it is not there.
     server.lock().unwrap().policy = None;
     told(&kept, Change::Synced(Vec::new()));
@@ -154,4 +154,60 @@ async fn who_writes_against_ours_for_a_minute_brings_about_under_twenty_writes_a
     assert_eq!(server.lock().unwrap().events.len(), 1);
     let [one] = &kept.recent()[..] else { panic!("one object") };
     assert!(one.times + 1 >= applied, "{} of {applied}", one.times);
+}
+
+/// What is the cluster's own is kept as well, at a pace, and told without a namespace.
+#[tokio::test(start_paused = true)]
+async fn the_webhook_of_home_is_put_back_at_a_pace_until_it_is_left() {
+    let there: Arc<Mutex<(Option<Value>, u32)>> = Arc::default();
+    let server = there.clone();
+    let cluster = scripted(move |method, path, body| {
+        let mut server = server.lock().unwrap();
+        match method.as_str() {
+            "GET" if path.contains("watch=") || path.contains("limit=") => status(503, "no"),
+            "GET" => server.0.clone().map_or_else(|| status(404, "no"), |it| (200, it)),
+            "PATCH" => {
+                *server = (Some(body.clone()), server.1 + 1);
+                (200, body)
+            }
+            _ => (201, body),
+        }
+    });
+    let kept = Upkeep::start(cluster);
+    let registered = json!({ "webhooks": [{ "name": "a", "failurePolicy": "Fail" }] });
+    let of = (WEBHOOK, names::WEBHOOK);
+    kept.keep(WEBHOOK, "", names::WEBHOOK, &registered);
+    until("it is looked at", || there.lock().unwrap().1 == 1).await;
+    for _ in 0..600 {
+        there.lock().unwrap().0 = None;
+        kept.inner.state().on_change(of, Change::Synced(Vec::new()));
+        kept.inner.asked.notify_one();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let written = there.lock().unwrap().1;
+    assert!((12..20).contains(&written), "{written}");
+    let [one] = &kept.recent()[..] else { panic!("one object") };
+    assert_eq!(one.place.to_string(), "MutatingWebhookConfiguration offload.mercato.dev");
+    kept.leave("", None);
+    tokio::time::sleep(limits::WRITES_EACH * 2).await;
+    let written = there.lock().unwrap().1;
+    there.lock().unwrap().0 = None;
+    kept.inner.state().on_change(of, Change::Synced(Vec::new()));
+    kept.inner.asked.notify_one();
+    tokio::time::sleep(limits::WRITES_EACH * 2).await;
+    assert_eq!(there.lock().unwrap().1, written, "nothing is kept any more");
+}
+
+#[tokio::test]
+async fn a_binding_of_home_is_left_by_its_name_and_guests_are_forgotten_beside_it() {
+    let (kept, _) = bed(None);
+    for name in [NAMESPACE_ROLE, API_ACCESS_ROLE] {
+        kept.keep(ROLE_BINDING, "shop", name, &json!({ "subjects": [] }));
+    }
+    kept.forget("shop");
+    kept.leave("shop", Some(API_ACCESS_ROLE));
+    let names: Vec<_> = kept.inner.state().written.keys().map(|spot| spot.name).collect();
+    assert_eq!(names, [NAMESPACE_ROLE]);
+    kept.leave("shop", None);
+    assert!(kept.inner.state().written.is_empty());
 }

@@ -14,6 +14,7 @@ pub fn as_written(present: &Value, written: &Value) -> bool {
             let (present, written) = (&present["metadata"][*marks], &written[*marks]);
             written.is_null() || holds(present, written)
         }),
+        "webhooks" => are_registered(&present["webhooks"], written),
         name => holds(&present[name], written),
     })
 }
@@ -26,6 +27,30 @@ fn holds(present: &Value, written: &Value) -> bool {
         }
         (present, written) => is_same(present, written),
     }
+}
+
+/// Webhooks have keys, and others may stand beside ours. Some clouds keep every webhook away from namespaces
+/// of their own: who narrows one so is not written against.
+fn are_registered(present: &Value, written: &Value) -> bool {
+    let each = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let present = each(present);
+    each(written).iter().all(|written| {
+        let mut named = present.iter().filter(|one| one["name"] == written["name"]);
+        named.next().is_some_and(|present| {
+            let fields = written.as_object().into_iter().flatten();
+            fields.into_iter().all(|(name, written)| match name.as_str() {
+                "namespaceSelector" => is_as_narrow(&present[name], written),
+                name => holds(&present[name], written),
+            })
+        })
+    })
+}
+
+fn is_as_narrow(present: &Value, written: &Value) -> bool {
+    let terms = |of: &Value| of["matchExpressions"].as_array().cloned().unwrap_or_default();
+    let there = terms(present);
+    holds(&present["matchLabels"], &written["matchLabels"])
+        && terms(written).iter().all(|term| there.iter().any(|one| is_same(one, term)))
 }
 
 /// Nothing more and nothing less, however the API server writes it.
@@ -119,6 +144,37 @@ mod tests {
         present["spec"]["hard"]["requests.storage"] = "1Gi".into();
         present["spec"]["hard"]["requests.cpu"] = "1".into();
         assert!(as_written(&present, &written), "a bound more, and 1 for 1000m");
+    }
+
+    #[test]
+    fn a_webhook_is_as_it_was_registered_where_others_stand_beside_or_narrow_it() {
+        let selector = json!({ "matchLabels": { "mercato.dev/offload": "Remote" },
+            "matchExpressions": [{ "key": "mercato.dev/contract", "operator": "DoesNotExist" }] });
+        let written = json!({ "webhooks": [{ "name": "remote.offload.mercato.dev",
+            "failurePolicy": "Fail", "clientConfig": { "url": "https://x", "caBundle": "a" },
+            "namespaceSelector": selector, "rules": [{ "resources": ["pods"], "scope": "*" }] }] });
+        let mut present = written.clone();
+        present["webhooks"][0]["objectSelector"] = json!({});
+        present["webhooks"][0]["timeoutSeconds"] = json!(10);
+        let narrower = json!({ "key": "control-plane", "operator": "DoesNotExist" });
+        let terms = &mut present["webhooks"][0]["namespaceSelector"]["matchExpressions"];
+        terms.as_array_mut().unwrap().push(narrower);
+        present["webhooks"].as_array_mut().unwrap().insert(0, json!({ "name": "another" }));
+        assert!(as_written(&present, &written));
+        type Edit = fn(&mut Value);
+        let edits: &[Edit] = &[
+            |webhook| webhook["name"] = json!("b"),
+            |webhook| webhook["failurePolicy"] = json!("Ignore"),
+            |webhook| webhook["clientConfig"]["caBundle"] = json!("b"),
+            |webhook| webhook["rules"] = json!([]),
+            |webhook| webhook["namespaceSelector"]["matchExpressions"] = json!([]),
+            |webhook| webhook["namespaceSelector"]["matchLabels"] = json!({}),
+        ];
+        for (n, edit) in edits.iter().enumerate() {
+            let mut present = present.clone();
+            edit(&mut present["webhooks"][1]);
+            assert!(!as_written(&present, &written), "edit {n}");
+        }
     }
 
     #[test]

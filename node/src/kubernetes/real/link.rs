@@ -17,6 +17,7 @@ use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
+use mercato_kubelet::home::node::NodeNews;
 use mercato_kubelet::offload_namespace::{Freed, OptIns, Reach, Webhook};
 use mercato_kubelet::{Account, Cluster, Upkeep, diagnose, rights};
 use mercato_offload::forge::Gate;
@@ -192,14 +193,16 @@ async fn connect(
         settings::Offload::All => Scope::All,
     };
     let webhook = webhook(settings, address).await?;
-    let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
+    let kept = Upkeep::start(cluster.clone());
+    let (account_of, keeper) = (account.clone(), kept.clone());
+    let opt_ins = OptIns::start(cluster.clone(), account_of, Some(webhook), scope, keeper);
     let meters = Meters::new(cluster.clone());
     let domain = cluster_domain::of_cluster(&cluster, settings).await?;
     let has_login = !nodes.image_pull_secrets.is_empty();
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
     Ok(Shared {
-        kept: Upkeep::start(cluster.clone()),
-        node_news: Arc::default(),
+        node_news: Arc::new(NodeNews::new(kept.clone())),
+        kept,
         cluster,
         account,
         server,

@@ -10,6 +10,7 @@ use mercato_protocol::terms::Platform;
 use super::*;
 use crate::apiserver::failure::Class;
 use crate::testing::{scripted, status, until};
+use crate::upkeep::Upkeep;
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
@@ -52,6 +53,11 @@ fn cluster(node: Option<Value>) -> (Cluster, Requests) {
     (cluster, requests)
 }
 
+fn start(cluster: Cluster) -> VirtualNode {
+    let news = NodeNews::new(Upkeep::start(cluster.clone()));
+    VirtualNode::start(cluster, spec(), &news)
+}
+
 async fn settled(node: &VirtualNode) -> NodeState {
     let mut state = node.state();
     state.wait_for(|state| *state != NodeState::Starting).await.unwrap().clone()
@@ -60,7 +66,7 @@ async fn settled(node: &VirtualNode) -> NodeState {
 #[tokio::test]
 async fn a_node_is_made_kept_and_removed() {
     let (cluster, requests) = cluster(None);
-    let node = VirtualNode::start(cluster, spec(), &NodeNews::default());
+    let node = start(cluster);
     assert_eq!(settled(&node).await, NodeState::Kept);
     let made = std::mem::take(&mut *requests.lock().unwrap());
     let did = |what: &str| made.iter().any(|request| request.starts_with(what));
@@ -99,13 +105,21 @@ async fn a_node_that_was_taken_for_dead_or_deleted_is_written_again() {
     }
     kept.lock().unwrap()["status"]["conditions"] =
         json!([{ "type": "Ready", "status": "Unknown" }]);
+    let changed = renewed.changed(&cluster, &spec).await;
+    assert!(matches!(changed, Changed::InStatus), "a node controller says so, too");
+    let taints = kept.lock().unwrap()["spec"]["taints"].take();
+    let changed = renewed.changed(&cluster, &spec).await;
+    assert!(matches!(changed, Changed::ByOthers(Meddling::Edited(None))), "no taint");
+    kept.lock().unwrap()["spec"]["taints"] = taints;
     kept.lock().unwrap()["metadata"]["labels"] = json!({ CONTRACT: spec.contract.to_string() });
     renewed.renew(&cluster, &spec).await.unwrap();
     assert_eq!(*writes.lock().unwrap(), 2);
-    assert!(!renewed.was_changed(&cluster, &spec).await, "as it stands it is left");
+    assert!(matches!(renewed.changed(&cluster, &spec).await, Changed::No), "it is left");
     *kept.lock().unwrap() = Value::Null;
-    assert!(renewed.was_changed(&cluster, &spec).await);
-    assert!(!Kept::default().was_changed(&cluster, &spec).await, "it was not written yet");
+    let Changed::ByOthers(how) = renewed.changed(&cluster, &spec).await else { panic!("unseen") };
+    assert_eq!(how, Meddling::Deleted);
+    let new = Kept::default().changed(&cluster, &spec).await;
+    assert!(matches!(new, Changed::No), "it was not written yet");
     renewed.renew(&cluster, &spec).await.unwrap();
     assert_eq!(*writes.lock().unwrap(), 3);
 }
@@ -132,7 +146,7 @@ async fn a_tunnel_is_told_where_it_changes_and_nowhere_else() {
         }
         (200, if path.contains("/nodes") { node.clone() } else { body })
     });
-    let shown = VirtualNode::start(cluster, spec(), &NodeNews::default());
+    let shown = start(cluster);
     let off = |reason: &str| TunnelWord::Off { reason: reason.to_owned() };
     let words = [off("no /dev/net/tun"), off("no /dev/net/tun"), TunnelWord::Up, off("UDP 7475")];
     for tunnel in words {
@@ -164,7 +178,7 @@ async fn a_tunnel_is_told_where_it_changes_and_nowhere_else() {
 #[tokio::test]
 async fn anothers_node_is_a_conflict_and_stays() {
     let (cluster, requests) = cluster(Some(json!({ "metadata": { "name": "mercato-turin" } })));
-    let node = VirtualNode::start(cluster, spec(), &NodeNews::default());
+    let node = start(cluster);
     let NodeState::Failing(failure) = settled(&node).await else { panic!() };
     assert_eq!(failure.class, Class::Conflict);
     node.remove().await.unwrap();

@@ -230,11 +230,15 @@ impl NodeSpec {
         } })
     }
 
+    /// Whether somebody has changed what this makes of a node, other than the status, which node controllers
+    /// write as well.
+    pub fn is_edited(&self, present: &Value) -> bool {
+        !contains(present, &self.applied()) || self.taints(&present["spec"]["taints"]).is_some()
+    }
+
     /// Whether the node in the cluster is still as this makes it, whatever others have added.
     pub fn holds(&self, transitions: &mut Transitions, present: &Value) -> bool {
-        let wanted = [self.applied(), self.status(transitions, "")];
-        wanted.iter().all(|wanted| contains(present, wanted))
-            && self.taints(&present["spec"]["taints"]).is_none()
+        contains(present, &self.status(transitions, "")) && !self.is_edited(present)
     }
 }
 
