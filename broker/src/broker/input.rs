@@ -40,6 +40,8 @@ pub enum Input {
     Withdrawn(Verified<Withdraw>),
     /// A cluster is connected, perhaps anew: what it was told before may be lost.
     Connected(ClusterId),
+    /// A cluster closes its connection, by what this one has seen itself; it is not connected any more next.
+    HungUp(ClusterId),
     /// A cluster that was connected is not any more.
     Disconnected(ClusterId),
     /// A peer says something in a negotiation.

@@ -93,8 +93,7 @@ impl Broker {
         self.deals.run_deadlines(now, &mut effects);
         self.deals.resend(now, &mut effects);
         if !self.deals.degraded() {
-            let peers = &self.catalogue.peers;
-            self.deals.make_room(|peer| peers.organisation(peer), &mut effects);
+            self.deals.make_room(|peer| self.catalogue.peers.organisation(peer), &mut effects);
         }
         self.publish(now, &mut effects);
         effects
@@ -135,6 +134,7 @@ impl Broker {
             Input::Withdrawn(end) if end.provider == us => self.supply.learn(end.epoch, end.seq),
             Input::Withdrawn(end) => self.catalogue.book.withdraw(&end),
             Input::Connected(peer) => self.deals.on_connected(now, peer, effects),
+            Input::HungUp(peer) => self.deals.on_hung_up(peer),
             Input::Disconnected(peer) => self.deals.on_disconnected(now, peer),
             Input::Message(message) => self.on_message(now, &message, effects),
             Input::Usable(id) => {

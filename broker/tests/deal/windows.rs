@@ -30,6 +30,55 @@ fn short_windows_give_no_end_without_a_credit() {
     }
 }
 
+/// Nor by saying nothing for minutes over a link that is up, and then a first window alone.
+#[test]
+fn reports_that_are_withheld_give_no_end_without_a_credit() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    world.nodes[SELLER].config.metering_interval_s = 60;
+    world.crash(SELLER);
+    let (mut world, id) = bought_in(world, 3_600);
+    world.settle();
+    pass(&mut world, 300);
+    for _ in 0..420 {
+        world.advance(1_000);
+        world.wire.clear();
+    }
+    // The report of the first of the windows is said again, and signed; then it is ended.
+    pass(&mut world, 60);
+    end_saying(&mut world, SELLER, id, CloseReason::Unsigned);
+    pass(&mut world, 60);
+    let end = deal(&world, BUYER, id).end().and_then(|end| end.ending).unwrap();
+    assert_eq!((end.by, end.cause), (Side::Provider, EndCause::EndedByProvider));
+}
+
+/// Who closes a link may not say that nothing was heard over it, however long it stays away; by one that
+/// breaks the buyer has not heard.
+#[test]
+fn a_link_that_the_provider_has_closed_counts_as_heard() {
+    for (hangs_up, cause) in [(true, EndCause::EndedByProvider), (false, EndCause::Unsigned)] {
+        let mut world = World::acquainted(Approve::Auto, 0);
+        world.nodes[SELLER].config.metering_interval_s = 60;
+        world.crash(SELLER);
+        let (mut world, id) = bought_in(world, 3_600);
+        world.settle();
+        pass(&mut world, 300);
+        let seller = world.cluster(SELLER);
+        if hangs_up {
+            world.input(BUYER, Input::HungUp(seller));
+        }
+        world.input(BUYER, Input::Disconnected(seller));
+        for _ in 0..420 {
+            world.advance(1_000);
+            world.wire.clear();
+        }
+        world.input(BUYER, Input::Connected(seller));
+        end_saying(&mut world, SELLER, id, CloseReason::Unsigned);
+        pass(&mut world, 60);
+        let end = deal(&world, BUYER, id).end().and_then(|end| end.ending).unwrap();
+        assert_eq!((end.by, end.cause), (Side::Provider, cause), "closed: {hangs_up}");
+    }
+}
+
 /// Nor by a link that is cut for a moment, or for a minute.
 #[test]
 fn a_link_that_is_cut_for_a_moment_gives_no_end_without_a_credit() {

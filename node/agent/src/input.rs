@@ -40,6 +40,8 @@ pub enum Input {
         /// Whether this cluster opened the connection.
         dialled: bool,
     },
+    /// The peer closes the last connection with it, as this side sees: said before it is gone.
+    HungUp(PublicKey),
     /// The last connection with a peer is gone.
     Disconnected(PublicKey),
     /// A peer, by the key that the connection has proven, has not been heard for so long, in ms, though

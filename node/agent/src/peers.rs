@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_broker::Standing;
+use mercato_broker::{Input as ForBroker, Standing};
 use mercato_protocol::ad::Ad;
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::envelope::Signed;
@@ -231,6 +231,11 @@ impl Peers {
 
     pub(crate) fn connected(&self) -> &BTreeMap<PublicKey, ClusterIdentity> {
         &self.connected
+    }
+
+    /// Who is connected with this key closes the connection: what the broker is told, if that is somebody.
+    pub(crate) fn hung_up(&self, key: &PublicKey) -> Option<ForBroker> {
+        Some(ForBroker::HungUp(self.connected.get(key)?.cluster_id()))
     }
 
     /// What the cluster that is connected with this key calls itself.

@@ -36,6 +36,8 @@ pub enum Event {
     Disconnected {
         /// Who.
         peer: PublicKey,
+        /// The peer has closed it, or its process has ended: it did not break.
+        by_peer: bool,
     },
     /// A partner has not answered for some time, though it is connected.
     Silent {

@@ -13,6 +13,7 @@ mod admission;
 mod behaviour;
 mod command;
 mod dial;
+mod ended;
 mod error;
 mod event;
 mod frame;

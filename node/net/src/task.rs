@@ -32,7 +32,7 @@ use crate::ranks::Ranks;
 use crate::run::Run;
 use crate::session::Session;
 use crate::streams::Inbound;
-use crate::{address, gossip, identity, inbound, limits};
+use crate::{address, ended, gossip, identity, inbound, limits};
 
 pub(crate) struct Task {
     swarm: Swarm<Behaviour>,
@@ -183,9 +183,9 @@ impl Task {
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.on_established(&peer_id, connection_id, &endpoint);
             }
-            SwarmEvent::ConnectionClosed { peer_id, connection_id, .. } => {
+            SwarmEvent::ConnectionClosed { peer_id, connection_id, cause, .. } => {
                 if let Some(peer) = identity::public_key(&peer_id) {
-                    self.on_closed(peer, connection_id);
+                    self.on_closed(peer, connection_id, ended::is_by_peer(cause.as_ref()));
                 }
             }
             SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
@@ -261,14 +261,14 @@ impl Task {
             self.swarm.close_connection(link.connection);
         }
         if dead.iter().any(|link| Some(link.connection) == first) {
-            self.on_gone(peer);
+            self.on_gone(peer, false);
             self.begin(peer);
         }
     }
 
     /// Who loses the first of two connections is met anew over the other: what was said over
     /// the first may be lost, and the peer may have taken the second for that of a new start.
-    fn on_closed(&mut self, peer: PublicKey, connection: ConnectionId) {
+    fn on_closed(&mut self, peer: PublicKey, connection: ConnectionId, by_peer: bool) {
         let Some(links) = self.links.get_mut(&peer) else { return };
         let Some(place) = links.iter().position(|link| link.connection == connection) else {
             return;
@@ -278,7 +278,7 @@ impl Task {
             self.links.remove(&peer);
         }
         if place == 0 {
-            self.on_gone(peer);
+            self.on_gone(peer, by_peer);
             self.begin(peer);
         }
     }
@@ -302,9 +302,9 @@ impl Task {
         self.links.get(&identity::public_key(peer)?)?.first()
     }
 
-    fn on_gone(&mut self, peer: PublicKey) {
+    fn on_gone(&mut self, peer: PublicKey, by_peer: bool) {
         self.peers.disconnect(peer);
-        self.outbox.push_back(Event::Disconnected { peer });
+        self.outbox.push_back(Event::Disconnected { peer, by_peer });
     }
 
     /// A peer has opened a stream. One of a connection that is over goes with it.

@@ -276,3 +276,31 @@ async fn what_is_queued_goes_out_before_the_end() {
     .await;
     assert_eq!(last, Some(99));
 }
+
+/// Whoever stops has closed its connections, and whoever is left by it has not.
+async fn who_has_closed_is_told(listen: &str) {
+    let (a, mut b) = pair(listen).await;
+    a.net.stop().await;
+    let by_peer = b.wait("the end", |event| match event {
+        Event::Disconnected { by_peer, .. } => Some(by_peer),
+        _ => None,
+    });
+    assert!(by_peer.await, "{listen}");
+    let (mut a, b) = pair(listen).await;
+    a.net.disconnect(b.key).await;
+    let by_peer = a.wait("the end", |event| match event {
+        Event::Disconnected { by_peer, .. } => Some(by_peer),
+        _ => None,
+    });
+    assert!(!by_peer.await, "{listen}");
+}
+
+#[tokio::test]
+async fn who_has_closed_is_told_over_quic() {
+    who_has_closed_is_told(QUIC).await;
+}
+
+#[tokio::test]
+async fn who_has_closed_is_told_over_tcp() {
+    who_has_closed_is_told(TCP).await;
+}

@@ -265,6 +265,7 @@ impl Driver {
             | Input::Unsaid { .. }
             | Input::Broker(_)
             | Input::Tunnel(_)
+            | Input::HungUp(_)
             | Input::Silent(..)
             | Input::Lease(..) => {}
         }

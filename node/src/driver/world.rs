@@ -83,6 +83,7 @@ impl World {
             | Input::Gossip { .. }
             | Input::Unsaid { .. }
             | Input::Broker(BrokerInput::Command(..) | BrokerInput::Message(_))
+            | Input::HungUp(_)
             | Input::Silent(..)
             | Input::Lease(..) => return,
         };

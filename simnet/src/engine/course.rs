@@ -84,7 +84,9 @@ impl Course {
             Event::Answer { .. } => Ok(()),
             Event::Gateway { at, run, step } => world.on_gateway(at, run, *step),
             Event::Dialled(dial) => world.on_dialled(&dial),
-            Event::Lost { at, peer, connection } => world.on_lost(at, peer, connection),
+            Event::Lost { at, peer, connection, by_peer } => {
+                world.on_lost(at, peer, connection, by_peer)
+            }
             Event::Start { at } => world.on_start(at),
             Event::Cut(a, b) => world.cut(a, b),
             Event::Mend(a, b) => {

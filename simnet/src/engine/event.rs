@@ -47,6 +47,7 @@ pub(crate) enum Event {
         at: usize,
         peer: usize,
         connection: u64,
+        by_peer: bool,
     },
     Start {
         at: usize,

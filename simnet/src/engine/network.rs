@@ -134,10 +134,30 @@ impl Network {
         a: usize,
         b: usize,
     ) -> Result<(), Violation> {
+        self.end(agenda, [(a, b, false), (b, a, false)])
+    }
+
+    /// One of two closes their connection; the other sees that.
+    pub(crate) fn hang_up(
+        &mut self,
+        agenda: &mut Agenda,
+        at: usize,
+        peer: usize,
+    ) -> Result<(), Violation> {
+        self.end(agenda, [(at, peer, false), (peer, at, true)])
+    }
+
+    /// Each side is told in its own time, with whether the other has closed it.
+    fn end(
+        &mut self,
+        agenda: &mut Agenda,
+        sides: [(usize, usize, bool); 2],
+    ) -> Result<(), Violation> {
+        let [(a, b, _), _] = sides;
         let Some(connection) = self.connections.remove(&pair(a, b)) else { return Ok(()) };
-        for (at, peer) in [(a, b), (b, a)] {
+        for (at, peer, by_peer) in sides {
             let after_ms = self.rng.within(0..=8_000);
-            agenda.plan(after_ms, Event::Lost { at, peer, connection })?;
+            agenda.plan(after_ms, Event::Lost { at, peer, connection, by_peer })?;
         }
         Ok(())
     }
@@ -154,7 +174,10 @@ impl Network {
         for peer in 0..self.heard.len() {
             if let Some(connection) = self.connections.remove(&pair(at, peer)) {
                 let after_ms = self.rng.within(0..=3_000);
-                agenda.plan(after_ms, Event::Lost { at: peer, peer: at, connection })?;
+                agenda.plan(
+                    after_ms,
+                    Event::Lost { at: peer, peer: at, connection, by_peer: false },
+                )?;
             }
         }
         Ok(())

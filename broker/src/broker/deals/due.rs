@@ -57,6 +57,10 @@ impl Deals {
         }
     }
 
+    pub(crate) fn on_hung_up(&mut self, peer: ClusterId) {
+        self.contact.on_hung_up(peer);
+    }
+
     pub(crate) fn on_disconnected(&mut self, now: Now, peer: ClusterId) {
         self.contact.on_disconnected(now, peer);
     }

@@ -132,10 +132,9 @@ impl Agent {
                 self.connections.handle(now, ForDirectory::Dialled { attempt, result }, &mut out);
             }
             Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
+            Input::HungUp(key) => self.for_broker.extend(self.peers.hung_up(&key)),
             Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
-            Input::Silent(peer, for_ms) => {
-                self.with_leases(now, &mut out, |all, turn| all.hear(peer, for_ms, turn));
-            }
+            Input::Silent(key, ms) => self.with_leases(now, &mut out, |it, t| it.hear(key, ms, t)),
             Input::Gossip { peer, message } => {
                 self.run_gossip(now, ForGossip::Received { peer, message }, &mut out);
             }

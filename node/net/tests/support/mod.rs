@@ -124,7 +124,7 @@ impl Node {
 
     pub(crate) async fn wait_disconnected(&mut self, key: PublicKey) {
         self.wait("the end of a connection", |event| match event {
-            Event::Disconnected { peer } if peer == key => Some(()),
+            Event::Disconnected { peer, .. } if peer == key => Some(()),
             _ => None,
         })
         .await;

@@ -48,8 +48,11 @@ pub(crate) async fn listen(
                 let greeting = greet(handle, peer, session, dialled);
                 tokio::spawn(greeting.instrument(spans::of_connection(&peer)));
             }
-            Event::Disconnected { peer } => {
+            Event::Disconnected { peer, by_peer } => {
                 handle.note_clock(peer, None);
+                if by_peer {
+                    handle.tell(Input::HungUp(peer)).await;
+                }
                 handle.tell(Input::Disconnected(peer)).await;
             }
             Event::Silent { peer, silent } => handle.tell(silence(peer, silent)).await,

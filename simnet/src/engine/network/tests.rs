@@ -68,7 +68,7 @@ fn a_crash_is_noticed_by_the_others_unless_they_have_met_again() {
     network.on_crash(&mut agenda, 0).unwrap();
     assert_eq!((network.connections(), network.peers(1)), (0, Vec::new()));
     let found = events(&mut agenda);
-    let [Event::Lost { at: 1, peer: 0, connection }] = found[..] else { panic!("one notices") };
+    let [Event::Lost { at: 1, peer: 0, connection, .. }] = found[..] else { panic!("one notices") };
     assert!(network.is_lost(1, 0, connection));
     network.connect(0, 1);
     assert!(!network.is_lost(1, 0, connection));

@@ -34,7 +34,7 @@ impl World {
             Effect::Ranks(_) | Effect::Rank(..) => Ok(()),
             Effect::HangUp(peer) | Effect::Refuse(peer, _) | Effect::Block(peer, true) => {
                 match self.sites.place_of_key(&peer) {
-                    Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
+                    Some(peer) => self.network.hang_up(&mut self.agenda, at, peer),
                     None => Ok(()),
                 }
             }

@@ -111,6 +111,7 @@ impl World {
         at: usize,
         peer: usize,
         connection: u64,
+        by_peer: bool,
     ) -> Result<(), Violation> {
         if !self.network.is_lost(at, peer, connection) {
             return Ok(());
@@ -118,6 +119,9 @@ impl World {
         let key = self.sites[peer].key();
         note!(self, at, "disconnected from {}", self.sites[peer].name);
         self.tell(at, Input::Silent(key, Some(SILENT_MS)))?;
+        if by_peer {
+            self.tell(at, Input::HungUp(key))?;
+        }
         self.tell(at, Input::Disconnected(key))
     }
 
