@@ -254,6 +254,9 @@ impl Term {
             Test::OneOf { .. } => &self.text[self.name().len()..],
             Test::Present | Test::Than(..) => return Vec::new(),
         };
+        if let Some(by) = rest.strip_prefix('@') {
+            rest = by.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '-');
+        }
         let between = |c: char| c.is_whitespace() || matches!(c, '=' | '!' | ',' | ')');
         rest = rest.trim_start_matches(between);
         if let Some((_, list)) = rest.split_once('(')

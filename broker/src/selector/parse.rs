@@ -5,7 +5,7 @@ use mercato_protocol::resources::Resource;
 use mercato_protocol::text::Slug;
 
 use super::attribute::{ASSURANCES, Kind, NAMES, PRICES, version};
-use super::{Attribute, Selector, Side, Term, Test, Value};
+use super::{AdFact, Attribute, Selector, Side, Term, Test, Value};
 use crate::limits;
 use crate::syntax::{FromText, Reader, SyntaxError, micros, period, quantity, seconds};
 
@@ -115,14 +115,25 @@ fn price(
 
 /// Who must vouch for a claim, at least: `@third-party`.
 fn assurance(reader: &mut Reader<'_>, attribute: Attribute) -> Result<Attribute, SyntaxError> {
-    let Attribute::Claim { name, .. } = attribute else { return Ok(attribute) };
+    let name = match attribute {
+        Attribute::Claim { name, .. } => name,
+        // What certificates say of it is an attribute of the same name.
+        Attribute::Ad(AdFact::Jurisdiction) => Value::word("jurisdiction").raw(),
+        Attribute::Ad(_) | Attribute::Pool(_) | Attribute::Gpu(_) | Attribute::Price(..) => {
+            return Ok(attribute);
+        }
+    };
     if !reader.take('@') {
         return Ok(attribute);
     }
     let wrong = reader.error("self, issuer or third-party");
     let who = reader.word(|c| c.is_ascii_alphabetic() || c == '-');
     let least = ASSURANCES.iter().find(|(known, _)| *known == who);
-    least.map(|(_, least)| Attribute::Claim { name, least: *least }).ok_or(wrong)
+    let (_, least) = least.ok_or(wrong)?;
+    Ok(match attribute {
+        Attribute::Ad(_) if *least == Assurance::SelfAsserted => attribute,
+        _ => Attribute::Claim { name, least: *least },
+    })
 }
 
 fn comparison(reader: &mut Reader<'_>, name: &str, kind: Kind) -> Result<Test, SyntaxError> {

@@ -128,9 +128,11 @@ fn only_certificates_raise_a_claim() {
         claim("cert.iso27001", "true", Assurance::ThirdParty),
         claim("org.tier", "platinum", Assurance::Issuer),
     ];
+    body(&mut says).jurisdiction = Some("IT".to_owned());
     let provider = says.header.provider;
     let mut broker = broker([says]);
     let certificate = vec![
+        claim("jurisdiction", "FR", Assurance::Issuer),
         claim("cert.bsi", "c5", Assurance::ThirdParty),
         claim("org.tier", "gold", Assurance::Issuer),
     ];
@@ -154,6 +156,11 @@ fn only_certificates_raise_a_claim() {
         ("org.tier@issuer=platinum", false, false),
         ("org.tier@issuer=gold", false, true),
         ("org.tier@third-party", false, false),
+        ("jurisdiction=IT", true, true),
+        ("jurisdiction@self=IT", true, true),
+        ("jurisdiction@issuer=IT", false, false),
+        ("jurisdiction@issuer in (FR,DE)", false, true),
+        ("jurisdiction@third-party", false, false),
     ] {
         broker.handle(NOW, Input::Membership(Membership::default()));
         assert_eq!(!select(&broker, selector).is_empty(), before, "{selector}, not certified");
