@@ -18,8 +18,8 @@ pub use broker::{
     Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply, limit, shared,
 };
 pub use catalogue::{
-    Affiliation, Budget, BuyPolicy, Candidate, Demand, Excluded, Exclusion, Known, Market,
-    Membership, Miss, Noun, ParsePartyError, Party, Sort, Standing, Unknown,
+    Affiliation, Budget, BuyPolicy, Candidate, CountryOf, Demand, Excluded, Exclusion, Known,
+    Market, Membership, Miss, Noun, ParsePartyError, Party, Sort, Standing, Unknown,
 };
 pub use config::Config;
 pub use deal::{

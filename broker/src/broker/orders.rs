@@ -75,8 +75,8 @@ impl Broker {
         }
         match command {
             Command::Share(policy) => {
-                self.supply.set_policy(policy.clone()).map_err(Refusal::Invalid)?;
-                effects.push(Effect::keep(policy.map(Record::Share), RecordKey::Share));
+                let kept = self.supply.set_policy(policy).map_err(Refusal::Invalid)?;
+                effects.push(Effect::keep(kept.map(Record::Share), RecordKey::Share));
             }
             Command::Buy(policy) => {
                 let set = self.catalogue.set_policy(policy.clone());

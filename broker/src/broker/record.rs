@@ -21,7 +21,8 @@ pub enum Record {
         /// The first that was surely never used.
         next_seq: u64,
     },
-    /// What the owner shares from now on.
+    /// What the owner shares from now on; nothing of any resource: nothing, and what it said of
+    /// devices holds.
     Share(SharePolicy),
     /// What may be bought from now on.
     Buy(BuyPolicy),

@@ -11,9 +11,11 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use super::Broker;
-use crate::catalogue::{Audience, Budget, BuyPolicy, Demand, Known, Market, Standing, reputations};
+use crate::catalogue::{
+    Audience, Budget, BuyPolicy, CountryOf, Demand, Known, Market, Standing, reputations,
+};
 use crate::deal::{Deal, Statement};
-use crate::sale::{SharePolicy, Unsold};
+use crate::sale::{DevicePolicy, Inventory, SharePolicy};
 
 impl Broker {
     /// What suits a demand, the best first, and, if asked for, why the rest does not.
@@ -37,14 +39,14 @@ impl Broker {
         self.catalogue.known(now, self.deals.all().map(Deal::peer))
     }
 
-    /// Of which country the owner says that a peer is.
-    pub fn country(&self, peer: &ClusterId) -> Option<&str> {
-        self.catalogue.peers.countries.get(peer).map(String::as_str)
+    /// Of which country a peer is, by the owner's word and by certificates.
+    pub fn country(&self, peer: &ClusterId) -> CountryOf<'_> {
+        self.catalogue.country(peer)
     }
 
-    /// Of which country certificates say that a peer is; none where they say none, or several.
-    pub fn certified_country(&self, peer: &ClusterId) -> Option<&str> {
-        self.catalogue.certified_country(peer)
+    /// What the owner says of devices, also where nothing is shared any more; none: nothing.
+    pub fn devices(&self) -> Option<&DevicePolicy> {
+        self.supply.said().devices()
     }
 
     /// What may be bought; none: anything.
@@ -95,9 +97,9 @@ impl Broker {
         Some((&offer.body, self.supply.rows(self.deals.current())))
     }
 
-    /// Devices of this cluster that are not for sale, whatever is shared.
-    pub fn unsold(&self) -> &[Unsold] {
-        self.supply.unsold()
+    /// What this cluster has, shared or not; none: that is not known yet.
+    pub fn inventory(&self) -> Option<&Inventory> {
+        self.supply.inventory()
     }
 
     /// Peers that the owner has an opinion of.

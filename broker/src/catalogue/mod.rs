@@ -48,6 +48,15 @@ pub(crate) struct Catalogue {
     round_trips: BTreeMap<PublicKey, u64>,
 }
 
+/// Of which country a cluster is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountryOf<'a> {
+    /// By the owner's word, if it says one.
+    pub said: Option<&'a str>,
+    /// By certificates, where they say one and no other.
+    pub certified: Option<&'a str>,
+}
+
 impl Catalogue {
     /// What it knows by name, with those whom this cluster has traded with.
     pub(crate) fn known(&self, now: Now, traded: impl Iterator<Item = ClusterId>) -> Known {
@@ -209,11 +218,14 @@ impl Catalogue {
         }
     }
 
-    /// Of which country certificates say that a cluster is; none where they say none, or several.
-    pub(crate) fn certified_country(&self, cluster: &ClusterId) -> Option<&str> {
+    /// Of which country a cluster is, by the owner's word and by certificates.
+    pub(crate) fn country(&self, cluster: &ClusterId) -> CountryOf<'_> {
         let mut all = self.peers.affiliations(cluster).iter().flat_map(certified_countries);
-        let first = all.next()?;
-        all.all(|other| other == first).then_some(first)
+        let first = all.next();
+        CountryOf {
+            said: self.peers.countries.get(cluster).map(String::as_str),
+            certified: first.filter(|first| all.all(|other| other == *first)),
+        }
     }
 
     /// Countries that a policy's rules name, and of which nobody is.

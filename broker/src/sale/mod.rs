@@ -9,6 +9,7 @@ mod offer;
 mod pace;
 mod policy;
 mod publisher;
+mod said;
 pub mod size;
 mod supply;
 

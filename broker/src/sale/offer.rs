@@ -326,6 +326,12 @@ mod tests {
         gpus.map(|(model, n)| (model.to_string(), n)).collect()
     }
 
+    /// By what an earlier release reads of an owner who shares nothing any more.
+    #[test]
+    fn of_nothing_nothing_is_sold() {
+        assert_eq!(sellable(&policy(&[], "cpu=0"), &inventory()).len(), 0);
+    }
+
     #[test]
     fn a_pool_of_gpus_sells_processors_with_them_alone() {
         let mut inventory = inventory();

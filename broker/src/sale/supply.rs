@@ -14,11 +14,12 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::{GpuModel, PoolId};
 use mercato_protocol::time::Now;
 
-use super::inventory::{Inventory, Unsold};
+use super::inventory::Inventory;
 use super::ledger::{self, Ledger};
 use super::offer::{Offer, Purchase, bucket, terms_of};
 use super::policy::{Approve, Buyer, SharePolicy, ruled};
 use super::publisher::{Announcement, Cause, Publisher, Series};
+use super::said::Said;
 use super::size;
 use crate::config::Config;
 use crate::deal::{Asked, Deal, Side, Verdict};
@@ -34,7 +35,7 @@ const BEYOND_SHARE: &str = "each GPU comes with its share of processors and memo
 #[derive(Debug)]
 pub(crate) struct Supply {
     config: Arc<Config>,
-    policy: Option<SharePolicy>,
+    said: Said,
     inventory: Option<Inventory>,
     addresses: Vec<String>,
     isolation_enforced: bool,
@@ -72,7 +73,7 @@ impl Supply {
         Self {
             publisher: Publisher::restore(series, config.copied),
             config,
-            policy,
+            said: Said::restore(policy),
             inventory: None,
             addresses: Vec::new(),
             isolation_enforced: false,
@@ -85,15 +86,23 @@ impl Supply {
 
     /// What the owner shares; none: nothing.
     pub(crate) fn policy(&self) -> Option<&SharePolicy> {
-        self.policy.as_ref()
+        self.said.shared()
     }
 
-    /// The owner shares something else from now on; an error says why that cannot be.
-    pub(crate) fn set_policy(&mut self, policy: Option<SharePolicy>) -> Result<(), String> {
+    /// The same with what holds of it where nothing is shared any more.
+    pub(crate) fn said(&self) -> &Said {
+        &self.said
+    }
+
+    /// The owner shares something else from now on: what has to be remembered, or why it cannot be.
+    pub(crate) fn set_policy(
+        &mut self,
+        policy: Option<SharePolicy>,
+    ) -> Result<Option<SharePolicy>, String> {
         policy.as_ref().map_or(Ok(()), SharePolicy::check)?;
-        self.policy = policy;
+        self.said.set(policy);
         self.rebuild_offer(Cause::Owner);
-        Ok(())
+        Ok(self.said.kept().cloned())
     }
 
     pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
@@ -119,10 +128,9 @@ impl Supply {
     /// What is on sale has to be worked out again.
     fn rebuild_offer(&mut self, cause: Cause) {
         self.changed = self.changed.max(Some(cause));
-        let isolation = self.isolation_enforced;
-        let (policy, inventory) = (self.policy.as_ref(), self.inventory.as_ref());
+        let (policy, inventory) = (self.said.shared(), self.inventory.as_ref());
         self.offer = policy.zip(inventory).and_then(|(policy, inventory)| {
-            Offer::new(&self.config, policy, inventory, &self.addresses, isolation)
+            Offer::new(&self.config, policy, inventory, &self.addresses, self.isolation_enforced)
         });
         if let Some(offer) = &mut self.offer {
             offer.body.certificates.clone_from(&self.certificates);
@@ -130,14 +138,14 @@ impl Supply {
         }
     }
 
-    /// Devices that are not for sale, whatever is shared.
-    pub(crate) fn unsold(&self) -> &[Unsold] {
-        self.inventory.as_ref().map_or(&[], |inventory| &inventory.unsold)
+    /// What the cluster has, shared or not; none: that is not known yet.
+    pub(crate) fn inventory(&self) -> Option<&Inventory> {
+        self.inventory.as_ref()
     }
 
     /// Whether something is shared, and it is not known yet what the cluster has.
     pub(crate) fn waits_for_inventory(&self) -> bool {
-        self.policy.is_some() && self.inventory.is_none()
+        self.said.shared().is_some() && self.inventory.is_none()
     }
 
     /// What can be sold in all, sold or not.
@@ -195,7 +203,7 @@ impl Supply {
         deals: impl IntoIterator<Item = &'d Deal>,
     ) -> Verdict {
         use TerminateReason as Reason;
-        let Some(policy) = &self.policy else {
+        let Some(policy) = self.said.shared() else {
             return Verdict::Refuse(Reason::AdUnknown, "nothing is shared here");
         };
         let (approval, price) = policy.approval(buyer, terms);
@@ -279,7 +287,7 @@ impl Supply {
         if lease.agreements().gpu_models_with(terms).len() > GPU_MODELS {
             return Verdict::Refuse(Reason::TooMany, "too many models of GPUs over its time");
         }
-        let (Some(policy), Some(offer)) = (&self.policy, &self.offer) else {
+        let (Some(policy), Some(offer)) = (self.said.shared(), &self.offer) else {
             return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
         };
         let more = terms.quantity.saturating_sub(&before.quantity);

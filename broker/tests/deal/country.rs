@@ -82,7 +82,7 @@ fn one_country_is_certified_or_none() {
         let certified = [(world.cluster(BUYER), vec![of])].into();
         world.input(SELLER, Input::Membership(Membership { certified, ..Membership::default() }));
         let buyer = world.cluster(BUYER);
-        assert_eq!(world.nodes[SELLER].broker.certified_country(&buyer), expected);
+        assert_eq!(world.nodes[SELLER].broker.country(&buyer).certified, expected);
     }
 }
 
@@ -120,7 +120,7 @@ fn a_country_is_what_the_owner_says() {
     world.command(SELLER, says("FR")).unwrap();
     assert_eq!((answered(&mut world), nobody(&world)), (State::Review, vec!["IT"]));
     world.command(SELLER, says("IT")).unwrap();
-    assert_eq!(world.nodes[SELLER].broker.country(&buyer), Some("IT"));
+    assert_eq!(world.nodes[SELLER].broker.country(&buyer).said, Some("IT"));
     assert_eq!((answered(&mut world), nobody(&world)), (State::Agreed, vec![]));
     // It is on record.
     world.crash(SELLER);
@@ -132,7 +132,7 @@ fn a_country_is_what_the_owner_says() {
         let refused = world.command(SELLER, says(wrong)).unwrap_err();
         assert!(matches!(refused, Refusal::Invalid(_)), "{wrong:?}: {refused}");
     }
-    assert_eq!(world.nodes[SELLER].broker.country(&buyer), Some("IT"));
+    assert_eq!(world.nodes[SELLER].broker.country(&buyer).said, Some("IT"));
     world.command(SELLER, Command::Country(buyer, None)).unwrap();
     world.crash(SELLER);
     world.input(SELLER, Input::Inventory(inventory()));

@@ -14,6 +14,7 @@ mod paths;
 mod policy;
 mod refused;
 mod shares;
+mod stopped;
 mod story;
 mod upgraded;
 mod windows;

@@ -28,6 +28,7 @@ mod api;
 mod attention;
 mod client;
 mod deal;
+mod devices;
 mod event;
 #[cfg(test)]
 pub(crate) mod every;
@@ -47,6 +48,7 @@ pub(crate) use attention::ATTENTION_KINDS;
 pub(crate) use attention::{Attention, AttentionKind};
 pub(crate) use client::Client;
 pub(crate) use deal::{Asked, Change, Deal};
+pub(crate) use devices::Devices;
 pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
 pub(crate) use join::{Invitation, go_by, is_by, join};
 pub(crate) use offload::{Leaving, Offload};

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attention::Attention;
 use super::deal::Deal;
+use super::devices::Devices;
 use super::event::Event;
 use super::offload::{Leaving, Offload};
 use super::tunnel::{OwnGateway, TunnelState};
@@ -348,6 +349,9 @@ pub(crate) struct Share {
     /// Devices that are not for sale, whatever the policy says.
     #[serde(default)]
     pub(crate) unsold: Vec<Unsold>,
+    /// GPUs of the nodes that are for sale, or would be if they were shared.
+    #[serde(default)]
+    pub(crate) devices: Vec<Devices>,
     /// Names in it, and in what may be bought, that match nothing known here.
     #[serde(default)]
     pub(crate) unknown: Vec<Unknown>,

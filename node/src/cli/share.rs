@@ -1,5 +1,7 @@
 //! `mercato share`: what this cluster offers.
 
+mod there;
+
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
@@ -246,8 +248,8 @@ async fn show(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem>
 /// `own` says why nothing is on sale, where that is so.
 fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     let Some(policy) = &share.policy else {
-        return "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n"
-            .to_owned();
+        let begin = "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n";
+        return format!("{begin}{}{}", there::gpus(share, wide), unsold_devices(share));
     };
     // The configuration file counts at the first start alone.
     let changed_by = match share.ruled {
@@ -291,9 +293,10 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     if table.is_empty() {
         let why = own.map(|own| unsold::why(policy, own)).unwrap_or_default();
         let why = wrapped(&format!("nothing is on sale: {why}"), 0);
-        return format!("{said}\n{why}\n{}", unsold_devices(share));
+        return format!("{said}\n{why}\n{}{}", there::gpus(share, wide), unsold_devices(share));
     }
-    format!("{said}\n{}{}{}", table.render(wide), missing(share), unsold_devices(share))
+    let sold = [table.render(wide), missing(share), there::gpus(share, wide)].concat();
+    format!("{said}\n{sold}{}", unsold_devices(share))
 }
 
 /// What becomes of requests under a policy.

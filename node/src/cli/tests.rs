@@ -67,6 +67,7 @@ impl OperatorApi for Script {
                 ruled: false,
                 on_sale: Vec::new(),
                 unsold: Vec::new(),
+                devices: Vec::new(),
                 unknown: Vec::new(),
             })),
             Request::Deals => {

@@ -158,10 +158,10 @@ fn restore(config: &Config, records: &Records, degraded: Option<String>) -> Agen
 
 /// Tells the cluster what its owner's word on it is now.
 fn tell_cluster(cluster: &dyn Kubernetes, broker: &Broker) {
-    let share = broker.share();
-    if let Some(share) = share {
-        cluster.tell_devices(&share.devices);
+    if let Some(devices) = broker.devices() {
+        cluster.tell_devices(devices);
     }
+    let share = broker.share();
     cluster.tell_stored(share.and_then(|share| share.objects), shared(broker));
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cluster, Kind};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::step_timer::StepTimer;
-use mercato_tests::suite::Stage;
+use mercato_tests::suite::{Level, Stage, level};
 use mercato_tests::wait;
 use serde_json::Value;
 
@@ -52,6 +52,7 @@ pub(crate) async fn sale(stage: &Stage) -> Result<()> {
     let (home, seller) =
         futures::join!(Daemon::start(rome, &program, ""), Daemon::start(milan, &program, ""));
     let (home, seller) = (home?, seller?);
+    there(&seller).await.context("what is there, none of it shared yet")?;
     let gpus = "h100=16,l4=20,mi300x=8,flex170=1,v100.8c=1,a100.1g.5gb=7,h100.1g.10gb=2";
     let share = ["share", "set", "--cpu", "100%", "--memory", "100%", "--pods", "2000"];
     let terms = ["--price", "cpu=0.01 EUR/h, gpu.h100=2.40 EUR/h", "--gpu", gpus];
@@ -69,7 +70,27 @@ pub(crate) async fn sale(stage: &Stage) -> Result<()> {
     steps.step("orders");
     places(&home, milan).await.context("where pods land")?;
     steps.step("pods");
+    if level() == Level::Full {
+        outlives(&home, &seller).await.context("the owner's word after share stop")?;
+        steps.step("the word outlives share stop");
+    }
     Ok(())
+}
+
+/// Each kind of device with its word and its line, before anything is shared.
+async fn there(seller: &Daemon<'_>) -> Result<()> {
+    let words = ["h100=24", "l4=20", "mi300x=8", "flex170=1", "v100.8c=1", "a100.1g.5gb=7"];
+    let last = Mutex::new(String::new());
+    let said = wait::until("share names each", PATIENCE, || async {
+        let said = seller.mercato(&["share"]).await?.ok()?;
+        let all = words.iter().all(|word| said.contains(&format!("share.gpu: {word}")));
+        let unsold = UNSOLD.iter().filter_map(|(_, line)| *line);
+        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let all = all && unsold.into_iter().all(|line| flat.contains(line));
+        *last.lock().expect("nobody panics with it") = said;
+        Ok(all)
+    });
+    said.await.with_context(|| last.lock().expect("nobody panics with it").clone())
 }
 
 /// By pool, so much of it is on sale.
@@ -225,6 +246,42 @@ async fn places(home: &Daemon<'_>, milan: &Cluster) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is sold by the owner's word alone goes on where nothing is shared any more, over a start too.
+async fn outlives(home: &Daemon<'_>, seller: &Daemon<'_>) -> Result<()> {
+    let order = ["order", "--from", "milan", "--gpu", "gb200=2", "--cpu", "2", "--memory", "8Gi"];
+    let how = ["--pods", "10", "--for", "2h", "--wait", "--timeout", "60s"];
+    home.mercato(&[&order[..], &how].concat()).await?.ok()?;
+    seller.mercato(&["share", "stop"]).await?.ok()?;
+    seller.kill().await?;
+    seller.run()?;
+    seller.answers().await?;
+    let there = seller.json(&["share"]).await?;
+    ensure!(there["policy"].is_null() && there["onSale"] == Value::Array(Vec::new()), "{there}");
+    let node = wait_for_node(home.cluster, "NVIDIA-GB200-192GB-HBM3e").await?;
+    let on = format!("nodeSelector: {{kubernetes.io/hostname: {node}}}");
+    home.cluster.apply(&deployment("word", 1, "nvidia.com/gpu: 1", &on)).await?;
+    let get = ["get", "pods", "-n", "train", "-l", "app=word", "-o", "jsonpath={..status.phase}"];
+    wait::until("a new pod of it runs", PATIENCE, || async {
+        Ok(home.cluster.kubectl(&get).await?.ok()?.trim() == "Running")
+    })
+    .await
+}
+
+/// The name of the virtual node whose devices are of that product, once it says so.
+async fn wait_for_node(home: &Cluster, product: &str) -> Result<String> {
+    let found = Mutex::new(String::new());
+    let label = format!("nvidia.com/gpu.product={product}");
+    let get = ["get", "nodes", "-l", &label, "-o", "jsonpath={.items[0].metadata.name}"];
+    wait::until("a virtual node says its product", PATIENCE, || async {
+        let name = home.kubectl(&get).await?.stdout.trim().to_owned();
+        let is_there = name.starts_with("mercato-");
+        *found.lock().expect("nobody panics with it") = name;
+        Ok(is_there)
+    })
+    .await?;
+    Ok(found.into_inner().expect("nobody panics with it"))
 }
 
 /// The number of the first node of a kind.

@@ -303,7 +303,7 @@ impl Lease {
         };
         let known_name = self.said.as_ref().and_then(|said| said.peer_name.clone());
         let peer_name = name.or(known_name);
-        let country = turn.context.broker.certified_country(&self.peer().cluster);
+        let country = turn.context.broker.country(&self.peer().cluster).certified;
         // Compared before anything is copied: each input of a session ends here.
         let same = |said: &LeaseDesire| {
             (said.phase, said.reachable, said.stuck, said.peer)

@@ -8,6 +8,7 @@ mod federations;
 mod known;
 pub(in crate::driver) mod news;
 mod offloads;
+mod share;
 mod status;
 pub(in crate::driver) mod told;
 pub(in crate::driver) mod view;
@@ -30,8 +31,8 @@ use tokio::sync::{Notify, watch};
 use super::workload::stuck;
 use super::{Driver, Gone, Handle, records};
 use crate::admin::{
-    Answer, Attention, Class, Event, EventKind, OnSale, OperatorApi, Peer, Pong, Problem, Provider,
-    Request, Share, Tunnels,
+    Answer, Attention, Class, Event, EventKind, OperatorApi, Peer, Pong, Problem, Provider,
+    Request, Tunnels,
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
@@ -39,7 +40,6 @@ use crate::desk::Standing;
 use crate::doctor::{self, Finding, gateway, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
-use crate::present::unsold::device;
 use crate::resources::Ruling;
 use domains::Domains;
 use events::Events;
@@ -236,19 +236,7 @@ impl OperatorService {
 
     async fn share(&self) -> Result<Answer, Problem> {
         let ruled = self.ruling.borrow().share;
-        let look = move |driver: &Driver| {
-            let broker = driver.agent().broker();
-            let on_sale = broker.offer().map_or_else(Vec::new, |(body, rows)| {
-                let row = |(pool, row): (&mercato_protocol::ad::Pool, _)| {
-                    let mercato_protocol::ad::PoolRow { free, price, .. } = row;
-                    OnSale { pool: pool.clone(), free, price }
-                };
-                body.pools.iter().zip(rows).map(row).collect()
-            });
-            let unsold = broker.unsold().to_vec();
-            let unknown = known::unknown(driver);
-            Share { policy: broker.share().cloned(), ruled, on_sale, unsold, unknown }
-        };
+        let look = move |driver: &Driver| share::look(driver, ruled);
         Ok(Answer::Share(self.driver.look(look).await?))
     }
 
@@ -295,7 +283,7 @@ impl OperatorService {
                     .todo("start with one: mercato run --kubeconfig FILE"),
             ),
         }
-        findings.extend(self.driver.look(unsold_devices).await?);
+        findings.extend(self.driver.look(share::unsold_devices).await?);
         findings.extend(self.driver.look(services_left_out).await?);
         findings.extend(self.contested().map(|why| Finding::warn("daemons", why)));
         findings.extend(self.offloads_lacking());
@@ -352,13 +340,6 @@ impl OperatorService {
                 .todo("start it with one: mercato run --kubeconfig FILE")
         })
     }
-}
-
-/// What of the cluster's devices is not for sale, where something is shared.
-fn unsold_devices(driver: &Driver) -> Vec<Finding> {
-    let broker = driver.agent().broker();
-    let unsold = broker.share().into_iter().flat_map(|_| broker.unsold());
-    unsold.map(|unsold| Finding::warn("devices", device(unsold))).collect()
 }
 
 /// Services that pods elsewhere do without.

@@ -36,7 +36,9 @@ pub(in crate::driver) fn peers(
         found.dedup();
         Peer {
             standing: cluster.map_or(Standing::Stranger, |id| agent.broker().standing(&id)),
-            jurisdiction: cluster.and_then(|id| agent.broker().country(&id)).map(str::to_owned),
+            jurisdiction: cluster
+                .and_then(|id| agent.broker().country(&id).said)
+                .map(str::to_owned),
             cluster,
             name,
             key: known.peer,

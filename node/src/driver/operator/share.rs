@@ -1,0 +1,46 @@
+//! What this cluster shares, has on sale, and has.
+
+use std::collections::BTreeMap;
+
+use mercato_broker::Inventory;
+use mercato_protocol::ad::{Pool, PoolRow};
+
+use super::{Driver, known};
+use crate::admin::{Devices, OnSale, Share};
+use crate::doctor::Finding;
+use crate::present::unsold::device;
+
+/// All of it; `ruled`: the MarketPolicy says what is shared.
+pub(super) fn look(driver: &Driver, ruled: bool) -> Share {
+    let broker = driver.agent().broker();
+    let on_sale = broker.offer().map_or_else(Vec::new, |(body, rows)| {
+        let row = |(pool, row): (&Pool, _)| {
+            let PoolRow { free, price, .. } = row;
+            OnSale { pool: pool.clone(), free, price }
+        };
+        body.pools.iter().zip(rows).map(row).collect()
+    });
+    let inventory = broker.inventory();
+    let unsold = inventory.map(|it| it.unsold.clone()).unwrap_or_default();
+    let devices = inventory.map(devices).unwrap_or_default();
+    let unknown = known::unknown(driver);
+    Share { policy: broker.share().cloned(), ruled, on_sale, unsold, devices, unknown }
+}
+
+/// What `mercato doctor` says of devices that are not sold, where something is shared.
+pub(super) fn unsold_devices(driver: &Driver) -> Vec<Finding> {
+    let broker = driver.agent().broker();
+    let inventory = broker.inventory().filter(|_| broker.share().is_some());
+    let unsold = inventory.into_iter().flat_map(|inventory| &inventory.unsold);
+    unsold.map(|unsold| Finding::warn("devices", device(unsold))).collect()
+}
+
+/// The GPUs of all pools, by model.
+fn devices(inventory: &Inventory) -> Vec<Devices> {
+    let mut all: BTreeMap<_, u64> = BTreeMap::new();
+    for gpu in inventory.pools.iter().flat_map(|pool| &pool.gpus) {
+        let sum = all.entry(gpu.model.clone()).or_default();
+        *sum = sum.saturating_add(gpu.count);
+    }
+    all.into_iter().map(|(model, count)| Devices { model, count }).collect()
+}
