@@ -130,10 +130,8 @@ fn assurance(reader: &mut Reader<'_>, attribute: Attribute) -> Result<Attribute,
     let who = reader.word(|c| c.is_ascii_alphabetic() || c == '-');
     let least = ASSURANCES.iter().find(|(known, _)| *known == who);
     let (_, least) = least.ok_or(wrong)?;
-    Ok(match attribute {
-        Attribute::Ad(_) if *least == Assurance::SelfAsserted => attribute,
-        _ => Attribute::Claim { name, least: *least },
-    })
+    let is_own_word = matches!(attribute, Attribute::Ad(_)) && *least == Assurance::SelfAsserted;
+    Ok(if is_own_word { attribute } else { Attribute::Claim { name, least: *least } })
 }
 
 fn comparison(reader: &mut Reader<'_>, name: &str, kind: Kind) -> Result<Test, SyntaxError> {

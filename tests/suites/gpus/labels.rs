@@ -55,7 +55,7 @@ pub(crate) async fn zones(home: &Cluster, turin: &Cluster, milan: &Cluster) -> R
     })
     .await?;
     home.kubectl(&["delete", "-n", "train", "deploy/spread", "--now"]).await?.ok()?;
-    let own = ["label", "nodes", "-l", "!mercato.dev/contract"];
+    let own = ["label", "nodes", "--overwrite", "-l", "!mercato.dev/contract"];
     home.kubectl(&[&own[..], &[&format!("{ZONE}=turin-1")]].concat()).await?.ok()?;
     let one = ["milan-1".to_owned()].into();
     wait::until("home's own zone is not shown", FOLLOWS, || async {

@@ -255,8 +255,6 @@ async fn outlives(home: &Daemon<'_>, seller: &Daemon<'_>) -> Result<()> {
     home.mercato(&[&order[..], &how].concat()).await?.ok()?;
     seller.mercato(&["share", "stop"]).await?.ok()?;
     seller.kill().await?;
-    seller.run()?;
-    seller.answers().await?;
     let there = seller.json(&["share"]).await?;
     ensure!(there["policy"].is_null() && there["onSale"] == Value::Array(Vec::new()), "{there}");
     let node = wait_for_node(home.cluster, "NVIDIA-GB200-192GB-HBM3e").await?;
