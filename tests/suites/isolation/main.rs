@@ -40,7 +40,7 @@ use service::Service;
 const GATEWAY: &str = "gateway:\n  enabled: on";
 /// For whom tokens may be that leave rome.
 const AUDIENCE: &str = "vault";
-const PODS: usize = 10;
+const PODS: usize = 16;
 /// What is not proven any more is not on sale any more.
 const GONE: Duration = Duration::from_secs(15);
 const TOLD: Duration = Duration::from_secs(30);
