@@ -48,13 +48,7 @@ pub(crate) async fn listen(
                 let greeting = greet(handle, peer, session, dialled);
                 tokio::spawn(greeting.instrument(spans::of_connection(&peer)));
             }
-            Event::Disconnected { peer, by_peer } => {
-                handle.note_clock(peer, None);
-                if by_peer {
-                    handle.tell(Input::HungUp(peer)).await;
-                }
-                handle.tell(Input::Disconnected(peer)).await;
-            }
+            Event::Disconnected { peer, by_peer } => lost(&handle, peer, by_peer).await,
             Event::Silent { peer, silent } => handle.tell(silence(peer, silent)).await,
             Event::Heard { peer } => handle.tell(Input::Silent(peer, None)).await,
             Event::Rtt { .. } | Event::Addresses { .. } => {}
@@ -112,6 +106,15 @@ pub(crate) async fn listen(
             }
         }
     }
+}
+
+/// Who closed the connection is said before it is gone.
+async fn lost(handle: &Handle, peer: PublicKey, by_peer: bool) {
+    handle.note_clock(peer, None);
+    if by_peer {
+        handle.tell(Input::HungUp(peer)).await;
+    }
+    handle.tell(Input::Disconnected(peer)).await;
 }
 
 fn silence(peer: PublicKey, silent: Duration) -> Input {
