@@ -1,5 +1,6 @@
 //! A proxy of an API server, on the testbed's own address: TLS on both sides. It passes requests
-//! on, each over a connection of its own, or fails them as a test wants.
+//! on, each over a connection of its own, or fails them as a test wants; or it lies: it puts other words into
+//! answers, or leaves a field out of pods that are made, as an API server does that does not know it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -14,7 +16,7 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -40,6 +42,11 @@ struct Faults {
     seen: AtomicUsize,
     failed: AtomicUsize,
     cuts: watch::Sender<()>,
+    /// What every answer says in the place of something else.
+    words: Mutex<Option<(&'static str, &'static str)>>,
+    /// The field of a pod's spec that is dropped where one is made.
+    dropped: Mutex<Option<&'static str>>,
+    lied: AtomicUsize,
 }
 
 /// How a request fails.
@@ -57,7 +64,9 @@ const BUSY: Fault = Fault::Answer(StatusCode::TOO_MANY_REQUESTS, "TooManyRequest
 const BROKEN: Fault = Fault::Answer(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
 
 /// The API server's own answer, or a failure in its place.
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+type Answer = Response<Either<UnsyncBoxBody<Bytes, hyper::Error>, Full<Bytes>>>;
+/// What the API server is asked: as it came, or as it is passed on.
+type Asked = Request<Either<Incoming, Full<Bytes>>>;
 
 impl FaultProxy {
     /// A proxy of this cluster's API server, under that one's own certificate. The
@@ -100,6 +109,22 @@ impl FaultProxy {
     /// Cuts every connection: watches, above all.
     pub fn cut(&self) {
         self.faults.cuts.send_replace(());
+    }
+
+    /// Puts these words into every answer in the place of those from now on, as far as they come together.
+    pub fn say(&self, those: &'static str, these: &'static str) {
+        *self.faults.words.lock().unwrap_or_else(PoisonError::into_inner) = Some((those, these));
+    }
+
+    /// Leaves this field out of the spec of each pod that is made from now on.
+    pub fn drop_of_pods(&self, field: &'static str) {
+        *self.faults.dropped.lock().unwrap_or_else(PoisonError::into_inner) = Some(field);
+    }
+
+    /// How often it has put in other words, or left a field out.
+    #[must_use]
+    pub fn lies(&self) -> usize {
+        self.faults.lied.load(Ordering::Relaxed)
     }
 
     /// Requests that came so far, and those that failed.
@@ -162,24 +187,66 @@ impl Route {
 
     async fn answer(&self, request: Request<Incoming>, tasks: &Tasks) -> Result<Answer> {
         match self.faults.next(request.method()) {
-            None => self.forward(request, tasks).await.map(|answer| answer.map(Either::Left)),
+            None => {
+                let asked = self.asked(request).await?;
+                let answer = self.forward(asked, tasks).await?;
+                Ok(self.said(answer))
+            }
             Some(Fault::Answer(code, reason)) => {
                 // Read to its end: a connection that is closed before that is no answer.
                 request.into_body().collect().await?;
                 failure(code, reason)
             }
             Some(Fault::Lost) => {
-                self.forward(request, tasks).await?.into_body().collect().await?;
+                let asked = request.map(Either::Left);
+                self.forward(asked, tasks).await?.into_body().collect().await?;
                 failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
             }
         }
     }
 
-    async fn forward(
-        &self,
-        mut request: Request<Incoming>,
-        tasks: &Tasks,
-    ) -> Result<Response<Incoming>> {
+    /// What is asked, without what an API server does not know.
+    async fn asked(&self, mut request: Request<Incoming>) -> Result<Asked> {
+        let lies = self.faults.words.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if lies {
+            // What is compressed has no words.
+            request.headers_mut().remove(header::ACCEPT_ENCODING);
+        }
+        let dropped = *self.faults.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_pod = request.method() == Method::POST && request.uri().path().ends_with("/pods");
+        let Some(field) = dropped.filter(|_| is_pod) else { return Ok(request.map(Either::Left)) };
+        let (mut parts, body) = request.into_parts();
+        let mut pod: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+        if pod["spec"].as_object_mut().and_then(|spec| spec.remove(field)).is_some() {
+            self.faults.lied.fetch_add(1, Ordering::Relaxed);
+        }
+        let pod = pod.to_string();
+        parts.headers.insert(header::CONTENT_LENGTH, pod.len().into());
+        Ok(Request::from_parts(parts, Either::Right(Full::from(pod))))
+    }
+
+    /// The API server's answer, with other words where it is to lie.
+    fn said(&self, answer: Response<Incoming>) -> Answer {
+        let words = *self.faults.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((those, these)) = words else {
+            return answer.map(|body| Either::Left(body.boxed_unsync()));
+        };
+        let (mut parts, body) = answer.into_parts();
+        parts.headers.remove(header::CONTENT_LENGTH);
+        let faults = self.faults.clone();
+        let body = body.map_frame(move |frame| {
+            frame.map_data(|data| match replaced(&data, those, these) {
+                Some(lie) => {
+                    faults.lied.fetch_add(1, Ordering::Relaxed);
+                    lie
+                }
+                None => data,
+            })
+        });
+        Response::from_parts(parts, Either::Left(body.boxed_unsync()))
+    }
+
+    async fn forward(&self, mut request: Asked, tasks: &Tasks) -> Result<Response<Incoming>> {
         let name = ServerName::IpAddress(self.upstream.ip().into());
         let socket = TcpStream::connect(self.upstream).await?;
         let server = TokioIo::new(self.connector.connect(name, socket).await?);
@@ -213,6 +280,12 @@ impl Tasks {
         let tasks = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         tasks.join_all().await;
     }
+}
+
+/// With other words; none where they are not in it, or it is no text.
+fn replaced(data: &Bytes, those: &str, these: &str) -> Option<Bytes> {
+    let text = std::str::from_utf8(data).ok()?;
+    text.contains(those).then(|| text.replace(those, these).into())
 }
 
 /// A failure as an API server tells of it.

@@ -13,6 +13,7 @@ mod end;
 mod kept;
 mod kills;
 mod large;
+mod lies;
 mod link;
 mod pair;
 mod provider;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         }),
         Test::ci("an_api_server_is_stopped", |s| Box::pin(api_server::stopped(s))),
         Test::ci("the_api_servers_answer_badly", |s| Box::pin(api_server::answers_badly(s))),
+        Test::full("the_api_servers_lie", |s| Box::pin(lies::gain_nothing(s))),
         Test::ci("the_provider_evicts", |s| Box::pin(provider::evicts(s))),
         Test::full("the_provider_is_short_of_memory", |s| Box::pin(provider::short_of_memory(s))),
         Test::ci("the_provider_loses_its_node", |s| Box::pin(provider::loses_its_node(s))),

@@ -19,7 +19,7 @@ use mercato_protocol::workload::Uid;
 use mercato_tests::cluster::{ClusterSpec, Kind};
 use mercato_tests::daemon::Daemon;
 use mercato_tests::step_timer::StepTimer;
-use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::suite::{self, Level, Stage, Test};
 use mercato_tests::user::User;
 
 use consumer::Other;
@@ -27,6 +27,11 @@ use impostor::Impostor;
 
 const ORDER: [&str; 9] =
     ["order", "--cpu", "500m", "--memory", "1Gi", "--pods", "10", "--for", "2h"];
+
+/// What may be bought at least, and so many of it.
+const SMALL_ORDER: [&str; 9] =
+    ["order", "--cpu", "10m", "--memory", "4Mi", "--pods", "1", "--for", "2h"];
+const SMALL: usize = 6;
 
 /// Without gateways, until they are what is lied about.
 const OFF: &str = "gateway:\n  enabled: off\n";
@@ -51,6 +56,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) of_milan: ContractId,
     /// Pisa is the consumer, Siena the provider.
     pub(crate) bought: ContractId,
+    /// The same of Pisa's small ones, at level full.
+    pub(crate) small: Vec<ContractId>,
     /// Pisa is the provider, Milan the consumer.
     pub(crate) sold: ContractId,
 }
@@ -127,7 +134,12 @@ async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
     // Cheaper, so taken once it is trusted.
     let sold = buy(&milan, &pisa).await.context("milan of pisa")?.parse()?;
     let bought = buy(&pisa, &siena).await.context("pisa of siena")?.parse()?;
+    let mut small = Vec::new();
+    while suite::level() == Level::Full && small.len() < SMALL {
+        let one = pisa.buy(&siena, &SMALL_ORDER).await.context("a small contract")?;
+        small.push(one.parse()?);
+    }
     milan.cluster.kubectl(&["create", "namespace", "lab"]).await?.ok()?;
     milan.offload("lab", "Both").await?;
-    Ok(Scene { milan, siena, pisa, of_milan, bought, sold })
+    Ok(Scene { milan, siena, pisa, of_milan, bought, small, sold })
 }

@@ -17,6 +17,7 @@ use mercato_protocol::workload::{
     Item, ObjectKey, ObjectKind, PodId, Refusal, Report, Route, ToGuest, ToHome, Uid,
 };
 use mercato_tests::step_timer::StepTimer;
+use mercato_tests::suite::{Level, level};
 use serde_json::{Value, json};
 
 use crate::Scene;
@@ -50,6 +51,10 @@ pub(crate) async fn attack<'a>(
     timer.take("two namespaces", numbers::of_namespaces(scene, it)).await?;
     timer.take("too many pods", numbers::of_pods(scene, it)).await?;
     timer.take("bytes of etcd", numbers::of_bytes(scene, it)).await?;
+    if level() == Level::Full {
+        let small = numbers::of_small_contracts(scene, it);
+        timer.take("bytes of etcd, by six small contracts", small).await?;
+    }
     timer.take("too many streams", streams::too_many(scene, it)).await?;
     Ok(consumer)
 }
