@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
+use futures::future::try_join_all;
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::deploy_file;
 use mercato_tests::user::User;
@@ -58,15 +59,15 @@ pub(crate) async fn are_as_at_home(home: &Cluster) -> Result<()> {
     }
     let own = home.machine(1).name();
     let places = [("own", own.as_str()), ("guest", NODE)];
-    for (place, node) in places {
-        for case in CASES {
-            user.on(node).makes(&name(case, place), &pod(case)).await?;
-        }
-    }
+    let all = CASES.iter().flat_map(|case| places.map(|(place, node)| (*case, place, node)));
+    let found = all.map(|(case, place, node)| async move {
+        user.on(node).makes(&name(case, place), &pod(case)).await?;
+        files(&user, case, place).await
+    });
+    let mut found = try_join_all(found).await?.into_iter();
     let (mut differences, mut lines) = (Differences::new(), Vec::new());
     for case in CASES {
-        let own = files(&user, case, "own").await?;
-        let guest = files(&user, case, "guest").await?;
+        let (own, guest) = found.next().zip(found.next()).context("one is missing")?;
         let all = 2 * FILES.len();
         ensure!(own.len() == all && guest.len() == all, "{case}: {own:?} and {guest:?}");
         for (place, file) in &own {
