@@ -23,7 +23,7 @@ pub const FULL: [Full; 24] = [
     Full { program: "hostile", minutes: 14, what: "an attack of ten minutes, 10,000 pods" },
     Full { program: "idle", minutes: 17, what: "an idle lease for ten minutes, unsigned usage" },
     Full { program: "install", minutes: 4, what: "two nodes each, the provider's exchange too" },
-    Full { program: "isolation", minutes: 12, what: "ten rounds of restarts, names for a minute" },
+    Full { program: "isolation", minutes: 12, what: "ten rounds of restarts, names, files" },
     Full { program: "journey", minutes: 4, what: "ten pods that start, one after the other" },
     Full { program: "leftovers", minutes: 5, what: "twenty beds up and down" },
     Full { program: "load", minutes: 7, what: "ten Services under load while a link is cut" },
