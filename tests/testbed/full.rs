@@ -34,7 +34,7 @@ pub const FULL: [Full; 24] = [
         minutes: 14,
         what: "200 kills within trades, a thousand peers",
     },
-    Full { program: "services", minutes: 5, what: "kills, and a rolling update through a cut" },
+    Full { program: "services", minutes: 10, what: "kills, an update through a cut, 900 Services" },
     Full { program: "session/link", minutes: 3, what: "more seeds of each link" },
     Full {
         program: "simnet/federations",

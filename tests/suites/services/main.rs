@@ -4,6 +4,7 @@
 
 mod cuts;
 mod kept;
+mod many;
 mod names;
 mod rolling;
 mod shop;
@@ -102,7 +103,8 @@ async fn updated(stage: &Stage) -> Result<()> {
     rolling::opened(rome).await?;
     silence::at_restarts([&home, &provider]).await.context("daemons are killed")?;
     rolling::is_answered(rome, turin).await.context("the link is cut")?;
-    rome.kubectl(&["delete", "namespace", rolling::NAMESPACE]).await?.ok().map(drop)
+    rome.kubectl(&["delete", "namespace", rolling::NAMESPACE]).await?.ok()?;
+    many::have_the_first(&home, &provider).await.context("900 Services")
 }
 
 async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
