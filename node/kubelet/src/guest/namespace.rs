@@ -44,6 +44,9 @@ pub fn ensure(
         let found = cluster.get(NAMESPACE, None, name).await?;
         match &found {
             None => {
+                // Before it is there: also whoever finds it half made, should this be given up, knows that
+                // what is missing was not written yet.
+                kept.begin(name);
                 let made = cluster.create(NAMESPACE, None, wanted.namespace()).await;
                 made.map_err(another_was_first)?;
             }

@@ -33,43 +33,47 @@ fn kept(cluster: &Cluster) -> Upkeep {
     Upkeep::start(cluster.clone())
 }
 
-/// What is missing after an attempt that failed in the middle, nobody has deleted.
+/// What is missing after an attempt that failed in the middle, nobody has deleted; nor where the answer to
+/// the first write never came.
 #[tokio::test]
 async fn what_an_attempt_has_not_come_to_write_is_no_change_of_somebody() {
-    let (is_made, patches, events) = (Mutex::new(false), Mutex::new(Vec::new()), Arc::default());
-    let seen: Arc<Mutex<Vec<Value>>> = Arc::clone(&events);
-    let cluster = scripted(move |method, path, body| {
-        let name = path.split('?').next().unwrap_or_default();
-        let (mut is_made, mut patches) = (is_made.lock().unwrap(), patches.lock().unwrap());
-        match method.as_str() {
-            "POST" if path.ends_with("/events") => {
-                seen.lock().unwrap().push(body.clone());
-                (201, body)
+    for is_lost in [false, true] {
+        let (is_made, patches) = (Mutex::new(false), Mutex::new(Vec::new()));
+        let events: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let seen = Arc::clone(&events);
+        let cluster = scripted(move |method, path, body| {
+            let name = path.split('?').next().unwrap_or_default();
+            let (mut is_made, mut patches) = (is_made.lock().unwrap(), patches.lock().unwrap());
+            match method.as_str() {
+                "POST" if path.ends_with("/events") => {
+                    seen.lock().unwrap().push(body.clone());
+                    (201, body)
+                }
+                "POST" if name.ends_with("/namespaces") => {
+                    *is_made = true;
+                    if is_lost { status(503, "away") } else { (201, body) }
+                }
+                "POST" => (201, json!({ "status": { "allowed": true } })),
+                "PATCH" => {
+                    patches.push(name.to_owned());
+                    if patches.len() == 1 && !is_lost { status(503, "away") } else { (200, body) }
+                }
+                _ if patches.iter().any(|it| it == name) && name.contains("quotas") => {
+                    let mut quota = wanted().quota();
+                    quota["status"] = json!({ "hard": {} });
+                    (200, quota)
+                }
+                _ if name.ends_with("/shop-rome") && *is_made => (200, wanted().namespace()),
+                _ if name.ends_with("/serviceaccounts/default") => (200, json!({})),
+                _ => status(404, "not found"),
             }
-            "POST" if name.ends_with("/namespaces") => {
-                *is_made = true;
-                (201, body)
-            }
-            "POST" => (201, json!({ "status": { "allowed": true } })),
-            "PATCH" => {
-                patches.push(name.to_owned());
-                if patches.len() == 1 { status(503, "away") } else { (200, body) }
-            }
-            _ if patches.iter().skip(1).any(|it| it == name) && name.contains("quotas") => {
-                let mut quota = wanted().quota();
-                quota["status"] = json!({ "hard": {} });
-                (200, quota)
-            }
-            _ if name.ends_with("/shop-rome") && *is_made => (200, wanted().namespace()),
-            _ if name.ends_with("/serviceaccounts/default") => (200, json!({})),
-            _ => status(404, "not found"),
-        }
-    });
-    let kept = kept(&cluster);
-    assert!(ensure(&cluster, &anna(), &kept, wanted()).await.is_err());
-    ensure(&cluster, &anna(), &kept, wanted()).await.unwrap();
-    assert_eq!(*events.lock().unwrap(), Vec::<Value>::new());
-    assert_eq!(kept.recent(), []);
+        });
+        let kept = kept(&cluster);
+        assert!(ensure(&cluster, &anna(), &kept, wanted()).await.is_err());
+        ensure(&cluster, &anna(), &kept, wanted()).await.unwrap();
+        assert_eq!(*events.lock().unwrap(), Vec::<Value>::new(), "{is_lost}");
+        assert_eq!(kept.recent(), [], "{is_lost}");
+    }
 }
 
 /// What a restart finds: the daemon was away while somebody deleted the policy and changed the quota.
