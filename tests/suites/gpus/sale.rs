@@ -198,15 +198,24 @@ async fn places(home: &Daemon<'_>, milan: &Cluster) -> Result<()> {
     let rome = home.cluster;
     rome.kubectl(&["create", "namespace", "train"]).await?.ok()?;
     home.offload("train", "Remote").await?;
-    let nodes = rome.kubectl(&["get", "nodes", "-o", "json"]).await?.ok()?;
-    let nodes: Value = serde_json::from_str(&nodes)?;
-    let all = nodes["items"].as_array().context("nodes")?;
     let has = |node: &&Value, resource: &str| !node["status"]["allocatable"][resource].is_null();
     let with_none = |node: &&Value| {
         let virtual_node = node["metadata"]["labels"]["type"] == "virtual-kubelet";
         let devices = node["status"]["allocatable"].as_object().into_iter().flatten();
         virtual_node && !devices.into_iter().any(|(name, _)| name.contains('/'))
     };
+    // A node has its devices as soon as the provider has said how they are asked for.
+    let known = Mutex::new(Vec::new());
+    wait::until("three of four virtual nodes have devices", PATIENCE, || async {
+        let nodes = rome.kubectl(&["get", "nodes", "-l", "type=virtual-kubelet", "-o", "json"]);
+        let mut nodes: Value = serde_json::from_str(&nodes.await?.ok()?)?;
+        let all: Vec<Value> = serde_json::from_value(nodes["items"].take())?;
+        let is_all = all.len() == 4 && all.iter().filter(with_none).count() == 1;
+        *known.lock().expect("nobody panics with it") = all;
+        Ok(is_all)
+    })
+    .await?;
+    let all = known.into_inner().expect("nobody panics with it");
     let plain = all.iter().find(with_none).context("a virtual node without devices")?;
     let name = plain["metadata"]["name"].as_str().context("its name")?;
     let part = "nvidia.com/mig-1g.10gb";

@@ -62,7 +62,7 @@ pub(crate) async fn joined(
     .await?;
     calls.home.kubectl(&["label", "node", JOINS, "mercato.dev/gateway=off"]).await?.ok()?;
     wait::until("it is left out", AGAIN, || async {
-        let gateway = &home.json(&["status"]).await?["gateway"];
+        let gateway = &home.json(&["status"]).await?["daemon"]["gateway"];
         Ok(gateway["leftOut"] == json!([JOINS]) && gateway["cutOff"] == json!([]))
     })
     .await?;

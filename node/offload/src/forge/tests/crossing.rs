@@ -56,7 +56,9 @@ fn guests_are_bound_to_the_nodes_of_what_was_bought() {
     let [term] = &terms[..] else { panic!("one term, or any of them were enough: {terms:?}") };
     let key = json!({ "key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-L4"] });
     let expressions = term["matchExpressions"].as_array().unwrap();
-    assert_eq!((expressions.len(), &expressions[2]), (3, &key));
+    let takes_part =
+        json!({ "key": "mercato.dev/gateway", "operator": "NotIn", "values": ["off"] });
+    assert_eq!((expressions.len(), &expressions[2..]), (4, &[takes_part, key][..]));
 }
 
 #[test]
