@@ -59,15 +59,24 @@ async fn always(
 ) -> Result<()> {
     loop {
         let asked = asked(provider).await?;
-        *times += 1;
-        answer(asked, reply, garbage).await?;
+        answer(asked, reply, garbage, times).await?;
     }
 }
 
-/// Answers one stream; without a reply it is held open, and nothing is ever said.
-async fn answer(answer: KubeletAnswer, reply: Option<&Reply>, garbage: usize) -> Result<()> {
-    let Some(reply) = reply else { return pending().await };
-    let mut io = answer.accept(reply.to_bytes()?.into()).await?;
+/// Answers one stream; without a reply it is held open, and nothing is ever said. Whoever has hung up
+/// meanwhile, as kubectl does before it tries another protocol, is not counted.
+async fn answer(
+    answer: KubeletAnswer,
+    reply: Option<&Reply>,
+    garbage: usize,
+    times: &mut u32,
+) -> Result<()> {
+    let Some(reply) = reply else {
+        *times += 1;
+        return pending().await;
+    };
+    let Ok(mut io) = answer.accept(reply.to_bytes()?.into()).await else { return Ok(()) };
+    *times += 1;
     let noise = vec![0xa5; 64 << 10];
     for _ in 0..garbage / noise.len() {
         if io.write_all(&noise).await.is_err() {
