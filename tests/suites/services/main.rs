@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     let tests = vec![
         Test::ci("a_service_has_pods_in_both_clusters", |s| Box::pin(services(s))),
         Test::full("guests_are_updated_while_the_link_is_cut", |s| Box::pin(updated(s))),
+        Test::full("the_first_of_900_services_cross", |s| Box::pin(bounded(s))),
     ];
     suite::run_in_turn("services", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
@@ -104,7 +105,20 @@ async fn updated(stage: &Stage) -> Result<()> {
     silence::at_restarts([&home, &provider]).await.context("daemons are killed")?;
     rolling::is_answered(rome, turin).await.context("the link is cut")?;
     rome.kubectl(&["delete", "namespace", rolling::NAMESPACE]).await?.ok()?;
-    many::have_the_first(&home, &provider).await.context("900 Services")
+    [rome, turin].into_iter().try_for_each(|cluster| cluster.kill(PART))
+}
+
+async fn bounded(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    let program = stage.program("mercato")?;
+    futures::try_join!(deploy(rome), deploy(turin))?;
+    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
+    let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
+    wait::until("as much is sold again", PATIENCE, || async {
+        home.leases_from(&provider, PODS).await.map(|()| true)
+    })
+    .await?;
+    many::have_the_first(&home, &provider).await
 }
 
 async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
