@@ -90,15 +90,7 @@ async fn services(stage: &Stage) -> Result<()> {
 
 async fn updated(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
-    let program = stage.program("mercato")?;
-    futures::try_join!(deploy(rome), deploy(turin))?;
-    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
-    let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
-    // Guests of the test before have half a minute to end, and what they had is sold after that.
-    wait::until("as much is sold again", PATIENCE, || async {
-        home.leases_from(&provider, PODS).await.map(|()| true)
-    })
-    .await?;
+    let (home, provider) = sold_again(stage).await?;
     rome.kubectl(&["create", "namespace", rolling::NAMESPACE]).await?.ok()?;
     home.offload(rolling::NAMESPACE, "Both").await?;
     rolling::opened(rome).await?;
@@ -109,16 +101,23 @@ async fn updated(stage: &Stage) -> Result<()> {
 }
 
 async fn bounded(stage: &Stage) -> Result<()> {
+    let (home, provider) = sold_again(stage).await?;
+    many::have_the_first(&home, &provider).await
+}
+
+/// Daemons of its own for a test that follows another, and what home bought.
+async fn sold_again(stage: &Stage) -> Result<(Daemon<'_>, Daemon<'_>)> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     let program = stage.program("mercato")?;
     futures::try_join!(deploy(rome), deploy(turin))?;
     let home = Daemon::prepared(rome, &program, GATEWAY).await?;
     let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
+    // Guests of the test before have half a minute to end, and what they had is sold after that.
     wait::until("as much is sold again", PATIENCE, || async {
         home.leases_from(&provider, PODS).await.map(|()| true)
     })
     .await?;
-    many::have_the_first(&home, &provider).await
+    Ok((home, provider))
 }
 
 async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
