@@ -39,7 +39,7 @@ fn mixed_seeds_keep_all_promises() {
 /// 3 to 30 clusters of any topology, hostile ones among them.
 #[test]
 fn mixed_federations_keep_all_promises() {
-    assert_all_hold(&sweep::federations(1..=if is_full() { 10_000 } else { 150 }));
+    assert_all_hold(&sweep::federations(1..=if is_full() { 10_000 } else { 130 }));
 }
 
 #[test]

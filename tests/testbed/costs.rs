@@ -27,7 +27,7 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 36] = [
+pub const COSTS: [Cost; 35] = [
     Cost { program: "api", seconds: 56, alone: None },
     Cost { program: "application", seconds: 89, alone: None },
     Cost { program: "between", seconds: 57, alone: None },
@@ -52,7 +52,6 @@ pub const COSTS: [Cost; 36] = [
     Cost { program: "leftovers", seconds: 43, alone: Some(LOOKS) },
     Cost { program: "load", seconds: CHEAP, alone: Some(RATES) },
     Cost { program: "mercato (src/main.rs)", seconds: 29, alone: None },
-    Cost { program: "mercato_kubelet (src/lib.rs)", seconds: 31, alone: None },
     Cost { program: "network", seconds: CHEAP, alone: None },
     Cost { program: "node/program", seconds: 106, alone: None },
     Cost { program: "nodes", seconds: 87, alone: None },
@@ -60,9 +59,9 @@ pub const COSTS: [Cost; 36] = [
     Cost { program: "refusals", seconds: 39, alone: None },
     Cost { program: "rights", seconds: CHEAP, alone: None },
     Cost { program: "scopes", seconds: 60, alone: None },
-    Cost { program: "services", seconds: 123, alone: None },
+    Cost { program: "services", seconds: 126, alone: None },
     Cost { program: "session/link", seconds: 45, alone: None },
-    Cost { program: "simnet/runs", seconds: 183, alone: None },
+    Cost { program: "simnet/runs", seconds: 174, alone: None },
     Cost { program: "tunnel", seconds: 59, alone: Some(RATES) },
 ];
 

@@ -282,8 +282,18 @@ fn digest_of(bytes: &[u8], weight: Weight, way: Way) -> Option<Digest> {
 }
 
 /// The bodies of all leases, as long as these last; clones share them.
-#[derive(Clone, Default)]
-pub struct AllBodies(Arc<Mutex<Vec<Holder>>>);
+#[derive(Clone)]
+pub struct AllBodies {
+    holders: Arc<Mutex<Vec<Holder>>>,
+    /// How many bytes all of them may take.
+    most: usize,
+}
+
+impl Default for AllBodies {
+    fn default() -> Self {
+        Self { holders: Arc::default(), most: limits::ALL_BODIES }
+    }
+}
 
 /// One lease, and the other side of it.
 struct Holder {
@@ -324,12 +334,12 @@ impl AllBodies {
             bytes: holder.held.load(Ordering::Relaxed),
         };
         let all: Vec<Held> = holders.iter().map(held).collect();
-        let Holder { kept, held, .. } = holders.get(who_gives(&all, limits::ALL_BODIES)?)?;
+        let Holder { kept, held, .. } = holders.get(who_gives(&all, self.most)?)?;
         Some(Bodies { kept: kept.upgrade()?, held: held.clone(), all: self.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Holder>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
