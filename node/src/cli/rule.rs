@@ -45,7 +45,7 @@ pub(super) fn typed(text: &str) -> Result<Typed, String> {
         }
         if let Some(before) = said.insert(kind, one) {
             return Err(format!(
-                "{before:?} and {one:?}: what commas part has to hold together; {OR}"
+                "{before:?} and {one:?}: cases between commas all have to hold; {OR}"
             ));
         }
     }
@@ -154,9 +154,9 @@ mod tests {
             ("federations=italia: ask", "\"federations\" is none of"),
             ("federation=: ask", "names nobody"),
             ("longest=soon: ask", "expected"),
-            ("federation=italia, org=polito: ask", "has to hold together"),
-            ("turin, 4f: auto", "has to hold together"),
-            ("stranger, trusted: ask", "has to hold together"),
+            ("federation=italia, org=polito: ask", "all have to hold"),
+            ("turin, 4f: auto", "all have to hold"),
+            ("stranger, trusted: ask", "all have to hold"),
             ("spot or reserved: ask", "one is enough"),
             ("federation=italia or gpu.h100: ask", "one is enough"),
             ("trusted: auto at cheap", "expected"),
