@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::body::Way;
+use mercato_offload::forge::told::Note;
 use mercato_offload::forge::{self, TokenRequest};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::shared::Shared;
+use super::write;
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{POD, SERVICE_ACCOUNT};
 use crate::limits;
@@ -63,7 +65,7 @@ impl Tokens {
         .boxed()
     }
 
-    async fn renew(&self, shared: &Shared, key: ObjectKey) {
+    async fn renew(&self, shared: &Arc<Shared>, key: ObjectKey) {
         let pod = forge::token_pod(&key.name).and_then(|uid| shared.pods.get(&uid));
         let requests = pod.map(|pod| leaving(shared, &pod.open())).unwrap_or_default();
         let Some(request) = requests.into_iter().find(|request| request.key == key) else { return };
@@ -85,9 +87,7 @@ impl Tokens {
                 }
             }
             Err(failure) => {
-                if let Some(token) = self.lock().get_mut(&key) {
-                    warn_once!(token.repeated, failure; %key, "no token");
-                }
+                self.failed(shared, &request, &failure);
                 if failure.class != Class::Missing {
                     return self.postpone(&key, limits::TOKEN_RETRY);
                 }
@@ -99,6 +99,22 @@ impl Tokens {
         }
         self.postpone(&key, wait);
         shared.tell(Input::Object { key, digest }).await;
+    }
+
+    /// The pod's owner is told of what does not pass by itself: over there the guest waits for a file
+    /// that never comes.
+    fn failed(&self, shared: &Arc<Shared>, request: &TokenRequest, failure: &Failure) {
+        let TokenRequest { key, pod, audience, .. } = request;
+        let mut tokens = self.lock();
+        let Some(token) = tokens.get_mut(key) else { return };
+        if token.repeated.is_news(failure) {
+            // Once for each reason.
+            tracing::warn!(%failure, %key, "no token");
+            if failure.class == Class::Refused {
+                let note = Note::token_refused(audience.as_deref(), &failure.message);
+                tokio::spawn(write::told(shared.clone(), pod.key(), vec![note]));
+            }
+        }
     }
 
     fn due(&self) -> Vec<ObjectKey> {

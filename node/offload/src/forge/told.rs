@@ -62,6 +62,18 @@ impl Note {
         Self { kind: EventKind::Warning, reason, field, cause, line }
     }
 
+    /// A token that home's own API server does not give, in its words; without an audience it is home's
+    /// own. The guest waits for it.
+    pub fn token_refused(audience: Option<&str>, why: &str) -> Self {
+        let whom = audience.unwrap_or("this cluster's API server");
+        Self::warning(
+            LEFT_OUT,
+            format!(
+                "the pod waits for its service account token for {whom}, which this cluster refuses: {why}"
+            ),
+        )
+    }
+
     /// What is refused, with the reason that refusals have.
     pub fn refused(reason: &'static str, refusal: Refusal) -> Self {
         Self { field: refusal.path, ..Self::warning(reason, refusal.reason) }

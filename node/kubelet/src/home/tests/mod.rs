@@ -25,6 +25,7 @@ mod away;
 mod drain;
 mod namespaces;
 mod services;
+mod tokens;
 
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 
@@ -365,28 +366,4 @@ async fn a_watched_object_is_told_there_or_not() {
         let Some(Input::Object { key, digest }) = bed.inputs.recv().await else { panic!() };
         assert_eq!((key, digest.is_some()), (watched, there));
     }
-}
-
-#[tokio::test]
-async fn a_token_is_bound_to_its_pod() {
-    let token = json!({ "status": { "token": "secret.jwt" } });
-    let (mut bed, told) = bed("shop", None, (201, token)).await;
-    let named = |key: &&_| {
-        matches!(key, mercato_offload::key::ObjectKey { kind: ObjectKind::ServiceAccountToken, .. })
-    };
-    let wanted = told.needs.iter().find(named).unwrap().clone();
-    bed.side.watch(wanted.clone());
-    let Some(Input::Object { key, digest: Some(digest) }) = bed.inputs.recv().await else {
-        panic!()
-    };
-    assert_eq!(key, wanted);
-    assert!(bed.bodies.object(&digest).here().unwrap()["data"]["token"].is_string());
-    let (request, review) = bed.writes.lock().unwrap().remove(0);
-    assert!(
-        request.starts_with("POST /api/v1/namespaces/shop/serviceaccounts/reader/token"),
-        "{request}"
-    );
-    assert_eq!(review["spec"]["boundObjectRef"]["uid"], "u1");
-    assert_eq!(review["spec"]["audiences"], json!(["vault"]));
-    assert_eq!(review["spec"]["expirationSeconds"], 3600, "never longer than an hour");
 }
