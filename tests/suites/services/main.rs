@@ -97,6 +97,7 @@ async fn updated(stage: &Stage) -> Result<()> {
     silence::at_restarts([&home, &provider]).await.context("daemons are killed")?;
     rolling::is_answered(rome, turin).await.context("the link is cut")?;
     rome.kubectl(&["delete", "namespace", rolling::NAMESPACE]).await?.ok()?;
+    cancel(&home).await?;
     [rome, turin].into_iter().try_for_each(|cluster| cluster.kill(PART))
 }
 
@@ -121,11 +122,8 @@ async fn sold_again(stage: &Stage) -> Result<(Daemon<'_>, Daemon<'_>)> {
 }
 
 async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
-    let contracts = home.json(&["contracts", "list"]).await?;
-    let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
     home.cluster.kubectl(&["delete", "namespace", shop::NAMESPACE, "--wait=false"]).await?.ok()?;
-    let cancel = ["contracts", "cancel", id, "--reason", "done", "--yes"];
-    home.mercato(&cancel).await?.ok()?;
+    cancel(home).await?;
     wait::until("nothing of the guests is left", PATIENCE, || async {
         let all =
             ["get", "services,endpointslices", "-A", "-l", "mercato.dev/contract", "-o", "name"];
@@ -134,4 +132,11 @@ async fn over(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
         Ok(true)
     })
     .await
+}
+
+/// Ends the contract, so that what it bought is on sale again.
+async fn cancel(home: &Daemon<'_>) -> Result<()> {
+    let contracts = home.json(&["contracts", "list"]).await?;
+    let id = contracts[0]["id"].as_str().with_context(|| format!("no contract: {contracts}"))?;
+    home.mercato(&["contracts", "cancel", id, "--reason", "done", "--yes"]).await?.ok().map(drop)
 }

@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) at: f64,
     pub(crate) over: f64,
     pub(crate) by: Option<String>,
+    /// What its program said last, where nobody answered.
+    why: String,
 }
 
 /// Calls the guests and two pods of home behind one Service throughout.
@@ -60,8 +62,9 @@ pub(crate) async fn is_answered(home: &Cluster, provider: &Cluster) -> Result<()
     for (caller, requests) in CALLERS.iter().zip(&calls) {
         let after = || requests.iter().filter(|it| it.at > back + LOST);
         let late = after().filter(|it| it.by.is_none());
-        let late: Vec<String> =
-            late.map(|it| format!("{:.1} for {:.1}", it.at - back, it.over - it.at)).collect();
+        let late: Vec<String> = late
+            .map(|it| format!("{:.1} for {:.1}: {}", it.at - back, it.over - it.at, it.why))
+            .collect();
         println!("{caller} lost requests these s after the link was back: {late:?}");
         // Of those to a guest that is silent each fifth would be.
         ensure!(late.len() <= after().count() / 100, "{caller} lost requests: {late:?}");
@@ -137,7 +140,7 @@ pub(crate) async fn called(
     let script = format!(
         "for i in $(seq {times}); do ( \
            read at rest < /proc/uptime; \
-           by=$(printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w {LOST} {address} 80 | \
+           by=$(printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w {LOST} {address} 80 2>&1 | \
                 busybox tail -n 1); \
            read over rest < /proc/uptime; \
            echo \"$at $over ${{by:--}}\" ) & busybox sleep {pause}; done; wait"
@@ -145,10 +148,11 @@ pub(crate) async fn called(
     let said = user.kubectl(&["exec", caller, "--", "sh", "-c", &script]).await?;
     let mut requests = Vec::new();
     for line in said.lines() {
-        let mut words = line.split_whitespace();
+        let mut words = line.splitn(3, ' ');
         let mut next = || words.next().with_context(|| line.to_owned());
-        let (at, over, by) = (next()?.parse()?, next()?.parse()?, next()?.to_owned());
-        requests.push(Request { at, over, by: Some(by).filter(|by| by != "-") });
+        let (at, over, why) = (next()?.parse()?, next()?.parse()?, next()?.to_owned());
+        let is_answer = why != "-" && !why.starts_with("nc: ");
+        requests.push(Request { at, over, by: is_answer.then(|| why.clone()), why });
     }
     requests.sort_by(|one, other| one.at.total_cmp(&other.at));
     Ok(requests)
