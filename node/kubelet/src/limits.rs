@@ -75,6 +75,9 @@ pub const ADMISSION_LARGE_BODIES: usize = 3;
 /// What is kept of one field of an admission review, in bytes of text and, for each value,
 /// [`ADMISSION_VALUE`]: tolerations and affinities take a few KiB. A guess.
 pub const ADMISSION_FIELD: usize = 32 << 10;
+/// The same of all that may keep a pod at home: its volumes, and the containers without what they run. Of
+/// one that says more it is not known. A guess: a pod of twenty containers takes some 30 KiB.
+pub const ADMISSION_SPEC: usize = 64 << 10;
 /// What each value takes beside its text: see [`ADMISSION_FIELD`].
 pub const ADMISSION_VALUE: usize = 32;
 /// An API server does not wait longer for the webhook's answer.

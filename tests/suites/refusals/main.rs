@@ -44,6 +44,7 @@ async fn refusals(stage: &Stage) -> Result<()> {
     siena.mercato(&["share", "set", "--approve", "ask"]).await?.ok()?;
     let contract = milan.buy(&siena, &market::ORDER).await?;
     pods::reach_into_the_node(&milan).await.context("pods that reach into the node")?;
+    pods::stay_at_home(&milan).await.context("pods that only this cluster takes")?;
     crossing::steers_nothing(&milan, &siena).await.context("a pod that would steer")?;
     crossing::no_way_out(&siena).await.context("what guests may reach")?;
     uninstall::elsewhere(&milan, &siena, &program).await.context("siena left from milan")?;

@@ -54,6 +54,34 @@ pub(crate) async fn reach_into_the_node(home: &Daemon<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What no provider takes, and what this cluster alone has, keeps a pod on this cluster's nodes where its
+/// namespace lets pods run anywhere: nobody waits at a virtual node for what never comes there.
+pub(crate) async fn stay_at_home(home: &Daemon<'_>) -> Result<()> {
+    home.cluster.kubectl(&["create", "namespace", "both"]).await?.ok()?;
+    home.offload("both", "Both").await?;
+    let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim",
+        "metadata":{"name":"data","namespace":"both"},
+        "spec":{"accessModes":["ReadWriteOnce"],"volumeName":"disk","storageClassName":"",
+            "resources":{"requests":{"storage":"1Mi"}}}}"#;
+    let disk = r#"{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"disk"},
+        "spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Mi"},
+            "nfs":{"server":"192.0.2.1","path":"/"}}}"#;
+    for object in [disk, claim] {
+        home.cluster.apply(object).await?;
+    }
+    let both = User::new(home.cluster, "both");
+    let of_all = r#"{"name":"data","persistentVolumeClaim":{"claimName":"data"}}"#;
+    let claims = format!(r#"{{"spec":{{"volumes":[{of_all}]}}}}"#);
+    for (pod, spec) in [("claims", claims.as_str()), ("port", REACHING[4].1)] {
+        let spec = spec.replace("hostport", pod);
+        both.start(pod, "sleep 3600", &[&format!("--overrides={spec}")]).await?;
+        both.sees(pod, "Running").await?;
+        let at = both.kubectl(&["get", "pod", pod, "-o", "jsonpath={.spec.nodeName}"]).await?;
+        ensure!(at.starts_with("milan-"), "{pod} is at {at}");
+    }
+    Ok(())
+}
+
 /// More than the contract: it ends as a kubelet would end it, so that its owner places it
 /// elsewhere.
 pub(crate) async fn too_large(home: &Daemon<'_>) -> Result<()> {

@@ -77,10 +77,12 @@ async fn told(home: &Daemon<'_>) -> Result<()> {
     let events: Value = serde_json::from_str(&events)?;
     let of_namespace = events["items"].as_array().context("a list")?.iter().filter(|event| {
         let about = &event["involvedObject"];
-        event["reason"] == "LeftOut" && about["kind"] == "Namespace" && about["name"] == NAMESPACE
+        event["reason"] == "OffloadRefused"
+            && about["kind"] == "Namespace"
+            && about["name"] == NAMESPACE
     });
     let told: Vec<_> = of_namespace.map(|event| &event["message"]).collect();
-    ensure!(told.len() == 1, "{told:?}");
+    ensure!(told.len() == 1, "of {events}: {told:?}");
     let left_out = (SERVICES - TAKEN).to_string();
     for command in ["status", "doctor"] {
         let said = home.mercato(&[command]).await?.stdout;

@@ -2,18 +2,22 @@
 //! few come at a time, only what the answer needs is kept of them, and that is counted as it is
 //! read. A JSON tree of a whole review would take up to ninety times the memory of its text.
 
-use std::cell::Cell;
+mod kept;
+mod spec;
+
 use std::fmt;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt;
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
+use self::kept::Kept;
+use self::spec::Spec;
 use crate::apiserver::callers::Caller;
 use crate::limits;
 use crate::names::PLACED;
@@ -85,11 +89,7 @@ impl Review {
                 "ownerReferences": metadata.owner_references.0,
                 "annotations": metadata.annotations.map(|Annotations(ours)| ours),
             },
-            "spec": {
-                "nodeName": spec.node_name.0,
-                "tolerations": spec.tolerations.0,
-                "affinity": spec.affinity.0,
-            },
+            "spec": spec.0,
         });
         let text = |field: &Kept| field.0.as_str().map(str::to_owned);
         let namespace = text(&request.namespace).unwrap_or_default();
@@ -156,104 +156,9 @@ impl<'de> Visitor<'de> for Annotations {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
-    node_name: Kept,
-    tolerations: Kept,
-    affinity: Kept,
-}
-
-/// A field that is kept as it is, if it is not larger than [`limits::ADMISSION_FIELD`]. Nothing
-/// of a larger one is read.
-#[derive(Default)]
-struct Kept(Value);
-
-impl<'de> Deserialize<'de> for Kept {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Counted(&Cell::new(limits::ADMISSION_FIELD)).deserialize(from).map(Self)
-    }
-}
-
-/// Reads a value while there is room for it.
-#[derive(Clone, Copy)]
-struct Counted<'a>(&'a Cell<usize>);
-
-impl Counted<'_> {
-    /// Takes the room of one value with a text of this length.
-    fn take<E: Error>(self, text: usize) -> Result<(), E> {
-        let left = self.0.get().checked_sub(limits::ADMISSION_VALUE + text);
-        left.map(|left| self.0.set(left)).ok_or_else(|| E::custom("more than a pod's field holds"))
-    }
-
-    fn one<E: Error>(self, value: impl Into<Value>) -> Result<Value, E> {
-        self.take(0)?;
-        Ok(value.into())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Counted<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Counted<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field of a pod")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        self.one(Value::Null)
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        self.one(value)
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        self.one(value)
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        self.one(value)
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        self.one(value)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        self.take(text.len())?;
-        Ok(text.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Value, A::Error> {
-        self.take(0)?;
-        let mut values = Vec::new();
-        while let Some(value) = all.next_element_seed(self)? {
-            values.push(value);
-        }
-        Ok(Value::Array(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Value, A::Error> {
-        self.take(0)?;
-        let mut fields = Map::new();
-        while let Some(name) = all.next_key::<String>()? {
-            self.take(name.len())?;
-            fields.insert(name, all.next_value_seed(self)?);
-        }
-        Ok(Value::Object(fields))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::spec::PLACING;
     use super::*;
 
     fn review(field: &str, value: &str) -> String {
@@ -276,7 +181,7 @@ mod tests {
         let much = format!("[{}0]", "{\"a\":0},".repeat(500_000));
         let ignored = read("containers", &much).unwrap();
         assert_eq!(ignored.pod["spec"].get("containers"), None);
-        for field in ["tolerations", "affinity", "nodeName"] {
+        for field in PLACING {
             assert_eq!(read(field, &much), None, "{field}");
             let long = format!("\"{}\"", "x".repeat(limits::ADMISSION_FIELD));
             assert_eq!(read(field, &long), None, "{field}");
