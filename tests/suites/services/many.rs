@@ -85,9 +85,14 @@ async fn told(home: &Daemon<'_>) -> Result<()> {
     ensure!(told.len() == 1, "of {events}: {told:?}");
     let left_out = (SERVICES - TAKEN).to_string();
     for command in ["status", "doctor"] {
-        let said = home.mercato(&[command]).await?.stdout;
-        let line = said.lines().any(|line| line.contains(NAMESPACE) && line.contains("512"));
-        ensure!(line && said.contains(&left_out), "{command} does not say so: {said}");
+        // Home's daemon hears of one Service after the other.
+        wait::until(&format!("{command} says how many are left out"), PATIENCE, || async {
+            let said = home.mercato(&[command]).await?.stdout;
+            let line = said.lines().any(|line| line.contains(NAMESPACE) && line.contains("512"));
+            ensure!(line && said.contains(&left_out), "{command} does not say so: {said}");
+            Ok(true)
+        })
+        .await?;
     }
     Ok(())
 }

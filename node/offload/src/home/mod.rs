@@ -46,6 +46,17 @@ pub struct LeftOut {
     pub first: String,
 }
 
+impl LeftOut {
+    /// The same as it is told once, while there may be more of them each moment: without their number.
+    pub(crate) fn told(&self) -> String {
+        let (room, first) = (limits::GUEST_NAMESPACE_SERVICES, &self.first);
+        format!(
+            "a provider takes {room} Services of a namespace, the first by name: those from {first} on are not \
+             there for pods that run elsewhere; put them into another namespace"
+        )
+    }
+}
+
 /// With what to do about it.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

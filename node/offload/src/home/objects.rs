@@ -155,7 +155,7 @@ impl Objects {
         if is_new {
             let name = namespace.to_owned();
             let key = ObjectKey { kind: ObjectKind::Namespace, namespace: name.clone(), name };
-            let reason = left_out.to_string();
+            let reason = left_out.told();
             out.push(Effect::ObjectRefused(key, Refusal { path: String::new(), reason }));
         }
         self.crowded.insert(namespace.to_owned(), left_out);
