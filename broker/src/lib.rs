@@ -24,8 +24,8 @@ pub use catalogue::{
 pub use config::Config;
 pub use deal::{
     Agreement, Agreements, Amendment, Bill, Closing, Deal, Desired, Dispute, End, EndCause,
-    EndReason, Ending, Facts, Lease, Line, Mark, Meter, Otherwise, Provisioned, RULES, Rules,
-    Settlement, Side, SignedInvoice, SignedReceipt, Stage, Statement, WORDS, Word, ending,
+    EndReason, Ending, Facts, Lease, Leaving, Line, Mark, Meter, Otherwise, Provisioned, RULES,
+    Rules, Settlement, Side, SignedInvoice, SignedReceipt, Stage, Statement, WORDS, Word, ending,
 };
 pub use sale::{
     Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, Unsold, size,

@@ -134,6 +134,9 @@ pub const PROVISION_MS: u64 = 120_000;
 pub const HOLD_MS: u64 = 4 * 3_600_000;
 /// The shortest hold that a person can ask for, in seconds.
 pub const HOLD_LEAST_S: u64 = COMMIT_MS / 1_000;
+/// For how long at most before its end a term is known to end at home, where nothing new comes from then
+/// on. A guess: what a large application needs to move, pod by pod.
+pub const LEAVING_MS: u64 = 600_000;
 /// What came to nothing is remembered so long, for duplicates, and a closed lease is kept whole.
 pub const ENDED_KEPT_MS: u64 = 7 * 86_400_000;
 /// A closed lease is kept so long, in the archive at last, for its statement: a guess.

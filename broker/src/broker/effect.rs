@@ -13,7 +13,7 @@ use mercato_protocol::text::Blob;
 
 use super::command::{Refusal, Reply};
 use super::record::{Record, RecordKey};
-use crate::deal::{Deal, Desired, Side};
+use crate::deal::{Deal, Desired, Leaving, Side};
 use crate::sale::{Announcement, Series};
 
 /// What is to be done.
@@ -55,9 +55,9 @@ impl Effect {
 
     /// How the lease of a deal is to be, if there is one.
     pub(crate) fn lease(deal: &Deal) -> Option<Self> {
-        let (desired, agreement) = (deal.phase().desired(deal.side())?, deal.agreement()?);
+        let ((desired, leaving), agreement) = (deal.phase().wanted()?, deal.agreement()?);
         let (side, contract) = (deal.side(), agreement.contract.clone());
-        Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired })))
+        Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired, leaving })))
     }
 }
 
@@ -82,4 +82,6 @@ pub struct LeaseSpec {
     pub contract: Contract,
     /// How it is to be.
     pub desired: Desired,
+    /// When it ends, and from when on its consumer prepares for that.
+    pub leaving: Leaving,
 }

@@ -1,6 +1,8 @@
 //! A lease: the contract in force, changes of it, what was used, and what it comes to. Each is a
 //! small state machine of its own; here is what takes several of them.
 
+mod leaving;
+
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{Signed, Verified};
@@ -19,16 +21,13 @@ use super::exchange::Exchange;
 use super::meter::{Meter, MeterState, Overdue};
 use super::order::Side;
 use super::settlement::{Ended, Received, Settlement};
+pub use leaving::Leaving;
 
 /// How a lease is to be in this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Desired {
-    /// Set up and open to pods. Home admits new ones until then, wall clock; the
-    /// provider to the end.
-    Open {
-        /// Until when home admits new pods, wall clock, milliseconds.
-        admit_until_ms: u64,
-    },
+    /// Set up and open to pods, at home until it is [`Leaving`], at the provider to the end.
+    Open,
     /// What runs stays; at the consumer no new pods come to the node.
     Suspended,
     /// Ended in good order, then [`Input::CleanedUp`](crate::Input::CleanedUp).
@@ -104,12 +103,11 @@ impl Lease {
     }
 
     /// How a running lease is to be in this cluster.
-    pub(super) fn desired(&self, side: Side) -> Desired {
-        let skew_ms = if side == Side::Consumer { CLOCK_SKEW_MS } else { 0 };
+    pub(super) fn desired(&self) -> Desired {
         match self.meter.state() {
             MeterState::Suspended { .. } => Desired::Suspended,
             MeterState::Pending { .. } | MeterState::Running { .. } | MeterState::Ended { .. } => {
-                Desired::Open { admit_until_ms: self.ends_ms().saturating_sub(skew_ms) }
+                Desired::Open
             }
         }
     }

@@ -35,7 +35,7 @@ pub use amendment::Amendment;
 pub use ending::{
     Bill, Closing, EndCause, Ending, Facts, Mark, Provisioned, RULES, Rules, Stage, ending,
 };
-pub use lease::{Desired, Lease};
+pub use lease::{Desired, Lease, Leaving};
 pub use meter::{Meter, SignedReceipt};
 pub use order::Side;
 pub use phase::{End, EndReason};

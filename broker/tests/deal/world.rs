@@ -228,7 +228,7 @@ impl World {
                 let id = lease.contract.id;
                 us.leases.insert(id.into(), lease.desired);
                 match (lease.side, lease.desired) {
-                    (Side::Consumer, Desired::Open { .. }) => us.local.push_back(Input::Usable(id)),
+                    (Side::Consumer, Desired::Open) => us.local.push_back(Input::Usable(id)),
                     (_, Desired::Drained) => us.local.push_back(Input::CleanedUp(id)),
                     _ => {}
                 }

@@ -13,6 +13,7 @@ use mercato_offload::forge::Content;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
+use mercato_offload::placement::spec::{Leaving, LeavingWhy};
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::Signed;
@@ -205,6 +206,8 @@ pub struct LeaseDesire {
     pub stuck: bool,
     /// How far the lease is.
     pub phase: Phase,
+    /// When it ends, and from when on home prepares for that.
+    pub ends: Leaving,
     /// Provider: guest namespaces by home namespace. They have to be there before any
     /// [`Work`] that comes after this is done.
     pub namespaces: BTreeMap<String, String>,
@@ -213,6 +216,17 @@ pub struct LeaseDesire {
     pub ranges: Vec<MappedRange>,
     /// Consumer: by which ranges guests know this cluster's own pods, and guests of other leases.
     pub own: Vec<MappedRange>,
+}
+
+impl LeaseDesire {
+    /// Consumer: the end of the lease, where it is so near that home prepares for it.
+    pub fn leaving(&self, wall_ms: u64) -> Option<Leaving> {
+        let why = match self.phase {
+            Phase::Open | Phase::Suspended => self.ends.why.clone(),
+            Phase::Draining | Phase::Ended => LeavingWhy::Ended,
+        };
+        Some(Leaving { why, ..self.ends }).filter(|leaving| leaving.is_begun(wall_ms))
+    }
 }
 
 /// By which addresses this cluster's own pods are known inside tunnels.
@@ -230,11 +244,8 @@ pub struct OwnRanges {
 /// How far a lease is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Set up, and open to pods; home admits new ones until then, wall clock.
-    Open {
-        /// Milliseconds since 1970, wall clock.
-        admit_until_ms: u64,
-    },
+    /// Set up, and open to pods, at home until it is [`LeaseDesire::leaving`].
+    Open,
     /// As it is. Consumer: no new pods.
     Suspended,
     /// Being ended in good order. Consumer: no new pods, those there are evicted; then the

@@ -139,9 +139,15 @@ impl Lease {
     ) -> Result<Option<Told>, ApiError> {
         let LeaseDesire { contract, phase, peer_name, reachable, namespaces, .. } = &self.desire;
         let is_over = *phase >= Phase::Draining;
-        let admits = matches!(phase, Phase::Open { admit_until_ms } if wall_ms < *admit_until_ms);
         let peer_name = peer_name.as_deref();
-        let node = NodeState { contract, peer_name, admits, reachable: *reachable };
+        let node = NodeState {
+            contract,
+            peer_name,
+            ends_ms: self.desire.ends.at_ms,
+            leaving: self.desire.leaving(wall_ms),
+            suspended: *phase == Phase::Suspended,
+            reachable: *reachable,
+        };
         match &mut self.side {
             Side::Home(side) if is_over => {
                 side.drain(client, node).map(|gone| gone.then_some(Told::Removed))

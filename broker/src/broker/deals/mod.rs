@@ -320,8 +320,8 @@ impl Deals {
         effects.extend(Record::changes(&deal, before).into_iter().map(Effect::Persist));
         effects.extend(sent.into_iter().map(|message| Effect::Send { to, message }));
         let contracts = |deal: &Deal| deal.lease().map(|it| it.agreements().earlier().len());
-        let desired = |deal: &Deal| deal.phase().desired(deal.side());
-        if before.and_then(desired) != desired(&deal)
+        let wanted = |deal: &Deal| deal.phase().wanted();
+        if before.and_then(wanted) != wanted(&deal)
             || before.is_some_and(|before| contracts(before) != contracts(&deal))
         {
             effects.extend(Effect::lease(&deal));

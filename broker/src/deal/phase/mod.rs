@@ -13,7 +13,7 @@ use mercato_protocol::resources::Resources;
 use super::agreement::Agreement;
 use super::conversation::{Kind, shortened};
 use super::exchange::Exchange;
-use super::lease::{Desired, Lease};
+use super::lease::{Desired, Lease, Leaving};
 use super::meter::MeterState;
 use super::negotiation::Negotiation;
 use super::order::Side;
@@ -114,15 +114,16 @@ impl Phase {
         }
     }
 
-    /// How the lease is to be in this cluster; none: there never was one.
-    pub(crate) fn desired(&self, side: Side) -> Option<Desired> {
-        match self {
-            Self::Leased(lease) => Some(lease.desired(side)),
+    /// How the lease is to be in this cluster, and when it ends; none: there never was one.
+    pub(crate) fn wanted(&self) -> Option<(Desired, Leaving)> {
+        let desired = match self {
+            Self::Leased(lease) => Some(lease.desired()),
             Self::Over(Over::Closed(over)) => {
                 Some(if over.cleaned_up { Desired::Gone } else { Desired::Drained })
             }
             Self::Negotiating(_) | Self::Over(Over::Terminated(_)) => None,
-        }
+        };
+        Some((desired?, self.lease()?.leaving()))
     }
 
     /// What of a provider's capacity is held for it or committed to it, until nothing of it is

@@ -2,6 +2,7 @@
 //! there are is told by the broker; what the session does is offload's.
 
 mod away;
+mod ends;
 mod namespaces;
 mod perform;
 mod ranges;
@@ -20,6 +21,7 @@ use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
 use away::Away;
+use ends::ends;
 use reached::Reached;
 use removals::MayGo;
 
@@ -291,7 +293,7 @@ impl Lease {
         let away_since_ms = self.away.note(turn.now, reachable, silent_ms);
         let name = owner.map(|owner| owner.name.clone());
         let phase = match self.spec.desired {
-            Desired::Open { admit_until_ms } => Phase::Open { admit_until_ms },
+            Desired::Open => Phase::Open,
             Desired::Suspended => Phase::Suspended,
             Desired::Drained | Desired::Gone if self.rests() => Phase::Suspended,
             Desired::Drained | Desired::Gone => self.drain(turn.now, &mut turn.out),
@@ -314,6 +316,7 @@ impl Lease {
                 && said.ranges == self.reach.ranges
                 && said.own == self.reach.own
                 && said.contract == self.spec.contract
+                && said.ends == ends(&self.spec)
         };
         if self.said.as_ref().is_some_and(same) {
             return;
@@ -328,6 +331,7 @@ impl Lease {
             away_since_ms,
             stuck,
             phase,
+            ends: ends(&self.spec),
             namespaces: self.namespaces.clone(),
             ranges: self.reach.ranges.clone(),
             own: self.reach.own.clone(),

@@ -20,7 +20,7 @@ impl Lease {
     /// which names; `peer` is what the consumer's cluster is called.
     pub(super) fn hear_names(&mut self, frame: &Frame<ToGuest>, peer: Option<&str>) {
         // One that is suspended may open again, and home does not say it again then.
-        if !matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended) {
+        if !matches!(self.spec.desired, Desired::Open | Desired::Suspended) {
             return;
         }
         self.heard.clear();
@@ -117,7 +117,7 @@ impl Lease {
         }
         self.look_ms = None;
         let mut before = std::mem::take(&mut self.empty);
-        let is_open = matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended);
+        let is_open = matches!(self.spec.desired, Desired::Open | Desired::Suspended);
         let Some(mentioned) = self.mentioned().filter(|_| is_open && self.linked) else { return };
         let is_empty = |home: &&String| !mentioned.contains(home.as_str());
         let empty: Vec<String> = self.namespaces.keys().filter(is_empty).cloned().collect();

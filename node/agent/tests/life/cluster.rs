@@ -174,7 +174,7 @@ impl Cluster {
                     inputs
                         .push(Input::Lease(contract, LeaseInput::Home(home::Input::Synced(pods))));
                 }
-                if matches!(phase, Phase::Open { .. }) {
+                if phase == Phase::Open {
                     inputs.push(Input::Lease(contract, LeaseInput::News(LeaseNews::Ready)));
                 }
                 if phase == Phase::Draining {

@@ -14,7 +14,9 @@ use mercato_offload::placement::export::{
     BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, stand_in_status,
     staying,
 };
-use mercato_offload::placement::spec::{NodeSpec, Transitions, node_name, second_node_name};
+use mercato_offload::placement::spec::{
+    Leaving, NodeSpec, Transitions, node_name, second_node_name,
+};
 use mercato_offload::time;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
@@ -26,14 +28,18 @@ use super::{Bodies, Client, Lie, Outcome, found, place};
 use crate::{ApiError, Cluster, Key};
 
 /// How the virtual node of a lease is to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeState<'a> {
     /// The contract that is in force.
     pub contract: &'a Contract,
     /// The name that the provider gives itself.
     pub peer_name: Option<&'a str>,
-    /// New pods may be bound to it.
-    pub admits: bool,
+    /// When the lease ends, by its term or taken back before, wall clock, milliseconds.
+    pub ends_ms: u64,
+    /// Its end is so near that home prepares for it: no new pods.
+    pub leaving: Option<Leaving>,
+    /// It is suspended: no new pods.
+    pub suspended: bool,
     /// The link to the provider is up.
     pub reachable: bool,
 }
@@ -95,7 +101,7 @@ impl HomeSide {
         client: &mut Client<'_>,
         state: NodeState<'_>,
     ) -> Result<(), ApiError> {
-        let NodeState { contract, peer_name, admits, reachable } = state;
+        let NodeState { contract, peer_name, ends_ms, leaving, suspended, reachable } = state;
         let Client { cluster, now, .. } = client;
         let name = self.own_node(cluster).unwrap_or_else(|| {
             let stem = node_name(peer_name, &self.provider);
@@ -104,7 +110,7 @@ impl HomeSide {
         });
         self.node = Some(name.clone());
         let spec = NodeSpec::of(contract, name, Ipv4Addr::UNSPECIFIED.into(), VERSION.to_owned());
-        let spec = NodeSpec { reachable, unschedulable: !admits, ..spec };
+        let spec = NodeSpec { reachable, not_after_ms: ends_ms, leaving, suspended, ..spec };
         let key = node_key(&spec.name);
         let mut node = match cluster.get(&key) {
             Some(present) => present.clone(),
@@ -121,9 +127,7 @@ impl HomeSide {
                 node["metadata"][part][mark] = value.take();
             }
         }
-        for field in ["providerID", "unschedulable"] {
-            node["spec"][field] = applied["spec"][field].take();
-        }
+        node["spec"]["providerID"] = applied["spec"]["providerID"].take();
         if let Some(taints) = spec.taints(&node["spec"]["taints"]) {
             node["spec"]["taints"] = taints.into();
         }
@@ -145,7 +149,7 @@ impl HomeSide {
         state: NodeState<'_>,
     ) -> Result<bool, ApiError> {
         let Some(name) = self.own_node(client.cluster) else { return Ok(true) };
-        self.keep_node(client, NodeState { admits: false, ..state })?;
+        self.keep_node(client, state)?;
         let Client { cluster, now, .. } = client;
         let bound = cluster.objects("Pod").filter(|(_, pod)| pod["spec"]["nodeName"] == *name);
         let bound: Vec<Value> = bound.map(|(_, pod)| pod.clone()).collect();

@@ -3,6 +3,7 @@
 //! link or a lease stands is told from outside; a link that is down is not a
 //! node that is down.
 
+mod leaving;
 mod news;
 #[cfg(test)]
 mod tests;
@@ -197,7 +198,8 @@ fn keep(
 ) -> BoxFuture<'static, ()> {
     async move {
         let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
-        let (mut told, mut meddled) = (Told::default(), None);
+        let (mut told, mut leaving) = (Told::default(), leaving::Told::default());
+        let mut meddled = None;
         let mut tick = every(limits::LEASE_RENEWAL);
         let name = wants.borrow().name.clone();
         loop {
@@ -225,6 +227,7 @@ fn keep(
                         tracing::info!(node = spec.name, "a virtual node is kept again");
                     }
                     told.tell(&cluster, &spec, kept.uid.clone()).await;
+                    leaving.tell(&cluster, &spec, kept.uid.clone()).await;
                     if let Some(how) = meddled.take_if(|_| kept.is_written) {
                         ear.tell(&spec.name, kept.uid.clone(), how).await;
                     }

@@ -49,7 +49,17 @@ pub const NOT_OFFLOADED: &str = "mercato.dev/NotOffloaded";
 /// Taint of a virtual node whose daemon is away: new pods wait.
 pub const AWAY: &str = "mercato.dev/daemon-away";
 
-/// Annotation of a virtual node: when its contract ends, which an extension moves.
+/// Taint of a virtual node whose lease ends soon: no new pods come.
+pub const LEAVING: &str = "mercato.dev/leaving";
+
+/// Taint of a virtual node whose lease is suspended: no new pods come.
+pub const SUSPENDED: &str = "mercato.dev/suspended";
+
+/// Condition type of a virtual node: its lease ends soon.
+pub const LEAVING_CONDITION: &str = "mercato.dev/Leaving";
+
+/// Annotation of a virtual node: when its lease ends, by its term or taken back before, which an
+/// extension moves.
 pub const NOT_AFTER: &str = "mercato.dev/not-after";
 
 /// Annotation of a virtual node: what the contract costs, for people.

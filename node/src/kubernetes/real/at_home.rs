@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, anyhow};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase, Work};
+use mercato_agent::{HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
@@ -21,7 +21,7 @@ use mercato_offload::home;
 use mercato_offload::placement;
 use mercato_offload::placement::NodeLabels;
 use mercato_offload::placement::export::Scope;
-use mercato_offload::placement::spec::{NodeSpec, Taint, node_name};
+use mercato_offload::placement::spec::{Leaving, NodeSpec, Taint, node_name};
 use mercato_protocol::kubelet_stream::is_label_value;
 use tokio::sync::{mpsc, watch};
 
@@ -134,7 +134,7 @@ impl AtHome {
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
-            let admits = admits(wanted.phase);
+            let (leaving, until) = leaving(&wanted);
             lease.side.set_ranges([&wanted.ranges[..], &wanted.own].concat());
             let of_home = zones.borrow_and_update().clone();
             let terms = &wanted.contract.terms;
@@ -144,10 +144,11 @@ impl AtHome {
                 node.labels = labels;
                 node.jurisdiction = wanted.country.clone().filter(|it| is_label_value(it));
                 node.price = brief::price(&terms.price);
-                node.not_after_ms = wanted.contract.not_after_ms;
+                node.not_after_ms = wanted.ends.at_ms;
                 node.reachable = wanted.reachable;
                 node.tunnel = tunnel;
-                node.unschedulable = admits.is_zero();
+                node.leaving = leaving;
+                node.suspended = wanted.phase == Phase::Suspended;
             });
             self.tell(&said, &lacks);
             said = lacks;
@@ -159,7 +160,7 @@ impl AtHome {
                     ready = kept;
                     self.task.news(LeaseNews::Ready).await;
                 }
-                () = tokio::time::sleep(admits), if !admits.is_zero() => {}
+                () = tokio::time::sleep(until), if !until.is_zero() => {}
                 () = facts.changed() => {}
                 Ok(()) = zones.changed() => {}
                 () = lease.side.drained(), if wanted.phase >= Phase::Draining => break,
@@ -195,15 +196,12 @@ async fn kept(state: &mut watch::Receiver<NodeState>) -> bool {
     state.wait_for(|state| *state == NodeState::Kept).await.is_ok()
 }
 
-/// How long new pods may come: none, or until the phase changes.
-fn admits(phase: Phase) -> Duration {
-    match phase {
-        Phase::Open { admit_until_ms } => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            Duration::from_millis(admit_until_ms).saturating_sub(now)
-        }
-        Phase::Suspended | Phase::Draining | Phase::Ended => Duration::ZERO,
-    }
+/// The end of the lease, where it is so near that home prepares for it; and how long it is until then.
+fn leaving(wanted: &LeaseDesire) -> (Option<Leaving>, Duration) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let leaving = wanted.leaving(u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+    let until = Duration::from_millis(wanted.ends.from_ms).saturating_sub(now);
+    (leaving, until)
 }
 
 fn perform(side: &mut HomeSide, work: Work) {

@@ -42,7 +42,7 @@ impl Guest {
         let side = &mut self.side;
         side.set_ranges(desire.ranges.clone());
         let gone = self.cluster.request(&self.task.bodies, |client| match desire.phase {
-            Phase::Open { .. } | Phase::Suspended => {
+            Phase::Open | Phase::Suspended => {
                 side.open(client, &desire.contract, &desire.namespaces).map(|()| false)
             }
             Phase::Draining => Ok(false),

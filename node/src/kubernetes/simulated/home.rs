@@ -40,13 +40,12 @@ impl Home {
         let side = &mut self.side;
         side.set_ranges([&desire.ranges[..], &desire.own].concat());
         let done = self.cluster.request(&self.task.bodies, |client| {
-            let wall_ms = client.now.wall_ms;
-            let admits =
-                matches!(desire.phase, Phase::Open { admit_until_ms } if wall_ms < admit_until_ms);
             let node = NodeState {
                 contract: &desire.contract,
                 peer_name: desire.peer_name.as_deref(),
-                admits,
+                ends_ms: desire.ends.at_ms,
+                leaving: desire.leaving(client.now.wall_ms),
+                suspended: desire.phase == Phase::Suspended,
                 reachable: desire.reachable,
             };
             if desire.phase >= Phase::Draining {

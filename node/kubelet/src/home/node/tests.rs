@@ -29,7 +29,8 @@ fn spec() -> NodeSpec {
         port: 10350,
         version: "v1.35.4".into(),
         taint: Taint::Tainted,
-        unschedulable: false,
+        leaving: None,
+        suspended: false,
         reachable: true,
         tunnel: TunnelWord::Awaited,
     }

@@ -4,6 +4,7 @@
 mod absence;
 mod contains;
 mod guest_namespace;
+mod leaving;
 mod network;
 mod node;
 mod node_name;
@@ -12,6 +13,7 @@ mod tunnel;
 
 pub use absence::Absence;
 pub use guest_namespace::{GuestNamespace, is_guest_namespace};
+pub use leaving::{Leaving, LeavingWhy};
 pub use node::{NodeSpec, Taint};
 pub use node_name::{NODE_PREFIX, meant, node_name, second_node_name, stem};
 pub use transitions::Transitions;

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::contains::contains;
 use super::node_name::stem;
-use super::{Transitions, TunnelWord, absence};
+use super::{Leaving, Transitions, TunnelWord, absence, leaving};
 use crate::forge::labels::{
     CALLED, CONTRACT, FIELD_MANAGER, GROUP, JURISDICTION, MANAGED_BY, NOT_AFTER, PEER_REACHABLE,
-    PRICE, PROVIDER,
+    PRICE, PROVIDER, SUSPENDED,
 };
 use crate::placement::node_labels::{NodeLabels, REGION, ZONE};
 use crate::placement::terms::allocatable;
@@ -28,7 +28,7 @@ pub struct NodeSpec {
     pub contract: ContractId,
     /// The cluster that it stands for.
     pub provider: ClusterId,
-    /// When the contract ends, milliseconds since 1970.
+    /// When the lease ends, by its term or taken back before, milliseconds since 1970.
     pub not_after_ms: u64,
     /// The true one of the provider's pool.
     pub platform: Platform,
@@ -49,8 +49,10 @@ pub struct NodeSpec {
     pub version: String,
     /// Keeps pods off that were not meant to leave home.
     pub taint: Taint,
-    /// No new pods: the lease ends.
-    pub unschedulable: bool,
+    /// It ends soon: no new pods.
+    pub leaving: Option<Leaving>,
+    /// It is suspended: no new pods.
+    pub suspended: bool,
     /// The link to the provider is up.
     pub reachable: bool,
     /// How the tunnel to it is. The node is ready without one.
@@ -85,7 +87,8 @@ impl NodeSpec {
             port: 0,
             version,
             taint: Taint::Tainted,
-            unschedulable: false,
+            leaving: None,
+            suspended: false,
             reachable: true,
             tunnel: TunnelWord::Awaited,
         }
@@ -97,8 +100,8 @@ impl NodeSpec {
     }
 
     /// The fields of ours, for server-side apply. Taints are not among them: they are one list with
-    /// those of the cluster's controllers. Nor is it that pods may come, since a person who cordons
-    /// the node, or a drain, says that they may not.
+    /// those of the cluster's controllers. Nor is `spec.unschedulable`, which is the word of whoever
+    /// cordons the node or drains it.
     pub fn applied(&self) -> Value {
         let mut labels: BTreeMap<String, String> = self.labels.others.clone();
         let mut label = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
@@ -127,19 +130,13 @@ impl NodeSpec {
         if !self.price.is_empty() {
             notes[PRICE] = self.price.as_str().into();
         }
-        let mut object = json!({ "metadata": { "labels": labels, "annotations": notes },
-            "spec": { "providerID": id } });
-        if self.unschedulable {
-            object["spec"]["unschedulable"] = json!(true);
-        }
-        object
+        json!({ "metadata": { "labels": labels, "annotations": notes }, "spec": { "providerID": id } })
     }
 
     /// The object for its creation, to which [`NodeSpec::applied`] is applied: what is not applied
     /// could not be taken back by leaving it out.
     pub fn created(&self) -> Value {
         let lasting = Self {
-            unschedulable: false,
             labels: NodeLabels::default(),
             jurisdiction: None,
             price: String::new(),
@@ -180,6 +177,12 @@ impl NodeSpec {
         if !self.reachable {
             taints.push(json!({ "key": format!("{GROUP}/unreachable"), "effect": "NoSchedule" }));
         }
+        if self.leaving.is_some() {
+            taints.push(leaving::taint());
+        }
+        if self.suspended {
+            taints.push(json!({ "key": SUSPENDED, "effect": "NoSchedule" }));
+        }
         taints
     }
 
@@ -202,7 +205,8 @@ impl NodeSpec {
             conditions.push(json!({ "type": kind, "status": status, "reason": reason,
                 "message": message }));
         }
-        conditions.extend([self.tunnel.condition(), absence::none()]);
+        let leaving = Leaving::condition(self.leaving.as_ref());
+        conditions.extend([self.tunnel.condition(), absence::none(), leaving]);
         for condition in &mut conditions {
             condition["lastTransitionTime"] = transitions.of(condition, now).into();
             condition["lastHeartbeatTime"] = now.into();

@@ -1,7 +1,8 @@
 //! A virtual node as an object, from what its contract and its provider say.
 
+use super::super::LeavingWhy;
 use super::*;
-use crate::forge::labels::TUNNEL_READY;
+use crate::forge::labels::{LEAVING, LEAVING_CONDITION, TUNNEL_READY};
 
 fn spec() -> NodeSpec {
     NodeSpec {
@@ -22,7 +23,8 @@ fn spec() -> NodeSpec {
         port: 10350,
         version: "v1.35.4".into(),
         taint: Taint::Tainted,
-        unschedulable: false,
+        leaving: None,
+        suspended: false,
         reachable: true,
         tunnel: TunnelWord::Awaited,
     }
@@ -88,6 +90,7 @@ fn others_taints_stay() {
 #[test]
 fn a_cordon_is_a_persons_to_undo() {
     let (mut spec, mut transitions) = (spec(), Transitions::default());
+    spec.leaving = Some(LEAVES);
     let mut present = written(&spec, &mut transitions);
     present["spec"]["unschedulable"] = json!(true);
     let cordon = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
@@ -95,10 +98,33 @@ fn a_cordon_is_a_persons_to_undo() {
     present["metadata"]["annotations"]["why"] = json!("maintenance");
     assert!(spec.holds(&mut transitions, &present), "nothing is written over it");
     assert!(spec.applied()["spec"].get("unschedulable").is_none(), "nor when something is");
-    spec.unschedulable = true;
-    assert_eq!(spec.applied()["spec"]["unschedulable"], true);
-    assert!(spec.created()["spec"].get("unschedulable").is_none());
+    present["spec"]["unschedulable"] = json!(false);
+    present["spec"]["taints"].as_array_mut().unwrap().pop();
+    assert!(spec.holds(&mut transitions, &present), "nor over an uncordon, though it leaves");
 }
+
+#[test]
+fn what_ends_soon_or_is_suspended_is_a_taint_and_is_taken_back() {
+    let (mut spec, mut transitions) = (spec(), Transitions::default());
+    let keys = |taints: &[Value]| -> Vec<String> {
+        taints.iter().map(|taint| taint["key"].as_str().unwrap().to_owned()).collect()
+    };
+    let before = written(&spec, &mut transitions);
+    (spec.leaving, spec.suspended) = (Some(LEAVES), true);
+    assert!(spec.is_edited(&before));
+    let taints = spec.taints(&before["spec"]["taints"]).unwrap();
+    assert_eq!(keys(&taints), [PROVIDER, LEAVING, SUSPENDED]);
+    let status = spec.status(&mut transitions, "t2");
+    let all = status["status"]["conditions"].as_array().unwrap();
+    let said = all.iter().find(|one| one["type"] == LEAVING_CONDITION).unwrap();
+    let read = [&said["status"], &said["reason"], &said["lastTransitionTime"]];
+    assert_eq!(read, ["True", "TermEnds", "t2"]);
+    (spec.leaving, spec.suspended) = (None, false);
+    assert_eq!(keys(&spec.taints(&json!(taints)).unwrap()), [PROVIDER]);
+}
+
+const LEAVES: Leaving =
+    Leaving { from_ms: 1_798_761_000_000, at_ms: 1_798_761_599_000, why: LeavingWhy::Expires };
 
 #[test]
 fn a_repeated_condition_keeps_its_time() {
@@ -171,9 +197,6 @@ fn what_others_change_of_it_is_seen() {
     let mut late = present.clone();
     late["status"]["conditions"][0]["status"] = json!("Unknown");
     assert!(!spec.holds(&mut transitions, &late));
-    let mut ending = spec.clone();
-    ending.unschedulable = true;
-    assert!(!ending.holds(&mut transitions, &present), "no new pods, whatever others say");
     present["spec"]["taints"] = json!([]);
     assert!(!spec.holds(&mut transitions, &present));
 }
