@@ -319,6 +319,7 @@ impl Cluster {
                             ended,
                             unschedulable,
                             unlike: None,
+                            left_out: false,
                             held: false,
                             address,
                             called: None,

@@ -33,7 +33,7 @@ pub(super) fn follow(
     async move {
         let stop = shared.stop.clone();
         let following = async {
-            let mut living = shared.living.clone();
+            let (mut living, mut context) = (shared.living.clone(), shared.context.clone());
             let mut seen = Seen::default();
             let mut streams = SelectAll::new();
             let mut is_first = true;
@@ -69,6 +69,12 @@ pub(super) fn follow(
                                 seen.say_addresses(&shared);
                             }
                             if let Some(input) = input {
+                                shared.tell(input).await;
+                            }
+                        }
+                        Ok(()) = context.changed() => {
+                            let now = context.borrow_and_update().clone();
+                            for input in seen.left_out(&now) {
                                 shared.tell(input).await;
                             }
                         }
@@ -109,6 +115,8 @@ struct Read {
     addresses: BTreeSet<ServiceAddress>,
     /// What it says of names.
     named: Option<Named>,
+    /// The node that a pod is on; empty: none.
+    node: Box<str>,
     /// When its API server has made it; of kinds that are put back.
     made: Box<str>,
 }
@@ -180,6 +188,18 @@ impl Seen {
         let before = self.all.get(source)?.all.as_ref()?.get(&now.observed.item)?;
         let was_marked = before.observed.pod.as_ref().is_some_and(|pod| pod.marked);
         (was_marked && !pod.marked).then_some(id)
+    }
+
+    /// The guests whose nodes are left out, who were on others before: what is to be told of each.
+    fn left_out(&mut self, context: &GuestContext) -> Vec<Input> {
+        let pods = self.all.iter_mut().filter(|((kind, _), _)| *kind == POD);
+        let pods = pods.filter_map(|(_, known)| known.all.as_mut()).flat_map(BTreeMap::values_mut);
+        let now = pods.filter_map(|one| {
+            let pod = one.observed.pod.as_mut().filter(|pod| !pod.left_out)?;
+            pod.left_out = context.leaves_out(&one.node);
+            pod.left_out.then(|| Input::Observed(one.observed.clone()))
+        });
+        now.collect()
     }
 
     /// Whatever is told of one object is passed on; a list only as part of the
@@ -300,8 +320,9 @@ impl Read {
         let named = Named::read(&observed.item, object);
         let made = object["metadata"]["creationTimestamp"].as_str();
         let made = made.filter(|_| is_followed(&observed.item)).unwrap_or_default().into();
+        let node = spec["nodeName"].as_str().unwrap_or_default().into();
         let Item::Object(key) = &observed.item else {
-            return Self { observed, addresses, named, made };
+            return Self { observed, addresses, named, made, node };
         };
         if key.kind == ObjectKind::Service && object["metadata"]["deletionTimestamp"].is_null() {
             let all = spec["clusterIPs"].as_array().into_iter().flatten();
@@ -310,7 +331,7 @@ impl Read {
             let of_four = parsed.filter(IpAddr::is_ipv4);
             addresses.extend(of_four.map(|here| ServiceAddress { here, home }));
         }
-        Self { observed, addresses, named, made }
+        Self { observed, addresses, named, made, node }
     }
 }
 

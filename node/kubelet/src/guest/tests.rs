@@ -6,7 +6,7 @@ mod made;
 mod marks;
 mod services;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ pub(super) fn context() -> GuestContext {
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),
         binding: Binding::default(),
+        left_out: BTreeSet::new(),
         allocatable: [("cpu", "100"), ("memory", "8Gi"), ("pods", "9")]
             .map(|(name, amount)| (name.to_owned(), amount.to_owned()))
             .into(),
@@ -136,7 +137,7 @@ fn pod() -> (Item, Value) {
     (Item::Pod(id), body)
 }
 
-fn guest(contract: &str, uid: &str) -> Value {
+pub(super) fn guest(contract: &str, uid: &str) -> Value {
     let (item, body) = pod();
     let forged = forge::forge(&item, &body, &content(&body), &context()).unwrap();
     json!({ "metadata": { "name": "web", "namespace": "shop-rome", "uid": "g1",

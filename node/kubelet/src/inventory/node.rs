@@ -42,6 +42,8 @@ pub struct NodeView {
     pub said: NodeLabels,
     /// Taints that the owner lets guests tolerate.
     pub taints: BTreeSet<Taint>,
+    /// Its owner leaves it out of tunnels.
+    pub left_out: bool,
 }
 
 /// Whether it is no machine of the cluster: a virtual node of ours, or of another kubelet.
@@ -94,7 +96,19 @@ impl NodeView {
         });
         let is_for_gpus = has_gpus && !word.any_node;
         let (said, labels) = (NodeLabels::of_node(labels), telling(labels));
-        Some(Self { platform, allocatable, units, unsold, is_for_gpus, open, labels, said, taints })
+        let left_out = is_left_out(node);
+        Some(Self {
+            platform,
+            allocatable,
+            units,
+            unsold,
+            is_for_gpus,
+            open,
+            labels,
+            said,
+            taints,
+            left_out,
+        })
     }
 }
 

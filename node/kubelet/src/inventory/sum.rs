@@ -24,6 +24,8 @@ pub struct Inventory {
     pub bindings: BTreeMap<PoolId, Binding>,
     /// In which zones nodes are, as they say.
     pub zones: BTreeSet<String>,
+    /// The names of those that their owner leaves out of tunnels.
+    pub left_out: BTreeSet<String>,
 }
 
 /// Devices of some nodes that are not sold, for one reason.
@@ -108,7 +110,10 @@ pub fn sum(
     let mut unsold: Vec<_> = unsold.into_values().collect();
     unsold.extend(no_processors(nodes));
     let zones = nodes.values().filter_map(|node| node.said.zone.clone()).collect();
-    Inventory { pools: pools.into_values().collect(), unsold, bindings: bindings.clone(), zones }
+    let left_out = nodes.iter().filter(|(_, node)| node.left_out);
+    let left_out = left_out.map(|(name, _)| name.clone()).collect();
+    let (pools, bindings) = (pools.into_values().collect(), bindings.clone());
+    Inventory { pools, unsold, bindings, zones, left_out }
 }
 
 /// Where every node has GPUs nobody can buy processors alone, which their owner is told.

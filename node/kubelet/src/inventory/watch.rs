@@ -194,6 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_left_out_is_named_and_sells_nothing() {
+        let mut state = State::default();
+        let of = |gateway: &str| {
+            let mut node = node();
+            node["metadata"]["labels"]["mercato.dev/gateway"] = gateway.into();
+            (gateway.to_owned(), read(&node).map(Box::new))
+        };
+        state.take(Seen::Node(Change::Synced(vec![of("on"), of("off")])));
+        state.take(Seen::Pod(Change::Synced(Vec::new())));
+        state.take(Seen::Namespace(Change::Synced(Vec::new())));
+        let Inventory { pools, left_out, .. } = state.changed().unwrap();
+        assert_eq!((left_out, pools[0].nodes), (["off".to_owned()].into(), 1));
+        state.take(Seen::Node(Change::Changed(("off".to_owned(), of("").1))));
+        assert_eq!(state.changed().unwrap().left_out, BTreeSet::new());
+    }
+
+    #[test]
     fn a_label_on_a_pod_hides_nothing() {
         let pod = |namespace: &str| {
             let pod = json!({

@@ -4,7 +4,7 @@
 //! its path. Which fields those are is one table, `schema`, and a test holds it
 //! against the current Kubernetes schema.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ContractId, Digest};
@@ -156,6 +156,8 @@ pub struct GuestContext {
     pub allocatable: BTreeMap<String, String>,
     /// How guests find the nodes of what was bought.
     pub binding: Binding,
+    /// The names of the provider's nodes that take no part in tunnels.
+    pub left_out: BTreeSet<String>,
 }
 
 /// Home's `kube-root-ca.crt` is reflected under another name, since a controller of the
@@ -164,6 +166,12 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 const HOME_ROOT_CA: &str = "mercato-home-root-ca.crt";
 
 impl GuestContext {
+    /// Whether guests end that are on this node: its gateway reaches them there no more, and nobody closes
+    /// them. One whose contract asks for no isolation has nothing of either.
+    pub fn leaves_out(&self, node: &str) -> bool {
+        self.gate.is_some() && self.left_out.contains(node)
+    }
+
     /// What a home object is called over there; none if its namespace is not mapped.
     pub fn guest_key(&self, key: &ObjectKey) -> Option<GuestKey> {
         let namespace = self.namespaces.get(&key.namespace)?.clone();

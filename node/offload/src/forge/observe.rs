@@ -28,6 +28,8 @@ pub fn observe(ctx: &GuestContext, known: &KnownGuests, guest: &Value) -> Option
             }
             let lost = || known.guest(pod).filter(|it| it.uid == seen.uid)?.lost.clone();
             seen.unlike = seen.unlike.or_else(lost);
+            let node = guest["spec"]["nodeName"].as_str();
+            seen.left_out = node.is_some_and(|node| ctx.leaves_out(node));
             Some(seen)
         }
         Item::Object(_) => None,
@@ -59,6 +61,7 @@ fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
         deleting,
         unschedulable: unschedulable(&status),
         unlike: None,
+        left_out: false,
         held: passage(guest) == Passage::Held,
         called: None,
         address: status["podIP"].as_str().and_then(|text| text.parse().ok()),

@@ -68,6 +68,8 @@ pub struct ObservedPod {
     /// Why it is not as it must be, and is ended: it has lost what bounds or isolates it, or is not held
     /// back until it is isolated, though its contract requires that.
     pub unlike: Option<Refusal>,
+    /// The provider leaves out its node, where nobody reaches it any more: it is ended.
+    pub left_out: bool,
     /// Its gate has not let it through, or not again: only its ephemeral containers wait for that.
     pub held: bool,
     /// Where its pod network brings packets to it.

@@ -1,7 +1,7 @@
 //! What a contract's terms are in a provider's cluster: quantities of resources, and what is
 //! imposed on guests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::contract::Contract;
@@ -43,6 +43,8 @@ pub struct ProviderTerms<'a> {
     pub name_server: Option<IpAddr>,
     /// How guests find the nodes of what was bought.
     pub binding: Binding,
+    /// The names of nodes that take no part in tunnels.
+    pub left_out: BTreeSet<String>,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces: guest namespaces by home
@@ -53,7 +55,7 @@ pub fn guest_context(
     provider: ProviderTerms<'_>,
 ) -> GuestContext {
     let ProviderTerms { priority_class, name_servers, user_namespaces, gate, .. } = provider;
-    let ProviderTerms { ranges, name_server, binding, keeps_host_names, .. } = provider;
+    let ProviderTerms { ranges, name_server, binding, keeps_host_names, left_out, .. } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -82,6 +84,7 @@ pub fn guest_context(
         default_limits: [("memory".to_owned(), terms.quantity.memory_bytes.to_string())].into(),
         allocatable: allocatable(&terms.quantity, &binding.resources),
         binding,
+        left_out,
     }
 }
 
@@ -168,6 +171,7 @@ pub(super) mod tests {
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),
             binding: Binding::default(),
+            left_out: BTreeSet::new(),
         }
     }
 

@@ -161,6 +161,7 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
             unschedulable: None,
             held: false,
             unlike: None,
+            left_out: false,
             address: guest.parse().ok(),
             called: None,
         };

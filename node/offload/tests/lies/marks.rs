@@ -26,6 +26,7 @@ fn seen(of: &str, marked: bool, digest: &[u8]) -> Input {
         ended: false,
         unschedulable: None,
         unlike: None,
+        left_out: false,
         held: false,
         address: None,
         called: None,

@@ -38,6 +38,7 @@ fn runs(uid: &str, name: &str) -> guest::Input {
         ended: false,
         unschedulable: None,
         unlike: None,
+        left_out: false,
         held: false,
         address: None,
         called: None,

@@ -17,6 +17,7 @@ fn seen() -> ObservedPod {
         ended: false,
         unschedulable: None,
         unlike: None,
+        left_out: false,
         held: true,
         address: None,
         called: None,
@@ -60,6 +61,38 @@ fn one_that_nothing_holds_back_is_ended_and_never_made_again() {
     assert_eq!(asked.does(observed(b"web", ended)), [], "of before");
     asked.does(Input::Gone(web.clone()));
     assert_eq!(asked.is_told(put(web)), [], "its uid has been used");
+}
+
+#[test]
+fn one_whose_node_is_left_out_is_ended_with_the_reason() {
+    let (mut asked, web) = asked();
+    asked.does(Input::Written(web.clone()));
+    let left_out = ObservedPod { held: false, left_out: true, ..seen() };
+    let done = asked.does(observed(b"web", left_out.clone()));
+    assert!(done.contains(&Effect::Delete(web.clone(), Some(0))), "{done:?}");
+    asked.does(Input::Written(web));
+    // The node takes part again: that comes too late for it.
+    let ended = ObservedPod { deleting: true, ended: true, left_out: false, ..left_out };
+    let said = asked.says(observed(b"web", ended));
+    let is_evicted = |said: &ToHome| {
+        let ToHome::Status { report: Report { stage: Stage::Ended(outcome), .. }, .. } = said
+        else {
+            return false;
+        };
+        let Outcome::Failed { reason, message } = outcome else { return false };
+        reason == "Evicted" && message.contains("mercato.dev/gateway=off")
+    };
+    assert!(said.iter().any(is_evicted), "{said:?}");
+}
+
+#[test]
+fn one_that_has_ended_where_its_node_is_left_out_has_ended_by_itself() {
+    let (mut asked, web) = asked();
+    asked.does(Input::Written(web.clone()));
+    let done = ObservedPod { terminal: Some(Outcome::Succeeded), left_out: true, ..seen() };
+    let effects = asked.does(observed(b"web", done));
+    let deletes = |effect: &Effect| matches!(effect, Effect::Delete(..));
+    assert!(!effects.iter().any(deletes), "{effects:?}");
 }
 
 #[test]

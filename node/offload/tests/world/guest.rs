@@ -1,7 +1,6 @@
 //! The provider's API server with its kubelets, and the shell around its session.
 
 use std::collections::{BTreeMap, BTreeSet};
-
 use std::net::IpAddr;
 
 use mercato_offload::address::GuestAddress;
@@ -392,6 +391,7 @@ fn seen(pod: &Pod) -> Observed {
         ended: deleting && pod.terminal.is_some(),
         unschedulable: None,
         unlike: None,
+        left_out: false,
         held: false,
         address: Some(guest_address(pod)),
         called: None,

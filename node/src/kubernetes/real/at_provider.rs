@@ -7,8 +7,9 @@ mod namespace;
 mod nodes;
 mod removal;
 mod services;
+mod strays;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_kubelet::guest::GuestSide;
-use mercato_kubelet::guest::namespace::{self as guest_namespace, Seen};
+use mercato_kubelet::guest::namespace as guest_namespace;
 use mercato_kubelet::guest::stored::LeaseStored;
 use mercato_kubelet::{Class, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
@@ -144,6 +145,7 @@ impl AtProvider {
     async fn perform_all(&mut self, side: &GuestSide) {
         let mut namespaces = guest_namespace::follow(&self.shared.cluster, &self.task.contract);
         let mut bindings = self.shared.bindings.subscribe();
+        let mut left_out = self.shared.left_out.subscribe();
         loop {
             self.keep_up(side);
             tokio::select! {
@@ -160,6 +162,7 @@ impl AtProvider {
                     self.take_up(side).await;
                 }
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
+                Ok(()) = left_out.changed() => side.set_context(self.context()),
                 () = self.patience.is_over(&mut self.task.name_server) => {
                     side.set_context(self.context());
                     self.take_up(side).await;
@@ -168,26 +171,6 @@ impl AtProvider {
                     self.make_again(&seen);
                     self.leave_strays(&seen);
                 }
-            }
-        }
-    }
-
-    /// Makes a namespace again that somebody has removed; what is to be written in it fails,
-    /// and is tried again, until it is there. One that is there comes to no harm.
-    fn make_again(&mut self, seen: &Seen) {
-        let desire = self.task.desire.borrow().clone();
-        for (home, name) in &desire.namespaces {
-            let gone = match seen {
-                Seen::There(all) => !all.contains(name),
-                Seen::Gone(gone) => gone == name,
-            };
-            if gone && self.state(home, name) == Some(&State::There) {
-                // Once for each removal.
-                tracing::warn!(
-                    namespace = name,
-                    "a guest namespace was removed, and is made again"
-                );
-                self.make(&desire, home, name, Duration::ZERO);
             }
         }
     }
@@ -324,18 +307,6 @@ impl AtProvider {
         self.remove_one(left.name, Some(home));
     }
 
-    /// Removes the guest namespaces of the lease that are there and not wanted: they were given
-    /// up as an earlier start ended.
-    fn leave_strays(&mut self, seen: &Seen) {
-        let Seen::There(all) = seen else { return };
-        let known = self.namespaces.values().map(|known| &known.name).collect::<BTreeSet<_>>();
-        let strays = all.iter().filter(|name| !known.contains(name)).cloned();
-        for stray in strays.collect::<Vec<_>>() {
-            tracing::info!(namespace = stray, "a guest namespace that is not needed any more goes");
-            self.remove_one(stray, None);
-        }
-    }
-
     /// Removes the guest namespace of that name, however long it takes; of this home namespace
     /// only, if one is named.
     fn remove_one(&mut self, name: String, home: Option<String>) {
@@ -393,6 +364,7 @@ impl AtProvider {
             ranges: desire.ranges.clone(),
             name_server: names::server(&self.task),
             binding: self.nodes.binding().cloned().unwrap_or_default(),
+            left_out: self.shared.left_out.borrow().clone().unwrap_or_default(),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
     }

@@ -222,6 +222,7 @@ async fn connect(
         freed: Freed::default(),
         sold: watch::Sender::default(),
         bindings: watch::Sender::default(),
+        left_out: watch::Sender::default(),
         zones: watch::Sender::default(),
         spot: tokio::sync::Mutex::default(),
         serving: std::sync::Mutex::default(),

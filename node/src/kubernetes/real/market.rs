@@ -24,9 +24,10 @@ pub(super) fn inventory(
 ) -> BoxStream<'static, Inventory> {
     let all = inventory::watch(&shared.cluster, shared.sold.subscribe(), word);
     let told = move |all: inventory::Inventory| {
-        let inventory::Inventory { pools, unsold, bindings, zones } = all;
+        let inventory::Inventory { pools, unsold, bindings, zones, left_out } = all;
         tell(&shared.bindings, bindings);
         tell(&shared.zones, zones);
+        tell(&shared.left_out, left_out);
         Inventory {
             pools: pools.into_iter().map(pool).collect(),
             unsold: unsold.into_iter().map(self::unsold).collect(),

@@ -69,6 +69,8 @@ pub(super) struct Shared {
     pub(super) bindings: watch::Sender<Option<BTreeMap<PoolId, Binding>>>,
     /// In which zones nodes of the cluster are; none: not looked at yet.
     pub(super) zones: watch::Sender<Option<BTreeSet<String>>>,
+    /// The names of nodes that are left out of tunnels; none: not looked at yet.
+    pub(super) left_out: watch::Sender<Option<BTreeSet<String>>>,
     /// Contracts whose guests need the priority class of spot ones.
     pub(super) spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// The serving certificates, by virtual node.

@@ -1,5 +1,6 @@
 //! What watches tell of the guest objects of a lease, one by one and as a whole.
 
+use mercato_offload::forge::{self, Gate, KnownGuests};
 use mercato_offload::key::key;
 use mercato_protocol::id::Digest;
 use serde_json::json;
@@ -57,6 +58,32 @@ fn services_have_addresses_as_long_as_they_are_there() {
     assert!(Read::of(map.clone(), &says).addresses.is_empty(), "it is no Service");
     map.item = service("web", &[], false).unwrap().observed.item;
     assert_eq!(Read::of(map, &says).addresses.len(), 1);
+}
+
+/// Of a contract that requires isolation, and of no other; each is told once.
+#[test]
+fn guests_on_a_node_that_is_left_out_are_told_of_again() {
+    let pods = (POD, "shop-rome".to_owned());
+    let mut seen = seen_of([(pods.clone(), Known { life: life(), all: None })].into());
+    let (mut context, known) = (crate::guest::tests::context(), KnownGuests::default());
+    let pod = |uid: &str, node: &str| {
+        let mut guest = crate::guest::tests::guest(&context.contract.to_string(), uid);
+        guest["spec"]["nodeName"] = node.into();
+        let observed = forge::observe(&context, &known, &guest)?;
+        Some(Read::of(observed, &guest))
+    };
+    let all = vec![pod("u1", "n1"), pod("u2", "n2"), pod("u3", "")];
+    assert!(all.iter().all(Option::is_some));
+    seen.take(pods, Change::Synced(all));
+    context.left_out = ["n2".to_owned(), "n9".to_owned()].into();
+    assert_eq!(seen.left_out(&context), [], "it asks for no isolation");
+    context.gate = Some(Gate::default());
+    let told = seen.left_out(&context);
+    let [Input::Observed(Observed { item: Item::Pod(id), pod: Some(pod), .. })] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!((id.uid.0.as_str(), pod.left_out), ("u2", true));
+    assert_eq!(seen.left_out(&context), []);
 }
 
 #[test]

@@ -158,6 +158,17 @@ fn a_gate_is_what_it_was_made_with_whatever_its_mark_says_later() {
 }
 
 #[test]
+fn a_guest_whose_node_is_left_out_is_told_where_isolation_is_required() {
+    let closed = GuestContext { left_out: ["n2".to_owned()].into(), ..gated() };
+    let on = |ctx: &GuestContext, node: &str| {
+        let mut guest = held();
+        guest["spec"]["nodeName"] = node.into();
+        look(ctx, &guest).unwrap().pod.unwrap().left_out
+    };
+    assert!(on(&closed, "n2") && !on(&closed, "n1") && !on(&closed, "") && !on(&gated(), "n2"));
+}
+
+#[test]
 fn a_stored_pod_with_another_first_container_is_told() {
     let seen = |change: fn(&mut Value)| {
         let mut guest = forged_with(&gated(), |_| {}).unwrap();

@@ -1,6 +1,6 @@
 //! A pod's way there and its status' way back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::{ClusterId, ContractId};
 use serde_json::{Value, json};
@@ -97,6 +97,7 @@ fn guest_context() -> GuestContext {
         default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
         default_limits: BTreeMap::new(),
         binding: Binding::default(),
+        left_out: BTreeSet::new(),
         allocatable: map([("cpu", "8"), ("memory", "16Gi")]),
     }
 }

@@ -195,6 +195,9 @@ impl GuestPod {
         if let Some(why) = &seen.unlike {
             self.evicted.get_or_insert_with(|| refused(why));
         }
+        if seen.left_out && seen.terminal.is_none() && !seen.deleting {
+            self.evicted.get_or_insert_with(|| failed("Evicted", LEFT_OUT));
+        }
         self.settled |= seen.terminal.is_some() && !seen.deleting;
         self.ended_at_ms = seen.ended.then(|| self.ended_at_ms.unwrap_or(now.mono_ms));
         let since = self.roomless_at_ms.unwrap_or(now.mono_ms);
@@ -363,6 +366,10 @@ pub(super) fn is_deferred(pod: &GuestPod) -> bool {
 fn refused(Refusal { path, reason }: &Refusal) -> Outcome {
     failed("OffloadRefused", &format!("{path}: {reason}")).clipped()
 }
+
+/// Why one is ended that ran on a node of the provider's that is left out by now.
+const LEFT_OUT: &str = "the provider leaves out the node that it ran on (label mercato.dev/gateway=off): \
+                        nothing reaches it there any more";
 
 fn failed(reason: &str, message: &str) -> Outcome {
     Outcome::Failed { reason: reason.to_owned(), message: message.to_owned() }
