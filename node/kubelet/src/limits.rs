@@ -273,3 +273,7 @@ pub(crate) const API_SERVERS: usize = 16;
 pub(crate) const APPROVER_LOOK: Duration = Duration::from_secs(5);
 /// Requests of the daemon's that wait at a time: for as many virtual nodes as there can be.
 pub(crate) const CERTIFICATE_REQUESTS: usize = 1_000;
+/// Products of devices of DRA that an owner is told of: more than clusters have.
+pub(crate) const DRA_PRODUCTS: usize = 64;
+/// Between two looks at such devices, which change as drivers do: a guess.
+pub(crate) const DRA_LOOK: Duration = Duration::from_secs(60);

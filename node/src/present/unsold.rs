@@ -27,10 +27,15 @@ pub(crate) fn why(policy: &SharePolicy, own: &OwnGateway) -> String {
 /// Devices that are not sold, why, and what the owner may write to sell them.
 pub(crate) fn device(unsold: &Unsold) -> String {
     let Unsold { resource, nodes, count, reason, line } = unsold;
-    let on = if *nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
+    let on = match nodes {
+        // Devices of no node in particular.
+        0 => String::new(),
+        1 => " on 1 node".to_owned(),
+        nodes => format!(" on {nodes} nodes"),
+    };
     let line = line.as_ref().map(|line| format!("; to sell them: {}", shown(line)));
     let (resource, reason) = (shown(resource), shown(reason));
-    format!("not sold: {count} {resource} on {on}: {reason}{}", line.unwrap_or_default())
+    format!("not sold: {count} {resource}{on}: {reason}{}", line.unwrap_or_default())
 }
 
 /// What is missing until guests can be kept apart.

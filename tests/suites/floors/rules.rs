@@ -269,6 +269,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
         "the network that was allowed nothing for the longest time",
     ),
     ("node/kubelet", "MEDDLED", "those that have rested; the newcomer has the pace of all writes"),
+    ("node/kubelet", "DRA_PRODUCTS", "its owner is not told of the others"),
     ("node/kubelet", "NODES_BY_NAME", "the pool has no guests, and its owner is told"),
     ("node/kubelet", "NODE_VALUES", "the label is not asked for"),
     ("node/kubelet", "PACED_OBJECTS", "the object that rests first, which may be written to anew"),

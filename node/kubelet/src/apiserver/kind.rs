@@ -49,6 +49,7 @@ kinds! {
     POD_METRICS = "metrics.k8s.io" "v1beta1" "PodMetrics" "pods";
     PRIORITY_CLASS = "scheduling.k8s.io" "v1" "PriorityClass" "priorityclasses";
     RESOURCE_QUOTA = "" "v1" "ResourceQuota" "resourcequotas";
+    RESOURCE_SLICE = "resource.k8s.io" "v1" "ResourceSlice" "resourceslices";
     ROLE_BINDING = "rbac.authorization.k8s.io" "v1" "RoleBinding" "rolebindings";
     SECRET = "" "v1" "Secret" "secrets";
     SERVICE = "" "v1" "Service" "services";

@@ -90,6 +90,7 @@ const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
 const RESOURCES: &str = "to do what Orders, MarketPolicies and NamespaceOffloads say";
 const LIFE: &str = "to show that the daemon lives, so that nothing of it is removed under its feet";
 const POOL: &str = "to see whether the tunnels' pool overlaps with the range of Services";
+const DRA: &str = "to say which devices are not sold since pods ask for them by claims (DRA)";
 const MIRROR: &str = "to show what was agreed";
 const KEPT: &str =
     "to put back what keeps guests within their contract where somebody deletes or changes it";
@@ -133,6 +134,7 @@ const NEEDS: &[Need] = &[
     need_of(OURS, need(KEPT, "", "resourcequotas", &["list", "watch"])),
     need_of(OURS, need(KEPT, "", "limitranges", &["list", "watch"])),
     need(DOCTOR, "apps", "daemonsets", &["list"]),
+    need(DRA, "resource.k8s.io", "resourceslices", &["list"]),
     need(POOL, "networking.k8s.io", "servicecidrs", &["list"]),
     need(SPOT, "scheduling.k8s.io", "priorityclasses", &["create"]),
     need(WEBHOOK, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["create"]),

@@ -4,6 +4,7 @@
 //! addresses the cluster has given out.
 
 mod binding;
+mod dra;
 mod gpus;
 mod machine;
 mod node;

@@ -1,6 +1,7 @@
 //! Keeps the numbers of nodes and pods current.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -15,9 +16,10 @@ use tokio::time::Instant;
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::kind::{NAMESPACE, NODE, POD};
 use crate::apiserver::watch::{Change, Selection, changes};
+use crate::limits::DRA_LOOK;
 use crate::names::CONTRACT;
 
-use super::{Inventory, NodeView, OwnersWord, PodView, TAKES, bindings, sum};
+use super::{Inventory, NodeView, OwnersWord, PodView, TAKES, UnsoldDevices, bindings, dra, sum};
 
 /// Changes that come together, as a rollout's do, are summed together: those of so long after the
 /// first, since in a busy cluster they never end.
@@ -81,7 +83,8 @@ fn read_with(
     });
     let (nodes, pods) = (nodes.map(Seen::Node), pods.map(Seen::Pod));
     let guests = stream::select(namespaces.map(Seen::Namespace), contracts);
-    let seen = stream::select(stream::select(nodes, pods), guests).ready_chunks(1024);
+    let others = stream::select(guests, devices_of_dra(cluster.clone()).map(Seen::OfDra));
+    let seen = stream::select(stream::select(nodes, pods), others).ready_chunks(1024);
     let state = (seen.boxed(), State { runtime_class, ..State::default() });
     stream::unfold(state, |(mut seen, mut state)| async move {
         loop {
@@ -92,6 +95,17 @@ fn read_with(
         }
     })
     .boxed()
+}
+
+/// The devices of DRA, first and then each [`DRA_LOOK`]; what cannot be told stays as it was.
+fn devices_of_dra(cluster: Cluster) -> BoxStream<'static, Vec<UnsoldDevices>> {
+    let looks = stream::unfold((cluster, true), |(cluster, is_first)| async move {
+        if !is_first {
+            tokio::time::sleep(DRA_LOOK).await;
+        }
+        Some((dra::devices(&cluster).await.ok(), (cluster, false)))
+    });
+    looks.filter_map(ready).boxed()
 }
 
 /// What comes first, and what comes within [`SETTLE`] of it; none: nothing comes any more.
@@ -110,6 +124,7 @@ enum Seen {
     /// With the contract that is on its label.
     Namespace(Change<View<String>>),
     Contracts(BTreeSet<String>),
+    OfDra(Vec<UnsoldDevices>),
 }
 
 /// What is kept of an object, by its key; none if it counts for nothing.
@@ -126,6 +141,8 @@ struct State {
     namespaces: Option<BTreeMap<String, String>>,
     contracts: BTreeSet<String>,
     runtime_class: Option<String>,
+    /// Devices that nobody can buy, whatever their nodes are.
+    of_dra: Vec<UnsoldDevices>,
     /// Of the nodes as they are; none: they have changed since.
     bindings: Option<BTreeMap<PoolId, Binding>>,
     last: Option<Inventory>,
@@ -141,6 +158,7 @@ impl State {
             Seen::Pod(view) => apply(&mut self.pods, view),
             Seen::Namespace(view) => apply(&mut self.namespaces, view),
             Seen::Contracts(all) => self.contracts = all,
+            Seen::OfDra(all) => self.of_dra = all,
         }
     }
 
@@ -151,7 +169,8 @@ impl State {
         let nodes = self.nodes.as_ref()?;
         let class = self.runtime_class.as_deref();
         let bindings = self.bindings.get_or_insert_with(|| bindings(nodes, class));
-        let inventory = sum(nodes, self.pods.as_ref()?, &guests, bindings);
+        let mut inventory = sum(nodes, self.pods.as_ref()?, &guests, bindings);
+        inventory.unsold.extend_from_slice(&self.of_dra);
         if self.last.as_ref() == Some(&inventory) {
             return None;
         }
@@ -179,6 +198,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::inventory::gpus;
     use crate::inventory::node::tests::{node, read};
 
     /// In a busy cluster another pod changes before the last has settled, for ever.
@@ -191,6 +211,30 @@ mod tests {
         });
         let first = tokio::time::timeout(10 * SETTLE, together(&mut changes.boxed())).await;
         assert!((4..=6).contains(&first.unwrap().unwrap().len()));
+    }
+
+    /// They are told once nodes are known, and as long as there are any.
+    #[test]
+    fn devices_of_dra_are_told_beside_those_of_nodes() {
+        let mut state = State::default();
+        let of = gpus::Unsold {
+            resource: "gpu.nvidia.com".to_owned(),
+            count: 2,
+            reason: "claims".to_owned(),
+            line: None,
+        };
+        state.take(Seen::OfDra(vec![UnsoldDevices { nodes: 1, of: of.clone() }]));
+        assert_eq!(state.changed(), None);
+        state.take(Seen::Node(Change::Synced(vec![("n".to_owned(), read(&node()).map(Box::new))])));
+        state.take(Seen::Pod(Change::Synced(Vec::new())));
+        state.take(Seen::Namespace(Change::Synced(Vec::new())));
+        let inventory = state.changed().unwrap();
+        assert_eq!(
+            (inventory.unsold.last().map(|it| &it.of), inventory.pools.len()),
+            (Some(&of), 1)
+        );
+        state.take(Seen::OfDra(Vec::new()));
+        assert_eq!(state.changed().unwrap().unsold, []);
     }
 
     #[test]
