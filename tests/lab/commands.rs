@@ -140,6 +140,16 @@ async fn import_into(cluster: &Cluster, archive: &Path) -> Result<()> {
     futures::future::try_join_all(nodes).await.map(drop)
 }
 
+pub(crate) fn plug(bed: &str, cluster: &str, kind: &str) -> Result<()> {
+    let bed = attach(bed)?;
+    let toolchain = Toolchain::build(&mut say)?;
+    let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
+    bed.enter_network()?;
+    runtime()?.block_on(cluster.equip(1, kind))?;
+    say(&format!("{} has the devices of {kind}", cluster.node_name(1)));
+    Ok(())
+}
+
 pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
     let (program, args) = command.split_first().expect("clap demands a program");
     let prepared = attach(bed).and_then(|bed| visitor(&bed, cluster, program));

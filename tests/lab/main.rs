@@ -47,6 +47,14 @@ enum Command {
         /// The archive, a file of this machine
         file: PathBuf,
     },
+    /// Give the first real node of a cluster the labels and devices of a kind, and a driver that hands
+    /// these out
+    Plug {
+        /// Name of the cluster that gets them
+        cluster: String,
+        /// The kind, such as gke-gfd-t4-two
+        kind: String,
+    },
     /// Run a program on a cluster's first machine, in its network and mounts, with KUBECONFIG set. It
     /// ends with whoever starts it, unless it is detached
     In {
@@ -86,6 +94,7 @@ fn main() -> ExitCode {
         Command::Toolchain => commands::toolchain(),
         Command::Up(up) => commands::up(&cli.bed, &up),
         Command::Import { cluster, file } => commands::import(&cli.bed, &cluster, &file),
+        Command::Plug { cluster, kind } => commands::plug(&cli.bed, &cluster, &kind),
         Command::In { detach: true, cluster, command } => {
             commands::detached::run(&cli.bed, &cluster, &command)
         }

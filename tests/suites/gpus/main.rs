@@ -5,6 +5,7 @@ mod bought;
 mod hostile;
 mod labels;
 mod sale;
+mod shopping;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let tests = vec![
         Test::ci("what_is_on_sale_is_what_there_is", |s| Box::pin(sale::sale(s))),
         Test::ci("what_was_bought_is_what_is_got", |s| Box::pin(bought::bought(s))),
+        Test::full("the_page_on_shopping_works_as_it_stands", |s| Box::pin(shopping::typed(s))),
     ];
     suite::run_in_turn("gpus", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }

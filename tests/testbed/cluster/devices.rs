@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::json;
 
 use super::control_plane::flags;
-use super::{Cluster, machine};
+use super::{Cluster, Kind, machine};
 use crate::wait;
 
 /// Until a kubelet has found a driver, and says what it has.
@@ -16,6 +17,26 @@ impl Cluster {
     #[must_use]
     pub fn node_name(&self, number: u8) -> String {
         machine::name(&self.layout.name, number)
+    }
+
+    /// Gives one of the real nodes, counted from 1, the labels of a kind of nodes with devices, as
+    /// simulated ones have them, and a driver that hands these out; waits until pods can ask for them.
+    ///
+    /// # Errors
+    /// When there is no such kind, or the kubelet does not find the devices within a minute.
+    pub async fn equip(&self, number: u8, devices: &str) -> Result<()> {
+        let traits = Kind::of(devices, 1).traits()?;
+        let node = self.node_name(number);
+        let labels = json!({ "metadata": { "labels": traits.labels } }).to_string();
+        self.kubectl(&["patch", "node", &node, "-p", &labels]).await?.ok()?;
+        for (resource, count) in traits.allocatable.iter().filter(|(name, _)| name.contains('/')) {
+            let count = count.as_str().and_then(|count| count.parse().ok());
+            let count: u32 =
+                count.with_context(|| format!("{devices}: {resource} has no count"))?;
+            let ids: Vec<_> = (0..count).map(|n| format!("GPU-{n}")).collect();
+            self.plug(number, resource, &ids).await?;
+        }
+        Ok(())
     }
 
     /// Has a driver hand out these devices on one of the real nodes, counted from 1; waits until pods
