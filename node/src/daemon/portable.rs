@@ -186,6 +186,14 @@ pub(crate) fn read_file(path: &PathBuf) -> io::Result<Zeroizing<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use mercato_agent::Record;
+    use mercato_broker::Broker;
+    use mercato_protocol::envelope::KeyPair;
+    use mercato_protocol::identity;
+    use mercato_protocol::time::Now;
+
     use super::*;
     use crate::daemon::identity::Identity;
     use std::os::unix::fs::MetadataExt as _;
@@ -233,6 +241,30 @@ mod tests {
         assert!(!Identity::open(&target, "other").unwrap().config().copied);
         assert_eq!(fs::metadata(target.join(SEED)).unwrap().mode() & 0o777, 0o600);
         assert_eq!(*read(&target).seed, *read(first.path()).seed);
+    }
+
+    /// It is kept as what is shared, of which nothing is left.
+    #[test]
+    fn the_owners_word_on_devices_comes_with_a_state_after_share_stop() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut state = state(first.path());
+        let mut said = mercato_config::Share::default().policy();
+        said.amounts.clear();
+        said.devices.models.insert("NVIDIA-GB300".to_owned(), "gb300".parse().unwrap());
+        let record = Record::Broker(mercato_broker::Record::Share(said.clone()));
+        state.records.insert(record.key().to_bytes(), record.to_bytes());
+        let target = second.path().join("data");
+        State::from_bytes(&state.to_bytes()).unwrap().plant(&target).unwrap();
+        let came = read(&target).records;
+        let kept = came.iter().filter_map(|(key, value)| {
+            let Record::Broker(kept) = records::decode(key, value).unwrap() else { return None };
+            Some(kept)
+        });
+        let key = Arc::new(KeyPair::from_seed(&[1; 32]));
+        let at = Now { mono_ms: 0, wall_ms: 1_800_000_000_000 };
+        let identity = identity::Identity::found(&key, "rome", at).unwrap();
+        let broker = Broker::restore(mercato_broker::Config::new(key, identity), 1, kept);
+        assert_eq!((broker.share(), broker.devices()), (None, Some(&said.devices)));
     }
 
     #[test]
