@@ -6,15 +6,17 @@
 mod calls;
 mod ends;
 mod faults;
+mod odd;
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, ClusterSpec, Families, PodNetwork, ProxyMode};
 use mercato_tests::daemon::{Daemon, deploy};
+use mercato_tests::image;
 use mercato_tests::nodes::Nodes;
 use mercato_tests::step_timer::StepTimer;
-use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::suite::{self, Level, Stage, Test};
 use mercato_tests::tunnel::has_no_tunnel;
 
 use calls::{Calls, NAMESPACE};
@@ -36,7 +38,9 @@ fn main() -> ExitCode {
 
 /// As it is asked for, or as it is hardest.
 fn cluster(name: &str) -> Result<ClusterSpec> {
-    let (nodes, cidrs) = (2, Some(Cidrs::same_of(families()?)));
+    // At level full there is one more, which cannot be prepared.
+    let nodes = if suite::level() == Level::Full { 3 } else { 2 };
+    let cidrs = Some(Cidrs::same_of(families()?));
     let pod_network = suite::asked("MERCATO_POD_NETWORK")?.unwrap_or(PodNetwork::Routed);
     let proxy_mode = suite::asked("MERCATO_PROXY_MODE")?.unwrap_or(ProxyMode::Nftables);
     Ok(ClusterSpec { nodes, cidrs, pod_network, proxy_mode, ..ClusterSpec::named(name) })
@@ -51,11 +55,16 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let mut timer = StepTimer::start();
     futures::try_join!(deploy(rome), deploy(turin))?;
+    let is_full = suite::level() == Level::Full;
+    let odd = [rome, turin].into_iter().filter(|_| is_full).map(odd::prepare);
+    let _held = futures::future::try_join_all(odd).await.context("a third node")?;
     let near = Nodes::install(rome, &program, &[1]).await.context("in rome")?;
     let far = Nodes::install(turin, &program, &[1]).await.context("in turin")?;
     timer.step("a program runs on a node of each, before there are daemons");
-    let home = Daemon::prepared(rome, &program, GATEWAY).await?;
-    let provider = Daemon::prepared(turin, &program, GATEWAY).await?;
+    let config = format!("{GATEWAY}\n  nodes:\n    image: {}", image::MERCATO);
+    let config = if is_full { &*config } else { GATEWAY };
+    let home = Daemon::prepared(rome, &program, config).await?;
+    let provider = Daemon::prepared(turin, &program, config).await?;
     timer.step("daemons answer");
     home.leases_from(&provider, PODS).await?;
     rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
@@ -79,6 +88,12 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     }
     faults::joined(&calls, &home, addresses).await.context("a node joins")?;
     timer.step("a node has joined, and taken nothing");
+    if is_full {
+        odd::tried(&calls, [&near, &far], [&home, &provider], addresses)
+            .await
+            .context("a third node")?;
+        timer.step("a third node that cannot be prepared has taken nothing");
+    }
     faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;
     timer.step("a connection has outlived programs and daemons");
     ends::of_connections(&calls, turin, addresses).await.context("a guest is gone")?;
