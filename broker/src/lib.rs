@@ -28,7 +28,8 @@ pub use deal::{
     Rules, Settlement, Side, SignedInvoice, SignedReceipt, Stage, Statement, WORDS, Word, ending,
 };
 pub use sale::{
-    Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, Unsold, size,
+    Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, StorageClass,
+    StoragePolicy, Unsold, size,
 };
 pub use selector::Selector;
 pub use syntax::{Amount, Rate};

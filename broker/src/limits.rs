@@ -91,6 +91,10 @@ pub const POD_MEMORY_BYTES: u64 = 4 << 20;
 pub const MOST_CPU_MILLIS: u64 = 1_000_000_000;
 /// Memory of one purchase: 64 PiB, more than any cluster has.
 pub const MOST_MEMORY_BYTES: u64 = 1 << 56;
+/// Storage of one purchase: 64 PiB, as of memory.
+pub const MOST_STORAGE_BYTES: u64 = 1 << 56;
+/// Words of an owner for its storage. A guess: how fast, how safe, how near.
+pub const STORAGE_KINDS: usize = 8;
 /// Pods, or GPUs of one model, of one purchase: more than any cluster has.
 pub const MOST_COUNT: u64 = 1_000_000;
 /// Changes of one lease, each a record of its own. A guess: one a day, for months.

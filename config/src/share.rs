@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::syntax::{Gpus, PriceChange, Seconds, amount, taint};
-use mercato_broker::{Amount, Approve, DevicePolicy, Party, SharePolicy, ShareRule, Standing};
+use mercato_broker::{
+    Amount, Approve, DevicePolicy, Party, SharePolicy, ShareRule, Standing, StoragePolicy,
+};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -31,6 +33,18 @@ pub struct Share {
     #[serde(deserialize_with = "pods")]
     #[schemars(with = "Option<Text>")]
     pub pods: Option<Amount>,
+    /// Room for volumes of guests, of all nodes together, by the owner's word: `500Gi`. No share in
+    /// percent: no class of storage says how much it has.
+    #[serde(deserialize_with = "storage")]
+    #[schemars(with = "Option<Text>")]
+    pub storage: Option<Amount>,
+    /// The StorageClass of those volumes; by default the cluster's default class. Buyers do not
+    /// learn its name.
+    #[schemars(with = "Option<String>", length(max = 253))]
+    pub storage_class: Option<String>,
+    /// What buyers are told of that storage, and may ask for by `storage.kind`: `[ssd]`.
+    #[schemars(with = "Vec<String>", length(max = 8), inner(length(max = 63)))]
+    pub storage_kind: BTreeSet<String>,
     /// GPUs by model, such as `h100=2`.
     #[serde(deserialize_with = "gpus")]
     #[schemars(with = "Option<String>", length(max = 1024))]
@@ -66,7 +80,7 @@ pub struct Share {
     #[serde(deserialize_with = "some_bytes")]
     #[schemars(with = "Option<String>", length(max = 32))]
     pub objects: Option<u64>,
-    /// For one processor, one GiB, one GPU: `cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h`; or
+    /// For one processor, one GiB of memory or storage, one GPU: `cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h`; or
     /// `free`, which is the default.
     #[serde(deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
@@ -180,7 +194,11 @@ const NO_PARTY: &str = "a fingerprint of 64 hexadecimal digits, org=NAME or fede
 impl Share {
     /// The policy, with what was not written at its default.
     pub fn policy(&self) -> SharePolicy {
-        let plain = [(Resource::Cpu, self.cpu), (Resource::Memory, self.memory)];
+        let plain = [
+            (Resource::Cpu, self.cpu),
+            (Resource::Memory, self.memory),
+            (Resource::Storage, self.storage),
+        ];
         let mut amounts: BTreeMap<Resource, Amount> =
             plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?))).collect();
         amounts.extend(self.gpu.clone());
@@ -193,6 +211,10 @@ impl Share {
                 any_node: self.gpu_nodes == GpuNodes::Any,
                 tolerate: self.tolerate.clone(),
                 runtime_class: self.gpu_runtime_class.clone(),
+            },
+            storage: StoragePolicy {
+                class: self.storage_class.clone(),
+                kinds: self.storage_kind.clone(),
             },
             objects: self.objects,
             keep_free: self.keep_free.clone().unwrap_or_default(),
@@ -236,6 +258,10 @@ fn cpu<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
 
 fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
     amount(from, &Resource::Memory)
+}
+
+fn storage<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Storage)
 }
 
 fn some_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {

@@ -19,8 +19,8 @@ use crate::resources::{Resource, Resources};
 /// Micro-units in one unit of a currency.
 pub const MICROS: u64 = 1_000_000;
 /// Resources that are no GPUs.
-const PLAIN: usize = 3;
-/// Memory is priced and metered by the mebibyte; a started one is not charged.
+const PLAIN: usize = 4;
+/// Memory and storage are metered by the mebibyte; a started one is not charged.
 pub const MEBIBYTE: u64 = 1 << 20;
 
 /// An ISO 4217 code (`EUR`), or the name of a federation's credit (`lab-credit`).
@@ -118,7 +118,7 @@ impl fmt::Display for Money {
 
 /// The price of one unit of a resource, each `period_s` seconds.
 ///
-/// Units: one core, one gibibyte, one pod, one GPU.
+/// Units: one core, one gibibyte of memory or of storage, one pod, one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitPrice {
@@ -172,7 +172,8 @@ impl Usage {
     /// The usage of `quantity` that is held for `duration_ms` milliseconds.
     pub fn of(quantity: &Resources, duration_ms: u64) -> Result<Self, PriceError> {
         let metered = quantity.iter().map(|(resource, n)| {
-            let units = if resource == Resource::Memory { n / MEBIBYTE } else { n };
+            let is_bytes = matches!(resource, Resource::Memory | Resource::Storage);
+            let units = if is_bytes { n / MEBIBYTE } else { n };
             let counter = units.checked_mul(duration_ms).ok_or(PriceError::Overflow)?;
             Ok((resource, counter))
         });
@@ -244,7 +245,7 @@ impl UnitPrice {
     pub fn line(&self, resource: &Resource, counter: u64) -> Result<u64, PriceError> {
         let metered_per_unit: u128 = match resource {
             Resource::Cpu => 1_000,
-            Resource::Memory => 1_024,
+            Resource::Memory | Resource::Storage => 1_024,
             Resource::Pods | Resource::Gpu(_) => 1,
         };
         let per = metered_per_unit * u128::from(self.period_s) * 1_000;
@@ -290,6 +291,23 @@ mod tests {
         assert_eq!(price.total(&usage), Ok(Some(eur(8 * 4 * 20_000 + 32 * 4 * 5_000))));
         assert_eq!(price.lines(&usage).unwrap()[&Resource::Cpu], eur(640_000));
         assert_eq!(Price::Free.total(&usage), Ok(None));
+    }
+
+    #[test]
+    fn storage_is_priced_by_the_gibibyte_and_metered_in_whole_mebibytes() {
+        let price = posted(&[(Resource::Storage, 100)]);
+        let of = |storage_bytes| Resources { storage_bytes, ..Default::default() };
+        let cost = |bytes, hours| {
+            let usage = Usage::of(&of(bytes), hours * HOUR_MS).unwrap();
+            price.total(&usage).unwrap().unwrap().micros
+        };
+        assert_eq!(cost(10 << 30, 24), 10 * 24 * 100);
+        assert_eq!(
+            cost((10 << 30) + MEBIBYTE - 1, 24),
+            10 * 24 * 100,
+            "a started one is not charged"
+        );
+        assert_eq!(cost(512 << 20, 3), 150);
     }
 
     #[test]

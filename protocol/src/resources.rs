@@ -10,13 +10,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::codec::{CodecError, at_most, ensure, wire_map};
+use crate::codec::{CodecError, Fields, Reader, Wire, Writer, at_most, ensure};
 use crate::gpu::is_a;
 use crate::limits;
 use crate::text::GpuModel;
 
-/// A kind of thing that is counted and priced. People write `cpu`, `memory`, `pods` and
-/// `gpu.h100`, and so does serde.
+/// A kind of thing that is counted and priced. People write `cpu`, `memory`, `pods`, `storage`
+/// and `gpu.h100`, and so does serde.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Resource {
@@ -26,6 +26,8 @@ pub enum Resource {
     Memory,
     /// Pods, counted one by one.
     Pods,
+    /// Room for volumes, of one class that the provider names, in bytes.
+    Storage,
     /// Whole GPUs, or sold parts, of one model, by count.
     Gpu(GpuModel),
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Resource {
             Self::Cpu => f.pad("cpu"),
             Self::Memory => f.pad("memory"),
             Self::Pods => f.pad("pods"),
+            Self::Storage => f.pad("storage"),
             Self::Gpu(model) => f.pad(&format!("gpu.{model}")),
         }
     }
@@ -60,6 +63,7 @@ impl FromStr for Resource {
             "cpu" => Ok(Self::Cpu),
             "memory" => Ok(Self::Memory),
             "pods" => Ok(Self::Pods),
+            "storage" => Ok(Self::Storage),
             _ => {
                 let model = text.strip_prefix("gpu.").and_then(|model| model.parse().ok());
                 model.map(Self::Gpu).ok_or_else(|| ParseResourceError(text.to_owned()))
@@ -84,7 +88,7 @@ impl From<Resource> for String {
 
 /// The text names no resource.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is not a resource: cpu, memory, pods, or gpu. and a model (gpu.h100)")]
+#[error("{0:?} is not a resource: cpu, memory, pods, storage, or gpu. and a model (gpu.h100)")]
 pub struct ParseResourceError(pub String);
 
 /// So much of each resource. A GPU model that is absent counts zero.
@@ -97,6 +101,9 @@ pub struct Resources {
     pub memory_bytes: u64,
     /// How many pods there may be.
     pub pods: u64,
+    /// Room for volumes, counted in bytes. It is the cluster's, whichever pool it is bought with.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub storage_bytes: u64,
     /// How many GPUs there are of each model.
     pub gpus: BTreeMap<GpuModel, u64>,
 }
@@ -125,6 +132,7 @@ impl Resources {
             (Resource::Cpu, self.cpu_millis),
             (Resource::Memory, self.memory_bytes),
             (Resource::Pods, self.pods),
+            (Resource::Storage, self.storage_bytes),
         ];
         let gpus = self.gpus.iter().map(|(model, count)| (Resource::Gpu(model.clone()), *count));
         plain.into_iter().chain(gpus).filter(|(_, quantity)| *quantity > 0)
@@ -136,6 +144,7 @@ impl Resources {
             Resource::Cpu => self.cpu_millis,
             Resource::Memory => self.memory_bytes,
             Resource::Pods => self.pods,
+            Resource::Storage => self.storage_bytes,
             Resource::Gpu(model) => self.gpus.get(model).copied().unwrap_or(0),
         }
     }
@@ -216,12 +225,48 @@ impl Resources {
             cpu_millis: op(&Resource::Cpu, self.cpu_millis, other.cpu_millis)?,
             memory_bytes: op(&Resource::Memory, self.memory_bytes, other.memory_bytes)?,
             pods: op(&Resource::Pods, self.pods, other.pods)?,
+            storage_bytes: op(&Resource::Storage, self.storage_bytes, other.storage_bytes)?,
             gpus,
         })
     }
 }
 
-wire_map!(Resources { 1 => cpu_millis, 2 => memory_bytes, 3 => pods, 4 => gpus });
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Storage is left out where there is none: what was signed before there was any keeps its bytes.
+impl Wire for Resources {
+    fn encode(&self, to: &mut Writer) {
+        let storage = Some(self.storage_bytes).filter(|bytes| *bytes > 0);
+        to.map(3 + usize::from(!self.gpus.is_absent()) + usize::from(storage.is_some()));
+        for (key, n) in [(1, self.cpu_millis), (2, self.memory_bytes), (3, self.pods)] {
+            to.uint(key);
+            to.uint(n);
+        }
+        if !self.gpus.is_absent() {
+            to.uint(4);
+            self.gpus.encode(to);
+        }
+        if let Some(bytes) = storage {
+            to.uint(5);
+            to.uint(bytes);
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let mut fields = Fields::read(from)?;
+        let (cpu_millis, memory_bytes) = (fields.take(1)?, fields.take(2)?);
+        let (pods, gpus) = (fields.take(3)?, fields.take(4)?);
+        let storage: Option<u64> = fields.take(5)?;
+        fields.finish()?;
+        if storage == Some(0) {
+            return Err(CodecError::EmptyField(5));
+        }
+        let storage_bytes = storage.unwrap_or(0);
+        Ok(Self { cpu_millis, memory_bytes, pods, storage_bytes, gpus })
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -246,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_resource_reads_back_what_it_prints() {
-        for text in ["cpu", "memory", "pods", "gpu.h100.1g.10gb"] {
+        for text in ["cpu", "memory", "pods", "storage", "gpu.h100.1g.10gb"] {
             assert_eq!(text.parse::<Resource>().unwrap().to_string(), text);
         }
         for bad in ["", "gpu.", "gpu", "CPU", "gpu.H100"] {
@@ -254,15 +299,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn storage_is_said_where_there_is_some_and_never_as_nothing() {
+        let bytes = |of: &Resources| {
+            let mut writer = Writer::default();
+            of.encode(&mut writer);
+            writer.into_bytes()
+        };
+        let mut some = Resources { cpu_millis: 1, memory_bytes: 2, pods: 3, ..Default::default() };
+        assert_eq!(bytes(&some), [0xa3, 1, 1, 2, 2, 3, 3]);
+        some.storage_bytes = 4;
+        let with = bytes(&some);
+        assert_eq!(with, [0xa4, 1, 1, 2, 2, 3, 3, 5, 4]);
+        assert_eq!(Resources::decode(&mut Reader::new(&with)), Ok(some));
+        let none = [0xa4, 1, 1, 2, 2, 3, 3, 5, 0];
+        assert_eq!(Resources::decode(&mut Reader::new(&none)), Err(CodecError::EmptyField(5)));
+    }
+
     proptest! {
         #[test]
         fn what_is_added_can_be_taken_away(
-            a in (0..1u64 << 40, 0..1u64 << 40, 0..999u64, 0..9u64),
-            b in (0..1u64 << 40, 0..1u64 << 40, 0..999u64, 1..9u64),
+            a in (0..1u64 << 40, 0..1u64 << 40, 0..999u64, 0..1u64 << 50, 0..9u64),
+            b in (0..1u64 << 40, 0..1u64 << 40, 0..999u64, 0..1u64 << 50, 1..9u64),
         ) {
-            let of = |(cpu_millis, memory_bytes, pods, n): (u64, u64, u64, u64)| {
+            let of = |(cpu_millis, memory_bytes, pods, storage_bytes, n)| {
                 let gpus = if n == 0 { BTreeMap::new() } else { gpus("l4", n) };
-                Resources { cpu_millis, memory_bytes, pods, gpus }
+                Resources { cpu_millis, memory_bytes, pods, storage_bytes, gpus }
             };
             let (a, b) = (of(a), of(b));
             let sum = a.checked_add(&b).unwrap();

@@ -221,7 +221,7 @@ fn covers(known: &GpuModel, asked: &GpuModel) -> bool {
 fn gpu(resource: &Resource) -> Option<&GpuModel> {
     match resource {
         Resource::Gpu(model) => Some(model),
-        Resource::Cpu | Resource::Memory | Resource::Pods => None,
+        Resource::Cpu | Resource::Memory | Resource::Pods | Resource::Storage => None,
     }
 }
 
@@ -250,7 +250,7 @@ fn once(found: impl Iterator<Item = Unknown>) -> Vec<Unknown> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sale::{Approve, DevicePolicy, ShareRule};
+    use crate::sale::{Approve, DevicePolicy, ShareRule, StoragePolicy};
     use crate::syntax::{Amount, FromText as _};
     use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
@@ -273,6 +273,7 @@ mod tests {
         SharePolicy {
             amounts: [(Resource::Cpu, Amount::Percent(50))].into(),
             devices: DevicePolicy::default(),
+            storage: StoragePolicy::default(),
             objects: None,
             keep_free: Resources::default(),
             price: Price::Free,

@@ -7,6 +7,8 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::text::PoolId;
 use serde::{Deserialize, Serialize};
 
+use super::storage::StorageClass;
+
 /// What the cluster has, and what home itself asks of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
@@ -14,6 +16,8 @@ pub struct Inventory {
     pub pools: Vec<PoolInventory>,
     /// Devices that are in none of them.
     pub unsold: Vec<Unsold>,
+    /// Whether the cluster has the class of storage that its owner shares.
+    pub storage: StorageClass,
 }
 
 /// Devices that are not for sale, whatever the owner shares.

@@ -15,11 +15,14 @@ use super::gpu_sharing::{capacity, is_kept, sharers};
 use super::offer::Sellable;
 use crate::deal::Deal;
 
-/// What is sellable and what is taken, by pool.
+/// What is sellable and what is taken, by pool; storage, which is the cluster's, beside them.
 #[derive(Debug)]
 pub(crate) struct Ledger<'a> {
     sellable: &'a Sellable,
     taken: BTreeMap<PoolId, Resources>,
+    /// Bytes of storage that deals hold, whichever pools they are of. Of every deal once: a promise
+    /// of an earlier name counts on several pools.
+    stored: u64,
 }
 
 impl<'a> Ledger<'a> {
@@ -28,14 +31,16 @@ impl<'a> Ledger<'a> {
         deals: impl IntoIterator<Item = &'d Deal>,
     ) -> Self {
         let mut taken: BTreeMap<PoolId, Resources> = BTreeMap::new();
+        let mut stored: u64 = 0;
         for deal in deals {
-            let Some(promised) = deal.promised() else { continue };
+            let Some(mut promised) = deal.promised() else { continue };
+            stored = stored.saturating_add(std::mem::take(&mut promised.storage_bytes));
             for (pool, promised) in heirs(sellable, &deal.terms().pool, promised) {
                 let sum = taken.entry(pool).or_default();
                 *sum = sum.checked_add(&promised).unwrap_or_else(|_| everything());
             }
         }
-        Self { sellable, taken }
+        Self { sellable, taken, stored }
     }
 
     /// What is left of a pool, on every counter.
@@ -46,6 +51,7 @@ impl<'a> Ledger<'a> {
             *count = (*count).min(capacity(&sharers(pool, model, sellable, taken), model));
         }
         free.gpus.retain(|_, count| *count > 0);
+        free.storage_bytes = self.sellable.storage.saturating_sub(self.stored);
         free
     }
 
@@ -67,18 +73,28 @@ impl<'a> Ledger<'a> {
     pub(crate) fn overdrawn(&self, pool: &Pool, more: &Resources) -> Option<Resource> {
         let (sellable, taken) = self.of(pool);
         more.iter().filter(|(_, n)| *n > 0).map(|(resource, _)| resource).find(|resource| {
-            let fits = taken.quantity(resource) <= sellable.quantity(resource);
+            let fits = match resource {
+                Resource::Storage => self.stored <= self.sellable.storage,
+                Resource::Cpu | Resource::Memory | Resource::Pods | Resource::Gpu(_) => {
+                    taken.quantity(resource) <= sellable.quantity(resource)
+                }
+            };
             let is_kept = match resource {
                 Resource::Gpu(model) => is_kept(&sharers(pool, model, sellable, taken)),
-                Resource::Cpu | Resource::Memory | Resource::Pods => true,
+                Resource::Cpu | Resource::Memory | Resource::Pods | Resource::Storage => true,
             };
             !fits || !is_kept
         })
     }
 
     fn of(&self, pool: &Pool) -> (&Resources, &Resources) {
-        const NONE: &Resources =
-            &Resources { cpu_millis: 0, memory_bytes: 0, pods: 0, gpus: BTreeMap::new() };
+        const NONE: &Resources = &Resources {
+            cpu_millis: 0,
+            memory_bytes: 0,
+            pods: 0,
+            storage_bytes: 0,
+            gpus: BTreeMap::new(),
+        };
         let sellable = self.sellable.pools.get(&pool.id).unwrap_or(NONE);
         (sellable, self.taken.get(&pool.id).unwrap_or(NONE))
     }
@@ -143,7 +159,7 @@ mod tests {
             ("amd64-l4", "cpu=8,gpu.l4=2"),
         ];
         let pools = pools.map(|(id, sold)| (id.parse().unwrap(), quantity(sold)));
-        let sellable = Sellable { pools: pools.into() };
+        let sellable = Sellable { pools: pools.into(), storage: 0 };
         let counted = |pool: &str, promised: &str| {
             let heirs = heirs(&sellable, &pool.parse().unwrap(), quantity(promised));
             let shown = |(id, quantity): (PoolId, Resources)| (id.to_string(), quantity);

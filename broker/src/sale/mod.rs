@@ -11,11 +11,13 @@ mod policy;
 mod publisher;
 mod said;
 pub mod size;
+mod storage;
 mod supply;
 
 pub use devices::DevicePolicy;
 pub use inventory::{Inventory, PoolInventory, Unsold};
 pub use policy::{Approve, SharePolicy, ShareRule};
+pub use storage::{StorageClass, StoragePolicy};
 
 pub(crate) use family::may_mean;
 pub(crate) use gpu_sharing::{is_kept, sharers};

@@ -21,17 +21,30 @@ use super::family;
 use super::inventory::{Inventory, PoolInventory};
 use super::policy::SharePolicy;
 use super::size;
+use super::storage;
 use crate::config::Config;
 use crate::limits;
 use crate::syntax::Amount;
 
 const MI: u64 = 1 << 20;
 const GI: u64 = 1 << 30;
+const TI: u64 = 1 << 40;
 
 /// Exactly what may be promised, by pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sellable {
+    /// Without storage, which is no pool's.
     pub(crate) pools: BTreeMap<PoolId, Resources>,
+    /// Bytes of storage, of all pools together.
+    pub(crate) storage: u64,
+}
+
+impl Sellable {
+    /// What all pools and the cluster have together.
+    pub(crate) fn all(&self) -> Resources {
+        let storage = Resources { storage_bytes: self.storage, ..Resources::default() };
+        self.pools.values().fold(storage, |sum, more| sum.checked_add(more).unwrap_or(sum))
+    }
 }
 
 /// What is on sale, and its advertisement.
@@ -57,6 +70,7 @@ impl Offer {
             return None;
         }
         let pools = sellable(policy, inventory);
+        let storage = storage::for_sale(policy.amounts.get(&Resource::Storage), &inventory.storage);
         let models: BTreeSet<_> = pools.values().flat_map(|(_, sold)| sold.gpus.keys()).collect();
         // Of more lines than a price has, the last models would be free of charge.
         let price = family::price(&policy.price, models)?;
@@ -70,12 +84,15 @@ impl Offer {
             attributes: config.attributes.clone(),
             carbon_g_per_kwh: config.carbon_g_per_kwh,
             addresses: addresses.iter().take(ADDRESSES).cloned().collect(),
-            storage_classes: Vec::new(),
+            storage_classes: policy.storage.said(storage),
             services: Vec::new(),
             isolation: vec![Isolation::Runc],
             network_isolation: policy.network_isolation,
             pod_security: policy.pod_security,
-            pools: pools.iter().map(|(id, (pool, sold))| advertised(id, pool, sold)).collect(),
+            pools: pools
+                .iter()
+                .map(|(id, (pool, sold))| advertised(id, pool, sold, storage))
+                .collect(),
             terms: OfferTerms {
                 classes: vec![policy.class],
                 min_term_s: limits::MIN_TERM_S.min(policy.max_term_s),
@@ -87,7 +104,7 @@ impl Offer {
             certificates: Vec::new(),
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
-        Some(Self { sellable: Sellable { pools }, body, price })
+        Some(Self { sellable: Sellable { pools, storage }, body, price })
     }
 
     /// Leaves out the last pools, as far as they do not fit into an advertisement: nobody can
@@ -171,7 +188,9 @@ fn sellable<'a>(policy: &SharePolicy, inventory: &'a Inventory) -> Pools<'a> {
         let gpus_first =
             spare.iter().partition(|(resource, _)| matches!(resource, Resource::Gpu(_)));
         let (gpus, others): (Vec<_>, Vec<_>) = gpus_first;
-        for (resource, spare) in gpus.into_iter().chain(others) {
+        // Storage is no pool's.
+        let counted = gpus.into_iter().chain(others).filter(|(it, _)| *it != Resource::Storage);
+        for (resource, spare) in counted {
             let Some((line, amount)) = family::line(&policy.amounts, &resource) else { continue };
             let given = given.entry(line).or_default();
             let most = match amount {
@@ -216,6 +235,7 @@ fn put(resources: &mut Resources, resource: Resource, n: u64) {
         Resource::Cpu => resources.cpu_millis = n,
         Resource::Memory => resources.memory_bytes = n,
         Resource::Pods => resources.pods = n,
+        Resource::Storage => resources.storage_bytes = n,
         Resource::Gpu(_) if n == 0 => {}
         Resource::Gpu(model) => {
             resources.gpus.insert(model, n);
@@ -223,7 +243,7 @@ fn put(resources: &mut Resources, resource: Resource, n: u64) {
     }
 }
 
-fn advertised(id: &PoolId, pool: &PoolInventory, sold: &Resources) -> Pool {
+fn advertised(id: &PoolId, pool: &PoolInventory, sold: &Resources, storage: u64) -> Pool {
     let mut gpus: Vec<GpuPool> = pool
         .gpus
         .iter()
@@ -236,7 +256,7 @@ fn advertised(id: &PoolId, pool: &PoolInventory, sold: &Resources) -> Pool {
         id: id.clone(),
         goods: Goods::Compute,
         platform: pool.platform.clone(),
-        total: bucket(sold),
+        total: bucket(&Resources { storage_bytes: storage, ..sold.clone() }),
         largest_pod: bucket(&at_most(&pool.largest_pod, sold)),
         gpus,
     }
@@ -263,6 +283,10 @@ pub(crate) fn bucket(exact: &Resources) -> Resources {
             [(4 * GI, 64 * MI), (32 * GI, 512 * MI), (u64::MAX, 4 * GI)],
         ),
         pods: down(exact.pods, [(20, 1), (200, 10), (u64::MAX, 50)]),
+        storage_bytes: down(
+            exact.storage_bytes,
+            [(32 * GI, GI), (TI, 16 * GI), (u64::MAX, TI / 4)],
+        ),
         gpus: exact.gpus.iter().map(|(model, n)| (model.clone(), bucket_gpus(*n))).collect(),
     }
 }
@@ -276,7 +300,7 @@ mod tests {
     use mercato_protocol::terms::Platform;
 
     use super::*;
-    use crate::sale::{Approve, DevicePolicy};
+    use crate::sale::{Approve, DevicePolicy, StoragePolicy};
     use crate::syntax::FromText as _;
 
     fn pool(model: &str, count: u64) -> PoolInventory {
@@ -296,7 +320,7 @@ mod tests {
         let part = "h100-80gb-sxm.1g.10gb";
         Inventory {
             pools: vec![pool("h100-80gb-pcie", 2), pool("h100-80gb-sxm", 8), pool(part, 7)],
-            unsold: Vec::new(),
+            ..Inventory::default()
         }
     }
 
@@ -305,6 +329,7 @@ mod tests {
         SharePolicy {
             amounts: amounts.collect(),
             devices: DevicePolicy::default(),
+            storage: StoragePolicy::default(),
             objects: None,
             keep_free: Resources::from_text(keep_free).unwrap(),
             price: Price::Free,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::devices::DevicePolicy;
 use super::family;
 use super::size;
+use super::storage::StoragePolicy;
 use crate::catalogue::{Affiliation, Party, Standing, not_a_country};
 use crate::limits;
 use crate::syntax::{Amount, PriceChange, Show as _};
@@ -27,6 +28,9 @@ pub struct SharePolicy {
     /// What it says of GPUs that labels of nodes cannot say.
     #[serde(default)]
     pub devices: DevicePolicy,
+    /// What it says of the storage that is shared.
+    #[serde(default)]
+    pub storage: StoragePolicy,
     /// Bytes that the objects of all guests may fill of the cluster's etcd; none: as many as are by
     /// default.
     #[serde(default)]
@@ -151,6 +155,8 @@ impl SharePolicy {
             (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
             (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
             (self.devices.is_short(), "too many words on devices, or too long ones"),
+            (self.storage.is_short(), "too many kinds of storage, or no word such as ssd"),
+            (self.keep_free.storage_bytes == 0, "storage is shared by amount: none is kept free"),
             (self.max_term_s > 0, "shared for no time"),
             (self.objects != Some(0), "no bytes for the objects of guests"),
             (self.rules.len() <= limits::RULES, "too many rules"),

@@ -4,6 +4,7 @@
 
 use mercato_protocol::ad::Pool;
 use mercato_protocol::gpu::{GpuPool, is_a};
+use mercato_protocol::price::MEBIBYTE;
 use mercato_protocol::resources::{Resource, Resources};
 use thiserror::Error;
 
@@ -41,6 +42,14 @@ pub enum SizeError {
         /// What comes with all GPUs, in the smallest unit.
         most: u64,
     },
+    /// A share of what nobody can count.
+    #[error(
+        "storage is shared by amount, such as 500Gi: no class of storage says how much it has, so that {0}% of it is no number"
+    )]
+    NoShare(u8),
+    /// Less storage than is metered.
+    #[error("storage is sold by the mebibyte: at least 1Mi, or none")]
+    BelowOneMebibyte,
     /// More than any cluster has.
     #[error("too much {resource}: at most {}", show(.resource, *.most))]
     TooMuch {
@@ -71,6 +80,9 @@ pub fn check(quantity: &Resources) -> Result<(), SizeError> {
         let [model, family] = [model, family].map(|name| Resource::Gpu(name.clone()));
         return Err(SizeError::OneModel { model, family });
     }
+    if (1..MEBIBYTE).contains(&quantity.storage_bytes) {
+        return Err(SizeError::BelowOneMebibyte);
+    }
     quantity.iter().try_for_each(|(resource, n)| at_most(resource, n))
 }
 
@@ -78,7 +90,13 @@ pub fn check(quantity: &Resources) -> Result<(), SizeError> {
 pub(crate) fn check_amount(resource: &Resource, amount: Amount) -> Result<(), SizeError> {
     match amount {
         Amount::Percent(0) | Amount::Exactly(0) => Err(SizeError::Nothing(resource.clone())),
+        Amount::Percent(percent) if *resource == Resource::Storage => {
+            Err(SizeError::NoShare(percent))
+        }
         Amount::Percent(_) => Ok(()),
+        Amount::Exactly(1..MEBIBYTE) if *resource == Resource::Storage => {
+            Err(SizeError::BelowOneMebibyte)
+        }
         Amount::Exactly(n) => at_most(resource.clone(), n),
     }
 }
@@ -104,12 +122,12 @@ pub(super) fn most_with_gpus(resource: &Resource, quantity: &Resources, gpus: &[
     let each = |gpu: &GpuPool| match resource {
         Resource::Cpu => gpu.cpu_millis_per_unit,
         Resource::Memory => gpu.memory_bytes_per_unit,
-        Resource::Pods | Resource::Gpu(_) => u64::MAX,
+        Resource::Pods | Resource::Storage | Resource::Gpu(_) => u64::MAX,
     };
     let count = |gpu: &GpuPool| quantity.gpus.get(&gpu.model).copied().unwrap_or(0);
     let of_all = gpus.iter().map(|gpu| each(gpu).saturating_mul(count(gpu)));
     match resource {
-        Resource::Gpu(_) => u64::MAX,
+        Resource::Gpu(_) | Resource::Storage => u64::MAX,
         Resource::Cpu | Resource::Memory | Resource::Pods => of_all.fold(0, u64::saturating_add),
     }
 }
@@ -123,6 +141,7 @@ fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {
     let most = match resource {
         Resource::Cpu => limits::MOST_CPU_MILLIS,
         Resource::Memory => limits::MOST_MEMORY_BYTES,
+        Resource::Storage => limits::MOST_STORAGE_BYTES,
         Resource::Pods | Resource::Gpu(_) => limits::MOST_COUNT,
     };
     if n > most { Err(SizeError::TooMuch { resource, most }) } else { Ok(()) }
@@ -177,6 +196,8 @@ mod tests {
             ("cpu=1,memory=16000000Ti,pods=1", "too much memory"),
             ("cpu=1,memory=1Gi,pods=10000000", "too much pods"),
             ("cpu=1,memory=1Gi,pods=1,gpu.h100=10000000", "too much gpu.h100"),
+            ("cpu=1,memory=1Gi,pods=1,storage=1023Ki", "at least 1Mi, or none"),
+            ("cpu=1,memory=1Gi,pods=1,storage=65537Ti", "too much storage: at most 65536Ti"),
         ] {
             let quantity = Resources::from_text(text).unwrap();
             let error = check(&quantity).unwrap_err().to_string();
@@ -184,6 +205,12 @@ mod tests {
         }
         let apart = "cpu=1,memory=1Gi,pods=1,gpu.h100=1,gpu.h100.1g.10gb=1,gpu.h200-141gb-sxm=1";
         assert_eq!(check(&Resources::from_text(apart).unwrap()), Ok(()));
+        let stored = "cpu=1,memory=1Gi,pods=1,storage=65536Ti";
+        assert_eq!(check(&Resources::from_text(stored).unwrap()), Ok(()));
+        let shared = |amount| check_amount(&Resource::Storage, amount);
+        assert_eq!(shared(Amount::Percent(30)), Err(SizeError::NoShare(30)));
+        assert_eq!(shared(Amount::Exactly(7)), Err(SizeError::BelowOneMebibyte));
+        assert_eq!(shared(Amount::Exactly(500 << 30)), Ok(()));
         let one = Resources::from_text("cpu=10m,memory=4Mi,pods=1").unwrap();
         assert_eq!(check(&one), Ok(()));
     }

@@ -150,9 +150,8 @@ impl Supply {
 
     /// What can be sold in all, sold or not.
     pub(crate) fn shared(&self) -> Option<Resources> {
-        let pools = self.offer.iter().flat_map(|offer| offer.sellable.pools.values());
-        let sum = |sum: Resources, more: &Resources| sum.checked_add(more).unwrap_or(sum);
-        (!self.waits_for_inventory()).then(|| pools.fold(Resources::default(), sum))
+        let all = || self.offer.as_ref().map(|offer| offer.sellable.all()).unwrap_or_default();
+        (!self.waits_for_inventory()).then(all)
     }
 
     pub(crate) fn offer(&self) -> Option<&Offer> {

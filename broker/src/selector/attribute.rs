@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Count,
     /// Processors, such as `8` or `500m`.
     Cpu,
-    /// An amount of memory, such as `80Gi`.
+    /// An amount of memory or storage, such as `80Gi`.
     Memory,
     /// A length of time, such as `1h30m`.
     Time,
@@ -44,7 +44,7 @@ pub(super) const PRICE: [&str; 2] = ["free", "posted"];
 
 /// Every name but those of prices and claims.
 #[rustfmt::skip]
-pub(super) const NAMES: [Named; 37] = [
+pub(super) const NAMES: [Named; 38] = [
     ("provider", Attribute::Ad(AdFact::Provider), Kind::Text, "provider=turin"),
     ("trust", Attribute::Ad(AdFact::Trust), Kind::Choice(&TRUST), "trust=trusted"),
     ("organisation", Attribute::Ad(AdFact::Organisation), Kind::Text, "organisation in (polito,sapienza)"),
@@ -60,7 +60,7 @@ pub(super) const NAMES: [Named; 37] = [
     ("isolation", Attribute::Ad(AdFact::Isolation), Kind::Choice(&ISOLATION), "isolation=runc"),
     ("network-isolation", Attribute::Ad(AdFact::NetworkIsolation), Kind::Choice(&NETWORK_ISOLATION), "network-isolation=required"),
     ("pod-security", Attribute::Ad(AdFact::PodSecurity), Kind::Choice(&POD_SECURITY), "pod-security!=privileged"),
-    ("storage", Attribute::Ad(AdFact::Storage), Kind::Text, "storage=fast-ssd"),
+    ("storage.kind", Attribute::Ad(AdFact::StorageKind), Kind::Text, "storage.kind=ssd"),
     ("service", Attribute::Ad(AdFact::Service), Kind::Text, "service=registry"),
     ("pool", Attribute::Pool(PoolFact::Pool), Kind::Text, "pool=amd64-h100-80gb-sxm"),
     ("arch", Attribute::Pool(PoolFact::Arch), Kind::Text, "arch=arm64"),
@@ -68,6 +68,7 @@ pub(super) const NAMES: [Named; 37] = [
     ("cpu", Attribute::Pool(PoolFact::Cpu), Kind::Cpu, "cpu>=16"),
     ("memory", Attribute::Pool(PoolFact::Memory), Kind::Memory, "memory>=64Gi"),
     ("pods", Attribute::Pool(PoolFact::Pods), Kind::Count, "pods>=110"),
+    ("storage", Attribute::Pool(PoolFact::Storage), Kind::Memory, "storage>=100Gi"),
     ("pod.cpu", Attribute::Pool(PoolFact::PodCpu), Kind::Cpu, "pod.cpu>=8"),
     ("pod.memory", Attribute::Pool(PoolFact::PodMemory), Kind::Memory, "pod.memory>=32Gi"),
     ("price", Attribute::Pool(PoolFact::Price), Kind::Choice(&PRICE), "price=free"),
@@ -85,10 +86,11 @@ pub(super) const NAMES: [Named; 37] = [
 ];
 
 /// Prices are named after what they are for and their currency.
-pub(super) const PRICES: [(&str, Priced); 4] = [
+pub(super) const PRICES: [(&str, Priced); 5] = [
     ("cpu", Priced::Cpu),
     ("memory", Priced::Memory),
     ("pods", Priced::Pods),
+    ("storage", Priced::Storage),
     ("gpu", Priced::Gpu),
 ];
 

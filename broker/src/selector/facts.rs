@@ -44,7 +44,7 @@ pub(crate) fn of_ad<'a>(body: &'a AdBody, name: &'a str) -> Vec<(AdFact, Said<'a
     said.extend(body.carbon_g_per_kwh.map(|g| (AdFact::Carbon, Said::Number(u64::from(g)))));
     said.extend(body.terms.classes.iter().map(|one| word(AdFact::Class, CLASS[*one as usize])));
     said.extend(body.isolation.iter().map(|one| word(AdFact::Isolation, ISOLATION[*one as usize])));
-    said.extend(words(AdFact::Storage, &body.storage_classes));
+    said.extend(words(AdFact::StorageKind, &body.storage_classes));
     said.extend(words(AdFact::Service, &body.services));
     said
 }
@@ -65,6 +65,7 @@ pub(crate) fn of_pool<'a>(
         (PoolFact::Cpu, Said::Number(row.free.cpu_millis)),
         (PoolFact::Memory, Said::Number(row.free.memory_bytes)),
         (PoolFact::Pods, Said::Number(row.free.pods)),
+        (PoolFact::Storage, Said::Number(row.free.storage_bytes)),
         (PoolFact::PodCpu, Said::Number(pool.largest_pod.cpu_millis)),
         (PoolFact::PodMemory, Said::Number(pool.largest_pod.memory_bytes)),
         (PoolFact::Price, Said::Word(price)),

@@ -74,7 +74,7 @@ pub(crate) enum AdFact {
     // Of several.
     Class,
     Isolation,
-    Storage,
+    StorageKind,
     Service,
     // Known to the buyer alone.
     Organisation,
@@ -98,6 +98,7 @@ pub(crate) enum PoolFact {
     Cpu,
     Memory,
     Pods,
+    Storage,
     PodCpu,
     PodMemory,
     Price,
@@ -137,6 +138,7 @@ pub(crate) enum Priced {
     Cpu,
     Memory,
     Pods,
+    Storage,
     Gpu,
 }
 

@@ -102,7 +102,7 @@ fn price(
 ) -> Result<(Attribute, Kind, &'static str), SyntaxError> {
     let (of, currency) = name.trim_start_matches("price.").split_once('.').unwrap_or_default();
     let Some((_, priced)) = PRICES.iter().find(|(known, _)| *known == of) else {
-        let wrong = "price. and one of cpu, memory, pods and gpu, a dot, and a currency";
+        let wrong = "price. and one of cpu, memory, pods, storage and gpu, a dot, and a currency";
         return Err(reader.error_at(at, wrong));
     };
     let wrong = |_| {

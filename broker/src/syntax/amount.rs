@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Reader, SyntaxError, quantity};
 
+const NO_SHARE: &str = "an amount, since no class of storage says how much it has";
+
 /// How much of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +22,7 @@ pub enum Amount {
 pub fn of(resource: &Resource, text: &str) -> Result<Amount, SyntaxError> {
     let percent = text.trim_end().ends_with('%');
     let example = match (percent, resource) {
+        (_, Resource::Storage) => "500Gi",
         (true, _) => "30%",
         (false, Resource::Cpu) => "30% or 8",
         (false, Resource::Memory) => "30% or 32Gi",
@@ -29,7 +32,11 @@ pub fn of(resource: &Resource, text: &str) -> Result<Amount, SyntaxError> {
         if !percent {
             return quantity::quantity(reader, resource).map(Amount::Exactly);
         }
+        let at = reader.at();
         let number = reader.number()?;
+        if *resource == Resource::Storage {
+            return Err(reader.error_at(at, NO_SHARE));
+        }
         reader.expect('%')?;
         let share = number.exact(1).and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 100);
         share.map(Amount::Percent).ok_or_else(|| reader.bad(number, "0 to 100 percent"))

@@ -7,7 +7,8 @@ use mercato_protocol::text::GpuModel;
 
 use super::{FromText, Reader, Show, SyntaxError};
 
-const MEMORY: [(&str, u64); 9] = [
+/// Units of memory and of storage.
+const BYTES: [(&str, u64); 9] = [
     ("Ti", 1 << 40),
     ("Gi", 1 << 30),
     ("Mi", 1 << 20),
@@ -25,6 +26,7 @@ pub(crate) fn quantity(reader: &mut Reader<'_>, resource: &Resource) -> Result<u
     let unit = reader.error(match resource {
         Resource::Cpu => "m, or nothing for whole processors",
         Resource::Memory => "a unit of memory: Ki, Mi, Gi, Ti, k, M, G or T",
+        Resource::Storage => "a unit of storage: Ki, Mi, Gi, Ti, k, M, G or T",
         Resource::Pods | Resource::Gpu(_) => "a whole number, without a unit",
     });
     let word = reader.word(|c| c.is_ascii_alphabetic());
@@ -32,10 +34,12 @@ pub(crate) fn quantity(reader: &mut Reader<'_>, resource: &Resource) -> Result<u
     let (bad, found) = match (resource, word) {
         (Resource::Cpu, "") => ("at most three decimals", number.exact(1_000)),
         (Resource::Cpu, "m") => ("a whole number of thousandths", number.exact(1)),
-        (Resource::Memory, name) => match MEMORY.iter().find(|(unit, _)| *unit == name) {
-            Some((_, bytes)) => ("a smaller number", number.floor(*bytes)),
-            None => return Err(unit),
-        },
+        (Resource::Memory | Resource::Storage, name) => {
+            match BYTES.iter().find(|(unit, _)| *unit == name) {
+                Some((_, bytes)) => ("a smaller number", number.floor(*bytes)),
+                None => return Err(unit),
+            }
+        }
         (Resource::Pods | Resource::Gpu(_), "") => ("a whole number", number.exact(1)),
         (Resource::Cpu | Resource::Pods | Resource::Gpu(_), _) => return Err(unit),
     };
@@ -49,6 +53,7 @@ pub(crate) fn example(resource: &Resource) -> &'static str {
     match resource {
         Resource::Cpu => "8 or 500m",
         Resource::Memory => "32Gi",
+        Resource::Storage => "100Gi",
         Resource::Pods => "110",
         Resource::Gpu(_) => "2",
     }
@@ -56,7 +61,7 @@ pub(crate) fn example(resource: &Resource) -> &'static str {
 
 /// The resource that a key names.
 pub(crate) fn resource(reader: &Reader<'_>, key: &str, at: usize) -> Result<Resource, SyntaxError> {
-    key.parse().map_err(|_| reader.error_at(at, "cpu, memory, pods, or gpu. and a model"))
+    key.parse().map_err(|_| reader.error_at(at, "cpu, memory, pods, storage, or gpu. and a model"))
 }
 
 /// So much of one resource: what an option of a command takes.
@@ -70,6 +75,7 @@ pub(crate) fn put(to: &mut Resources, resource: Resource, quantity: u64) {
         Resource::Cpu => to.cpu_millis = quantity,
         Resource::Memory => to.memory_bytes = quantity,
         Resource::Pods => to.pods = quantity,
+        Resource::Storage => to.storage_bytes = quantity,
         Resource::Gpu(model) => {
             to.gpus.insert(model, quantity);
         }
@@ -115,14 +121,13 @@ pub fn show(resource: &Resource, quantity: u64) -> String {
     match resource {
         Resource::Cpu if quantity.is_multiple_of(1_000) => (quantity / 1_000).to_string(),
         Resource::Cpu => format!("{quantity}m"),
-        Resource::Memory => memory(quantity),
+        Resource::Memory | Resource::Storage => bytes(quantity),
         Resource::Pods | Resource::Gpu(_) => quantity.to_string(),
     }
 }
 
-fn memory(bytes: u64) -> String {
-    let unit =
-        MEMORY.iter().take(4).find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+fn bytes(bytes: u64) -> String {
+    let unit = BYTES.iter().take(4).find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     match unit {
         Some((name, unit)) => format!("{}{name}", bytes / unit),
         None => bytes.to_string(),
@@ -154,6 +159,7 @@ mod tests {
             (Resource::Memory, "2G", 2_000_000_000),
             (Resource::Memory, "17", 17),
             (Resource::Pods, "110", 110),
+            (Resource::Storage, "1.5Ti", 3 << 39),
         ] {
             assert_eq!(of(&resource, text), Ok(n), "{resource} {text}");
         }
@@ -193,9 +199,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_shown_is_read(cpu_millis in 0..u64::MAX, memory_bytes in 0..u64::MAX,
-                                 pods in 1..1_000u64, gpus in 0..9u64) {
+                                 pods in 1..1_000u64, storage_bytes in 0..u64::MAX,
+                                 gpus in 0..9u64) {
             let gpus = (gpus > 0).then(|| ("h100".parse().unwrap(), gpus)).into_iter().collect();
-            let all = Resources { cpu_millis, memory_bytes, pods, gpus };
+            let all = Resources { cpu_millis, memory_bytes, pods, storage_bytes, gpus };
             prop_assert_eq!(Resources::from_text(&all.show()), Ok(all));
         }
     }

@@ -369,7 +369,7 @@ fn more_pools_than_an_advertisement_holds_are_left_out() {
         pool
     };
     let pools = (0..POOLS).map(pool).collect();
-    world.input(SELLER, Input::Inventory(Inventory { pools, unsold: Vec::new() }));
+    world.input(SELLER, Input::Inventory(Inventory { pools, ..Inventory::default() }));
     world.advance(60_000);
     let (ad, all) = (world.ad(), 1..POOLS);
     assert!(all.contains(&ad.body.pools.len()), "{}", ad.body.pools.len());

@@ -18,7 +18,7 @@ fn gpus(pool: &str, model: &str) -> Inventory {
         memory_bytes_per_unit: 4 << 30,
         ..GpuPool::whole(model.parse().unwrap(), 8, 81_559)
     };
-    let Inventory { mut pools, unsold } = inventory();
+    let Inventory { mut pools, .. } = inventory();
     let plain = pools.remove(0);
     let has = |of: Resources| Resources { gpus: [(gpu.model.clone(), 8)].into(), ..of };
     pools.push(PoolInventory {
@@ -28,7 +28,7 @@ fn gpus(pool: &str, model: &str) -> Inventory {
         gpus: vec![gpu],
         ..plain
     });
-    Inventory { pools, unsold }
+    Inventory { pools, ..Inventory::default() }
 }
 
 fn two(model: &str) -> Resources {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, DevicePolicy, Effect, Input,
     Inventory, Meter, PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side,
-    Standing,
+    Standing, StoragePolicy,
 };
 use mercato_protocol::ad::{Ad, AdHeader, OpenedBody};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
@@ -83,6 +83,7 @@ pub(crate) fn policy(approve: Approve) -> SharePolicy {
         ]
         .into(),
         devices: DevicePolicy::default(),
+        storage: StoragePolicy::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Posted {
@@ -112,7 +113,7 @@ pub(crate) fn inventory() -> Inventory {
             largest_pod: all,
             gpus: vec![],
         }],
-        unsold: Vec::new(),
+        ..Inventory::default()
     }
 }
 

@@ -6,3 +6,7 @@ mod gpus;
 mod model;
 mod search;
 mod selector;
+mod storage;
+#[path = "../deal/world.rs"]
+#[allow(dead_code, reason = "it is that of the suite `deal`, which uses all of it")]
+mod world;

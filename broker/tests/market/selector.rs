@@ -182,6 +182,7 @@ fn each_attribute_decides() {
     body(&mut says).jurisdiction = Some("IT".to_owned());
     body(&mut says).region = Some("Turin, north".to_owned());
     body(&mut says).carbon_g_per_kwh = Some(180);
+    header(&mut says).rows[0].free.storage_bytes = 100 << 30;
     body(&mut says).storage_classes = vec!["fast".to_owned(), "slow".to_owned()];
     body(&mut says).attributes = vec![
         claim("cert.iso27001", "true", Assurance::Issuer),
@@ -202,9 +203,11 @@ fn each_attribute_decides() {
         ("carbon<=180, carbon>=180, carbon<181, carbon>179", true, false),
         ("carbon<180", false, false),
         ("carbon notin (1,2)", true, false),
-        ("storage=slow", true, false),
-        ("storage!=slow", false, false),
-        ("storage!=other", true, false),
+        ("storage.kind=slow", true, false),
+        ("storage.kind!=slow", false, false),
+        ("storage.kind!=other", true, false),
+        ("storage>=100Gi", true, false),
+        ("storage>100Gi", false, false),
         ("cert.iso27001", true, false),
         ("cert.iso27001@self=true", true, false),
         ("cert.iso27001@issuer", false, false),

@@ -47,6 +47,9 @@ pub const GUEST_NAMESPACE_OBJECTS: u64 = 4096;
 /// every node of the provider's. A guess.
 pub const GUEST_NAMESPACE_SERVICES: u64 = 512;
 
+/// Claims that a guest namespace of a lease with storage may hold. A guess.
+pub const GUEST_NAMESPACE_CLAIMS: u64 = 256;
+
 /// Local disk that a virtual node shows for each pod that was bought, in bytes. Nobody sells it:
 /// without a figure, home's scheduler binds no pod there that requests some. A guess, below what
 /// kubelets have by default for each of 110 pods.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::syntax::PriceChange;
-use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement, Unknown, Unsold};
+use mercato_broker::{
+    Demand, Market, SharePolicy, Standing, Statement, StorageClass, Unknown, Unsold,
+};
 use mercato_protocol::ad::Attribute;
 use mercato_protocol::ad::Pool;
 use mercato_protocol::certificate::{RevocationList, Role};
@@ -349,6 +351,9 @@ pub(crate) struct Share {
     /// Devices that are not for sale, whatever the policy says.
     #[serde(default)]
     pub(crate) unsold: Vec<Unsold>,
+    /// Whether the class of storage that is shared is there.
+    #[serde(default)]
+    pub(crate) storage: StorageClass,
     /// GPUs of the nodes that are for sale, or would be if they were shared.
     #[serde(default)]
     pub(crate) devices: Vec<Devices>,

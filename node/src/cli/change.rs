@@ -12,7 +12,7 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::shown;
 
-use super::demand::{can_be_bought, cpu, memory, pods};
+use super::demand::{can_be_bought, cpu, memory, pods, storage};
 use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
 use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
@@ -36,6 +36,9 @@ pub(crate) struct Quantity {
     /// GPUs by model or family, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
+    /// Room for volumes in bytes, such as 50Gi; 0 gives all of it back
+    #[arg(long, value_name = "BYTES", value_parser = storage)]
+    storage: Option<u64>,
     /// How many pods at once
     #[arg(long, value_name = "N", value_parser = pods)]
     pods: Option<u64>,
@@ -65,6 +68,7 @@ pub(crate) async fn resize(
         cpu_millis: quantity.cpu.unwrap_or(before.cpu_millis),
         memory_bytes: quantity.memory.unwrap_or(before.memory_bytes),
         pods: quantity.pods.unwrap_or(before.pods),
+        storage_bytes: quantity.storage.unwrap_or(before.storage_bytes),
         gpus: quantity.gpu.map_or_else(|| before.gpus.clone(), |Gpus(gpus)| gpus),
     };
     can_be_bought(&quantity)?;

@@ -29,6 +29,9 @@ pub(crate) struct Wanted {
     /// GPUs by model or family, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
+    /// Room for volumes in bytes, such as 20Gi: held and billed, but no claim is bound to it yet
+    #[arg(long, value_name = "BYTES", value_parser = storage)]
+    storage: Option<u64>,
     /// How many pods at once
     #[arg(long, value_name = "N", default_value_t = PODS, value_parser = pods)]
     pods: u64,
@@ -67,6 +70,7 @@ impl Wanted {
         term: Option<Seconds>,
     ) -> Result<Demand, Problem> {
         let much = self.cpu.is_some() || self.memory.is_some() || self.gpu.is_some();
+        let much = much || self.storage.is_some();
         let priced = much || self.max_price.is_some() || term.is_some();
         let from = match &self.from {
             Some(from) => Some(lookup::cluster(api, from).await?.cluster),
@@ -76,6 +80,7 @@ impl Wanted {
             cpu_millis: self.cpu.unwrap_or(0),
             memory_bytes: self.memory.unwrap_or(0),
             pods: if priced { self.pods } else { 0 },
+            storage_bytes: self.storage.unwrap_or(0),
             gpus: self.gpu.clone().unwrap_or_default().0,
         };
         let Seconds(term_s) = term.unwrap_or(Seconds(if priced { 3_600 } else { 0 }));
@@ -100,6 +105,10 @@ pub(crate) fn pods(text: &str) -> Result<u64, SyntaxError> {
 
 pub(crate) fn cpu(text: &str) -> Result<u64, SyntaxError> {
     quantity::of(&Resource::Cpu, text)
+}
+
+pub(crate) fn storage(text: &str) -> Result<u64, SyntaxError> {
+    quantity::of(&Resource::Storage, text)
 }
 
 pub(crate) fn memory(text: &str) -> Result<u64, SyntaxError> {

@@ -132,6 +132,12 @@ fn usage(common: &Row, deal: &Deal, resource: &Resource, line: &Line) -> Row {
         }),
     };
     let (quantity, unit) = hours_nanos(resource, line.counter);
+    let (category, subcategory) = match resource {
+        Resource::Storage => ("Storage", "Block Storage"),
+        Resource::Cpu | Resource::Memory | Resource::Pods | Resource::Gpu(_) => {
+            (common.service_category, common.service_subcategory)
+        }
+    };
     let exact = price.and_then(|price| price.checked_mul(quantity));
     let cost = exact.map_or_else(|| billed.clone(), |exact| decimal(exact, 18));
     let (price, quantity) = (decimal(price.unwrap_or(0), 9), decimal(quantity, 9));
@@ -159,6 +165,8 @@ fn usage(common: &Row, deal: &Deal, resource: &Resource, line: &Line) -> Row {
         },
         pricing_quantity: quantity,
         pricing_unit: unit,
+        service_category: category,
+        service_subcategory: subcategory,
         resource_type: resource.to_string(),
         sku_meter: resource.to_string(),
         sku_price_id: format!("{sku}/{}", name(deal.terms.class)),
@@ -179,7 +187,7 @@ fn hours_nanos(resource: &Resource, counter: u64) -> (u128, &'static str) {
     const HOUR_MS: u128 = 3_600_000;
     let (per_unit, unit) = match resource {
         Resource::Cpu => (1_000, "core-hours"),
-        Resource::Memory => (1_024, "GiB-hours"),
+        Resource::Memory | Resource::Storage => (1_024, "GiB-hours"),
         Resource::Pods => (1, "pod-hours"),
         Resource::Gpu(_) => (1, "GPU-hours"),
     };
@@ -225,6 +233,7 @@ mod tests {
         };
         assert_eq!(shown(&Resource::Cpu, 8_000 * 3_600_000 * 4), "32.000 core-hours");
         assert_eq!(shown(&Resource::Memory, 1_024 * 1_800_000), "0.500 GiB-hours");
+        assert_eq!(shown(&Resource::Storage, 10_240 * 7_200_000), "20.000 GiB-hours");
         assert_eq!(shown(&Resource::Pods, u64::MAX), "5124095576030.431 pod-hours");
     }
 

@@ -156,10 +156,15 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
         column("CPU", plain(Resource::Cpu)),
         column("MEMORY", plain(Resource::Memory)),
         column("PODS", plain(Resource::Pods)),
+    ];
+    if wide || demand.quantity.storage_bytes > 0 {
+        columns.push(column("STORAGE", plain(Resource::Storage)));
+    }
+    columns.extend([
         column("GPUS", |offer| gpus(&offer.free)),
         column("CLASS", |offer| offer.terms.classes.iter().map(name).collect::<Vec<_>>().join(",")),
         column("TRUST", |offer| standing(offer.standing).to_owned()),
-    ];
+    ]);
     if wide {
         columns.push(column("LAW", |offer| offer.jurisdiction.clone().unwrap_or_else(dash)));
         columns.push(column("REGION", |offer| offer.region.clone().unwrap_or_else(dash)));
@@ -190,7 +195,7 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
         _ => column("TOTAL", |offer| money(&offer.price, offer.total)),
     });
     let mut table = Table::new(columns.iter().map(|(header, _)| *header))
-        .keep(&["CPU", "MEMORY", "GPUS", "PRICE", "TOTAL"])
+        .keep(&["CPU", "MEMORY", "STORAGE", "GPUS", "PRICE", "TOTAL"])
         .spare(&["PODS", "POOL", "CLASS", "TRUST"]);
     for offer in offers {
         table.row(columns.iter().map(|(_, cell)| cell(offer)));
@@ -202,6 +207,12 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
 fn devices(offer: &Candidate) -> String {
     let all: Vec<_> = offer.pool.gpus.iter().map(device).collect();
     if all.is_empty() { "-".to_owned() } else { all.join("; ") }
+}
+
+/// How much room for volumes the provider has, and its words for it.
+fn storage_of(offer: &Candidate) -> String {
+    let words = [vec![of(&Resource::Storage, &offer.free)], offer.storage_kinds.clone()].concat();
+    shown(&words.join(", ")).into_owned()
 }
 
 /// What its GPUs are, each with what comes with one, how many a node has and how they are joined.
@@ -263,6 +274,7 @@ fn offer_page(offer: &Candidate) -> String {
         ("in all", offer.pool.total.show()),
         ("largest pod", one_pod(&offer.pool.largest_pod)),
         ("gpus", gpus_of(offer)),
+        ("storage", storage_of(offer)),
         ("price", offer.price.show()),
         ("class", classes.join(", ")),
         ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),

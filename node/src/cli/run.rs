@@ -227,6 +227,13 @@ fn simulated(text: &str) -> Result<Resources, String> {
                     cpu=8,memory=32Gi,gpu.h100=4"
             .to_owned());
     }
+    if size.storage_bytes > 0 {
+        return Err(
+            "a simulated cluster has as much storage as its owner says: mercato share set \
+                    --storage 100Gi"
+                .to_owned(),
+        );
+    }
     if size.pods == 0 {
         size.pods = PODS;
     }

@@ -1,5 +1,6 @@
 //! `mercato share`: what this cluster offers.
 
+mod storage;
 mod there;
 
 use std::collections::BTreeSet;
@@ -71,6 +72,8 @@ pub(crate) struct Set {
     /// Of the pods that the nodes take: 50%, or 110
     #[arg(long, value_name = "AMOUNT", value_parser = pods)]
     pods: Option<Amount>,
+    #[command(flatten)]
+    storage: storage::Typed,
     /// GPUs by model, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
@@ -198,6 +201,7 @@ impl Set {
         ];
         let plain = plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?)));
         policy.amounts.extend(plain);
+        self.storage.say(&mut policy);
         if let Some(Gpus(gpus)) = self.gpu {
             policy.amounts.retain(|resource, _| !matches!(resource, Resource::Gpu(_)));
             let gpus =
@@ -264,6 +268,7 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     };
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let mut rows = vec![("shared", amounts(policy))];
+    rows.extend(storage::words(policy));
     rows.extend(devices(&policy.devices));
     rows.extend([
         ("kept free", dash(spaced(&policy.keep_free))),
@@ -295,7 +300,8 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         let why = wrapped(&format!("nothing is on sale: {why}"), 0);
         return format!("{said}\n{why}\n{}{}", there::gpus(share, wide), unsold_devices(share));
     }
-    let sold = [table.render(wide), missing(share), there::gpus(share, wide)].concat();
+    let of_storage = storage::on_sale(share, policy);
+    let sold = [table.render(wide), of_storage, missing(share), there::gpus(share, wide)].concat();
     format!("{said}\n{sold}{}", unsold_devices(share))
 }
 

@@ -18,7 +18,7 @@ use clap::Parser as _;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Joined, Listed};
-use mercato_broker::{Market, Refusal, Side, Standing};
+use mercato_broker::{Market, Refusal, Side, Standing, StorageClass};
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
 use serde_json::json;
@@ -67,6 +67,7 @@ impl OperatorApi for Script {
                 ruled: false,
                 on_sale: Vec::new(),
                 unsold: Vec::new(),
+                storage: StorageClass::default(),
                 devices: Vec::new(),
                 unknown: Vec::new(),
             })),

@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 }
 
 /// Everything that is looked at. docs/operations.md says of each what it is.
-const CHECKS: [&str; 30] = [
+const CHECKS: [&str; 31] = [
     "bound pods",
     "certificates",
     "clock",
@@ -69,6 +69,7 @@ const CHECKS: [&str; 30] = [
     "rights",
     "rules",
     "services",
+    "storage",
     "udp offloads",
     "udp path",
     "uninstall",

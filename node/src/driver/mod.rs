@@ -35,6 +35,7 @@ use mercato_kubelet::{AllBodies, Repeated};
 use mercato_net::{Net, Session};
 use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::resources::Resource;
 use mercato_protocol::time::Now;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -162,6 +163,8 @@ fn tell_cluster(cluster: &dyn Kubernetes, broker: &Broker) {
         cluster.tell_devices(devices);
     }
     let share = broker.share();
+    let stores = share.filter(|share| share.amounts.contains_key(&Resource::Storage));
+    cluster.tell_storage(stores.map(|share| &share.storage));
     cluster.tell_stored(share.and_then(|share| share.objects), shared(broker));
 }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{Input, LeaseDesire, LeaseInput, LeaseNews, Work};
-use mercato_broker::{DevicePolicy, Inventory};
+use mercato_broker::{DevicePolicy, Inventory, StoragePolicy};
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::offload_namespace::Waiting;
@@ -66,6 +66,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Takes what its owner says of the devices of its nodes; what it has is read with that from then
     /// on.
     fn tell_devices(&self, said: &DevicePolicy);
+
+    /// Takes what its owner says of the storage that is shared; none: none is.
+    fn tell_storage(&self, shared: Option<&StoragePolicy>);
 
     /// Takes how many bytes guests may fill of its etcd, if the owner says so, and what is shared, by
     /// which buyers have their part of them; none: that is not known yet.

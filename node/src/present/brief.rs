@@ -10,12 +10,13 @@ use super::text::{memory, moment};
 
 const HOUR_S: u32 = 3_600;
 
-/// `8 cpu 64Gi 2 h100`; how many pods is not said.
+/// `8 cpu 64Gi 100Gi storage 2 h100`; how many pods is not said.
 pub(crate) fn size(quantity: &Resources) -> String {
     let all = quantity.iter().filter(|(resource, _)| *resource != Resource::Pods);
     words(all.map(|(resource, n)| match resource {
         Resource::Cpu => format!("{} cpu", cores(n)),
         Resource::Memory => memory(n),
+        Resource::Storage => format!("{} storage", memory(n)),
         Resource::Pods | Resource::Gpu(_) => format!("{n} {}", called(&resource)),
     }))
 }
@@ -53,7 +54,9 @@ pub(crate) fn moment_of(ms: u64) -> String {
 fn called(resource: &Resource) -> String {
     match resource {
         Resource::Gpu(model) => model.to_string(),
-        Resource::Cpu | Resource::Memory | Resource::Pods => resource.to_string(),
+        Resource::Cpu | Resource::Memory | Resource::Pods | Resource::Storage => {
+            resource.to_string()
+        }
     }
 }
 
@@ -79,8 +82,15 @@ mod tests {
     #[test]
     fn quantities_and_prices_are_short() {
         let gpus = BTreeMap::from([("h100".parse().unwrap(), 2)]);
-        let mut quantity = Resources { cpu_millis: 8_000, memory_bytes: 64 << 30, pods: 20, gpus };
-        assert_eq!(size(&quantity), "8 cpu 64Gi 2 h100");
+        let mut quantity = Resources {
+            cpu_millis: 8_000,
+            memory_bytes: 64 << 30,
+            pods: 20,
+            storage_bytes: 100 << 30,
+            gpus,
+        };
+        assert_eq!(size(&quantity), "8 cpu 64Gi 100Gi storage 2 h100");
+        quantity.storage_bytes = 0;
         quantity.gpus.clear();
         quantity.cpu_millis = 1_050;
         assert_eq!(size(&quantity), "1.05 cpu 64Gi");
@@ -93,9 +103,10 @@ mod tests {
 
     #[test]
     fn shares_are_short() {
-        let share = json!({ "cpu": "1500m", "memory": "30%", "pods": "40", "gpu": "h100=2" });
+        let share = json!({ "cpu": "1500m", "memory": "30%", "pods": "40", "storage": "500Gi",
+            "gpu": "h100=2" });
         let policy = serde_json::from_value::<Share>(share).unwrap().policy();
-        assert_eq!(shares(&policy), "1.5 cpu 30% memory 2 h100");
+        assert_eq!(shares(&policy), "1.5 cpu 30% memory 500Gi storage 2 h100");
     }
 
     #[test]

@@ -82,12 +82,12 @@ pub(crate) fn called(name: Option<&str>, cluster: &ClusterId) -> String {
 pub(crate) fn of(resource: &Resource, resources: &Resources) -> String {
     match (resource, resources.quantity(resource)) {
         (_, 0) => "-".to_owned(),
-        (Resource::Memory, n) => memory(n),
+        (Resource::Memory | Resource::Storage, n) => memory(n),
         (_, n) => quantity::show(resource, n),
     }
 }
 
-/// Memory in units that can be read, and no more of it than there is.
+/// Bytes in units that can be read, and no more of it than there is.
 pub(crate) fn memory(bytes: u64) -> String {
     let unit = [1 << 20, 1 << 10, 1].into_iter().find(|unit| bytes >= *unit).unwrap_or(1);
     quantity::show(&Resource::Memory, bytes - bytes % unit)

@@ -1,6 +1,7 @@
 //! Why nothing is on sale, and the line that is missing in the owner's configuration.
 
-use mercato_broker::{SharePolicy, Unsold};
+use mercato_broker::{SharePolicy, StorageClass, Unsold};
+use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
 use mercato_protocol::text::shown;
 
@@ -38,6 +39,33 @@ pub(crate) fn device(unsold: &Unsold) -> String {
     format!("not sold: {count} {resource}{on}: {reason}{}", line.unwrap_or_default())
 }
 
+/// Why the storage that a policy shares is not on sale, and what to write; none: it is, or none is
+/// shared.
+pub(crate) fn no_storage(policy: &SharePolicy, class: &StorageClass) -> Option<String> {
+    if !policy.amounts.contains_key(&Resource::Storage) {
+        return None;
+    }
+    match class {
+        StorageClass::There { .. } => None,
+        StorageClass::Unknown => Some(
+            "storage is not on sale: the classes of the cluster are not read yet; if it stays so, \
+             mercato doctor says which right is missing"
+                .to_owned(),
+        ),
+        StorageClass::Missing { why, line } => {
+            Some(format!("storage is not on sale: {}; to sell it: {}", shown(why), shown(line)))
+        }
+    }
+}
+
+/// All that the owner should know of the class of storage that is shared.
+pub(crate) fn storage(policy: &SharePolicy, class: &StorageClass) -> Vec<String> {
+    match (policy.amounts.contains_key(&Resource::Storage), class) {
+        (true, StorageClass::There { told }) => told.iter().map(|it| shown(it).into()).collect(),
+        _ => no_storage(policy, class).into_iter().collect(),
+    }
+}
+
 /// What is missing until guests can be kept apart.
 fn lacks(own: &OwnGateway) -> Option<String> {
     if own.isolates {
@@ -65,6 +93,23 @@ const NOT_YET: &str = "whether guests are kept apart on each node is being found
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_class_that_is_missing_is_named_where_storage_is_shared() {
+        let mut policy = mercato_config::Share::default().policy();
+        let (why, line) = ("the cluster has no StorageClass fast", "share.storageClass: standard");
+        let missing = StorageClass::Missing { why: why.to_owned(), line: line.to_owned() };
+        assert_eq!(no_storage(&policy, &missing), None, "none is shared");
+        policy.amounts.insert(Resource::Storage, mercato_broker::Amount::Exactly(500 << 30));
+        let said = "storage is not on sale: the cluster has no StorageClass fast; \
+                    to sell it: share.storageClass: standard";
+        assert_eq!(no_storage(&policy, &missing).as_deref(), Some(said));
+        assert_eq!(storage(&policy, &missing), [said]);
+        assert!(no_storage(&policy, &StorageClass::Unknown).unwrap().contains("mercato doctor"));
+        let there = StorageClass::There { told: vec!["it keeps volumes".to_owned()] };
+        assert_eq!(no_storage(&policy, &there), None);
+        assert_eq!(storage(&policy, &there), ["it keeps volumes"]);
+    }
 
     #[test]
     fn it_names_what_is_missing() {

@@ -269,6 +269,7 @@ fn amends(name: &str, spec: &ContractSpec, before: &Terms, after: &Terms) -> Res
     let wish = ContractSpec {
         cpu: amount(&spec.cpu, Resource::Cpu),
         memory: amount(&spec.memory, Resource::Memory),
+        storage: amount(&spec.storage, Resource::Storage),
         gpu: (spec.gpu.is_some() || was.gpus != is.gpus)
             .then(|| gpus().collect::<Vec<_>>().join(",")),
         pods: (spec.pods.is_some() || was.pods != is.pods)

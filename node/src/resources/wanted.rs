@@ -46,6 +46,10 @@ pub(super) fn demand(
         cpu_millis: at("cpu", quantity::of(&Resource::Cpu, &spec.cpu.0))?,
         memory_bytes: at("memory", quantity::of(&Resource::Memory, &spec.memory.0))?,
         pods: spec.pods.into(),
+        storage_bytes: match &spec.storage {
+            Some(Text(text)) => at("storage", quantity::of(&Resource::Storage, text))?,
+            None => 0,
+        },
         gpus: gpus.unwrap_or_default().0,
     };
     size::check(&quantity).map_err(|error| format!("spec: {error}"))?;
@@ -83,6 +87,7 @@ pub(super) fn change(
         cpu_millis: amount("cpu", Resource::Cpu, &spec.cpu)?,
         memory_bytes: amount("memory", Resource::Memory, &spec.memory)?,
         pods: spec.pods.map_or(terms.quantity.pods, u64::from),
+        storage_bytes: amount("storage", Resource::Storage, &spec.storage)?,
         gpus: gpus.map_or_else(|| terms.quantity.gpus.clone(), |Gpus(gpus)| gpus),
     };
     size::check(&quantity).map_err(|error| format!("spec: {error}"))?;

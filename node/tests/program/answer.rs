@@ -188,7 +188,7 @@ fn published(
             largest_pod: all,
             gpus: vec![],
         }],
-        unsold: Vec::new(),
+        ..Inventory::default()
     };
     let share = serde_json::json!({ "cpu": "50%", "memory": "50%", "price": "cpu=0.70 EUR/h" });
     let share: mercato_config::Share = serde_json::from_value(share).unwrap();

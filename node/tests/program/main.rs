@@ -32,6 +32,7 @@ mod nodes;
 mod partners;
 mod portable;
 mod simulated;
+mod storage;
 mod told;
 mod transcript;
 mod unit;

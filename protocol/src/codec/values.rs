@@ -162,6 +162,7 @@ impl Wire for Resource {
             Self::Cpu => to.uint(0),
             Self::Memory => to.uint(1),
             Self::Pods => to.uint(2),
+            Self::Storage => to.uint(3),
             Self::Gpu(model) => model.encode(to),
         }
     }
@@ -174,6 +175,7 @@ impl Wire for Resource {
             0 => Ok(Self::Cpu),
             1 => Ok(Self::Memory),
             2 => Ok(Self::Pods),
+            3 => Ok(Self::Storage),
             other => Err(CodecError::UnknownVariant(other)),
         }
     }

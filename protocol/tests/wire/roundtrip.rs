@@ -31,8 +31,15 @@ fn slug() -> impl Strategy<Value = Slug> {
 
 fn resources() -> impl Strategy<Value = Resources> {
     let gpus = btree_map(slug(), 1..u64::MAX, 0..5);
-    (any::<u64>(), any::<u64>(), any::<u64>(), gpus).prop_map(
-        |(cpu_millis, memory_bytes, pods, gpus)| Resources { cpu_millis, memory_bytes, pods, gpus },
+    let storage = prop_oneof![Just(0), any::<u64>()];
+    (any::<u64>(), any::<u64>(), any::<u64>(), storage, gpus).prop_map(
+        |(cpu_millis, memory_bytes, pods, storage_bytes, gpus)| Resources {
+            cpu_millis,
+            memory_bytes,
+            pods,
+            storage_bytes,
+            gpus,
+        },
     )
 }
 
@@ -41,6 +48,7 @@ fn price() -> impl Strategy<Value = Price> {
         Just(Resource::Cpu),
         Just(Resource::Memory),
         Just(Resource::Pods),
+        Just(Resource::Storage),
         slug().prop_map(Resource::Gpu),
     ];
     let unit =

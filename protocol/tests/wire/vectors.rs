@@ -183,8 +183,16 @@ fn good() -> Vec<Good> {
     add("ad-lease", "small", samples::signed_header().as_bytes());
     let full = samples::ad_header(&samples::full_body());
     add("ad-lease", "full", provider.sign(lan, &full).unwrap().as_bytes());
+    add("ad-body", "with storage", &samples::storage_body().to_bytes().unwrap());
+    let mut stored = samples::ad_header(&samples::storage_body());
+    stored.rows[0].free = samples::with_storage(stored.rows[0].free.clone());
+    add("ad-lease", "with storage", provider.sign(lan, &stored).unwrap().as_bytes());
     add("withdraw", "withdraw", provider.sign(lan, &samples::withdraw()).unwrap().as_bytes());
-    for (name, terms) in [("plain", samples::terms()), ("every term", samples::full_terms())] {
+    for (name, terms) in [
+        ("plain", samples::terms()),
+        ("every term", samples::full_terms()),
+        ("with storage", samples::storage_terms()),
+    ] {
         let contract = samples::contract(terms);
         add("contract", name, consumer.sign(lan, &contract).unwrap().as_bytes());
     }
@@ -193,6 +201,8 @@ fn good() -> Vec<Good> {
         let receipt = samples::receipt(index);
         add("receipt", name, provider.sign(lan, &receipt).unwrap().as_bytes());
     }
+    let stored = samples::receipt_of(&samples::storage_terms(), 0);
+    add("receipt", "with storage", provider.sign(lan, &stored).unwrap().as_bytes());
     add("invoice", "credited", provider.sign(lan, &samples::invoice()).unwrap().as_bytes());
     for (name, message) in samples::negotiation() {
         let buys = message.from == samples::consumer_identity().cluster_id();

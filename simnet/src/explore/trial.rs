@@ -153,6 +153,8 @@ impl Trial {
                 cpu_millis: size * 16_000,
                 memory_bytes: (size * 64) << 30,
                 pods: size * 110,
+                // Of which half is shared: as scarce as processors are.
+                storage_bytes: (size * 120) << 30,
                 gpus: Default::default(),
             };
             cluster.shares_percent = if sells { 50 } else { 0 };

@@ -34,7 +34,8 @@ impl Attack for Hoarder {
 
     fn act(&mut self, scene: &mut Scene<'_>) {
         let gpus = Default::default();
-        let quantity = Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 1, gpus };
+        let quantity =
+            Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 1, storage_bytes: 0, gpus };
         let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
         scene.tried += 1;
         scene.asks.push(Command::Order { demand, note: String::new(), id: None });

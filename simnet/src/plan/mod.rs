@@ -169,6 +169,7 @@ impl Plan {
             cpu_millis: part(has.cpu_millis),
             memory_bytes: part(has.memory_bytes),
             pods: part(has.pods),
+            storage_bytes: part(has.storage_bytes),
             // A cluster that shares gives all of its GPUs to the market.
             gpus: if *shares_percent > 0 { has.gpus.clone() } else { Default::default() },
         }

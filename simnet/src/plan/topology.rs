@@ -317,6 +317,7 @@ fn hardware(cores: u64) -> Resources {
         cpu_millis: cores * 1_000,
         memory_bytes: cores * 4 * GI,
         pods: cores * 4,
+        storage_bytes: 0,
         gpus: BTreeMap::new(),
     }
 }

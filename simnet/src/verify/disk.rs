@@ -42,6 +42,12 @@ impl Disk {
         if !promises {
             return Ok(());
         }
+        let stored = deals(records).filter(|deal| takes(deal)).map(storage);
+        let stored = stored.fold(0, u64::saturating_add);
+        ensure(stored <= sellable.storage_bytes, || {
+            let shared = sellable.storage_bytes;
+            format!("{}: {stored} bytes of storage are promised, {shared} are shared", site.name)
+        })?;
         let holding = deals(records).filter(|deal| takes(deal));
         let mut taken = holding.map(|deal| &deal.terms().quantity);
         let taken = taken.try_fold(Resources::default(), |sum, one| sum.checked_add(one));
@@ -135,6 +141,13 @@ pub(crate) fn takes(deal: &Deal) -> bool {
     let drains = deal.state() == State::Closed && !deal.is_cleaned_up();
     let holds = deal.is_signed_once() || deal.is_leased() || drains;
     deal.side() == Side::Provider && holds
+}
+
+/// How much storage a deal holds: of a change that is signed the larger size.
+fn storage(deal: &Deal) -> u64 {
+    let change = deal.amendment().filter(|change| change.state() == State::Agreed);
+    let next = change.map_or(0, |change| change.terms().quantity.storage_bytes);
+    next.max(deal.terms().quantity.storage_bytes)
 }
 
 /// The number of the next message of this side in a negotiation, as the disk has it.

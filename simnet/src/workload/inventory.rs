@@ -1,6 +1,6 @@
 //! What a cluster has for sale, and what home's own pods ask of it.
 
-use mercato_broker::{Inventory, PoolInventory};
+use mercato_broker::{Inventory, PoolInventory, StorageClass};
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
@@ -14,10 +14,11 @@ pub(super) fn inventory(has: &Resources, requested: Resources) -> Inventory {
     let pool = PoolInventory {
         id: slug(&name),
         platform: Platform { arch: slug("amd64"), os: slug("linux") },
-        allocatable: has.clone(),
+        allocatable: Resources { storage_bytes: 0, ..has.clone() },
         requested,
-        largest_pod: has.clone(),
+        largest_pod: Resources { storage_bytes: 0, ..has.clone() },
         gpus: gpus.collect(),
     };
-    Inventory { pools: vec![pool], unsold: Vec::new() }
+    let storage = StorageClass::There { told: Vec::new() };
+    Inventory { pools: vec![pool], storage, ..Inventory::default() }
 }

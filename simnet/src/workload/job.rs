@@ -66,8 +66,13 @@ impl Job {
             Some(model) => (1, BTreeMap::from([(model, rng.within(1..=2))])),
             None => (pods, BTreeMap::new()),
         };
-        let needs =
-            Resources { cpu_millis: cores * 1_000, memory_bytes: cores * 3 * GI, pods: 1, gpus };
+        let needs = Resources {
+            cpu_millis: cores * 1_000,
+            memory_bytes: cores * 3 * GI,
+            pods: 1,
+            storage_bytes: 0,
+            gpus,
+        };
         Self {
             number,
             arrived_ms: at_ms,
@@ -91,6 +96,7 @@ impl Job {
             cpu_millis: times(self.needs.cpu_millis),
             memory_bytes: times(self.needs.memory_bytes),
             pods: self.pods,
+            storage_bytes: 0,
             gpus: gpus.collect(),
         }
     }

@@ -7,7 +7,7 @@ use mercato_agent::Agent;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Amount, Approve, Broker, Command, Deal, Demand, DevicePolicy, Refusal, Reply, SharePolicy,
-    Side, Standing,
+    Side, Standing, StoragePolicy,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
@@ -55,7 +55,8 @@ const GI: u64 = 1 << 30;
 /// What each of the buyers wants.
 pub(crate) fn wanted() -> Resources {
     let gpus = BTreeMap::new();
-    Resources { cpu_millis: 4 * CORE, memory_bytes: 8 * GI, pods: 10, gpus }
+    let storage_bytes = 20 * GI;
+    Resources { cpu_millis: 4 * CORE, memory_bytes: 8 * GI, pods: 10, storage_bytes, gpus }
 }
 
 impl Owners {
@@ -82,7 +83,7 @@ impl Owners {
     pub(crate) fn next_command(&mut self, look: Look<'_>, plan: &Plan) -> Option<(u64, Command)> {
         let agent = look.site.agent.as_ref()?;
         let command = match plan.sells(look.at) {
-            true => self.owners[look.at].sell(agent),
+            true => self.owners[look.at].sell(agent, plan.shared(look.at).storage_bytes),
             false => self.owners[look.at].buy(look, agent.broker(), self.leaving),
         };
         self.ask(look, command?)
@@ -154,9 +155,10 @@ impl Look<'_> {
 }
 
 impl Owner {
-    fn sell(&mut self, agent: &Agent) -> Option<Command> {
+    /// `storage`: how many bytes of it are shared.
+    fn sell(&mut self, agent: &Agent, storage: u64) -> Option<Command> {
         if agent.broker().share().is_none() {
-            return Some(Command::Share(Some(policy())));
+            return Some(Command::Share(Some(policy(storage))));
         }
         let asked = agent.broker().deals().find(|deal| {
             let change = deal.amendment().is_some_and(|change| change.state() == State::Review);
@@ -211,7 +213,8 @@ impl Owner {
             if id.0[1].is_multiple_of(2)
                 && deal.filter(first).is_some_and(|d| d.state() == State::Active)
             {
-                let quantity = Some(Resources { memory_bytes: 10 * GI, ..wanted() });
+                let (memory_bytes, storage_bytes) = (10 * GI, 30 * GI);
+                let quantity = Some(Resources { memory_bytes, storage_bytes, ..wanted() });
                 let contract = id.into();
                 return Some(Command::Amend { contract, quantity, term_s: Some(9_000) });
             }
@@ -238,12 +241,17 @@ impl Owner {
     }
 }
 
-/// Half of what there is, at a price, after a look at each request.
-fn policy() -> SharePolicy {
+/// Half of what there is, at a price, after a look at each request; of storage as much as is said,
+/// since nobody can tell what there is.
+fn policy(storage: u64) -> SharePolicy {
     let half = |resource| (resource, Amount::Percent(50));
+    let mut amounts: BTreeMap<_, _> =
+        [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into();
+    amounts.insert(Resource::Storage, Amount::Exactly(storage));
     SharePolicy {
-        amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into(),
+        amounts,
         devices: DevicePolicy::default(),
+        storage: StoragePolicy::default(),
         objects: None,
         keep_free: Resources::default(),
         price: price(),
@@ -259,7 +267,11 @@ fn policy() -> SharePolicy {
 }
 
 fn price() -> Price {
-    let units = [(Resource::Cpu, hourly(40_000)), (Resource::Memory, hourly(5_000))];
+    let units = [
+        (Resource::Cpu, hourly(40_000)),
+        (Resource::Memory, hourly(5_000)),
+        (Resource::Storage, hourly(100)),
+    ];
     Price::Posted { currency: euro(), units: units.into() }
 }
 

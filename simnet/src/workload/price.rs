@@ -1,6 +1,6 @@
 //! What the people of a cluster ask, what they pay, and on what terms.
 
-use mercato_broker::{Amount, Approve, Demand, DevicePolicy, Rate, SharePolicy};
+use mercato_broker::{Amount, Approve, Demand, DevicePolicy, Rate, SharePolicy, StoragePolicy};
 use mercato_protocol::price::{Currency, Money, Price, UnitPrice, Usage};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -22,6 +22,7 @@ fn usual_micros(resource: &Resource) -> u64 {
     match resource {
         Resource::Cpu => 40_000,
         Resource::Memory => 5_000,
+        Resource::Storage => 100,
         Resource::Pods => 0,
         Resource::Gpu(model) if model.to_string().starts_with("h100") => 2_500_000,
         Resource::Gpu(_) => 900_000,
@@ -42,6 +43,7 @@ pub(super) fn policy(plan: &Plan, at: usize, percent: u32) -> SharePolicy {
     SharePolicy {
         amounts: shared.iter().map(|(resource, n)| (resource, Amount::Exactly(n))).collect(),
         devices: DevicePolicy::default(),
+        storage: StoragePolicy::default(),
         objects: None,
         keep_free: Resources::default(),
         price: price(&shared, percent),

@@ -228,6 +228,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("broker", "OPEN_OF_STRANGERS", "the strangers' newcomer"),
     ("broker", "OPEN_PER_ORGANISATION", "the organisation's newcomer"),
     ("broker", "REPLIES_KEPT", "the oldest reply"),
+    ("broker", "STORAGE_KINDS", "the owner's policy is refused"),
     ("broker", "ROUND", "offers beyond the best are not asked for"),
     ("broker", "RULES", "the owner's policy is refused"),
     ("broker", "SELECTOR_TERMS", "the owner's selector is refused"),

@@ -90,7 +90,7 @@ impl<'a> ProviderFacts<'a> {
             | AdFact::PodSecurity
             | AdFact::Class
             | AdFact::Isolation
-            | AdFact::Storage
+            | AdFact::StorageKind
             | AdFact::Service
             | AdFact::Trust
             | AdFact::Reputation
@@ -114,7 +114,7 @@ impl<'a> ProviderFacts<'a> {
             | AdFact::PodSecurity
             | AdFact::Class
             | AdFact::Isolation
-            | AdFact::Storage
+            | AdFact::StorageKind
             | AdFact::Organisation
             | AdFact::Federation
             | AdFact::Service => None,

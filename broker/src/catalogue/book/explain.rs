@@ -147,6 +147,7 @@ impl<'s> Explanation<'s> {
             Need::Cpu => asked(Resource::Cpu),
             Need::Memory => asked(Resource::Memory),
             Need::Pods => asked(Resource::Pods),
+            Need::Storage => asked(Resource::Storage),
             Need::Gpus(gpus) => asked(Resource::Gpu(gpus.model.clone())),
             Need::InShare => "no more than comes with the GPUs".to_owned(),
             Need::Affordable => {
@@ -194,6 +195,7 @@ fn gap(
         Need::Cpu
         | Need::Memory
         | Need::Pods
+        | Need::Storage
         | Need::Gpus(_)
         | Need::InShare
         | Need::Affordable => match needs.exclusion(need, listing, row) {

@@ -65,6 +65,9 @@ pub struct Candidate {
     pub key: PublicKey,
     /// What the owner thinks of it.
     pub standing: Standing,
+    /// What it says of the storage that it sells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage_kinds: Vec<String>,
     /// The law that applies there, as it says.
     pub jurisdiction: Option<String>,
     /// Where it says that it is.
@@ -234,6 +237,7 @@ fn candidate(
         name: listing.ad.name.to_string(),
         key: *key,
         standing: facts.standing,
+        storage_kinds: body.storage_classes.clone(),
         jurisdiction: body.jurisdiction.clone(),
         region: body.region.clone(),
         carbon_g_per_kwh: body.carbon_g_per_kwh,

@@ -31,6 +31,7 @@ pub(super) enum Need<'a> {
     Cpu,
     Memory,
     Pods,
+    Storage,
     Gpus(Asked<'a>),
     /// No more processors and memory than come with the GPUs.
     InShare,
@@ -107,6 +108,7 @@ impl<'a> Needs<'a> {
         needs.extend((asked.cpu_millis > 0).then_some(Need::Cpu));
         needs.extend((asked.memory_bytes > 0).then_some(Need::Memory));
         needs.extend((asked.pods > 0).then_some(Need::Pods));
+        needs.extend((asked.storage_bytes > 0).then_some(Need::Storage));
         let mut gpus = GpuNeeds::new(demand);
         needs.extend(gpus.asked.iter().copied().map(Need::Gpus));
         needs.extend((asked.cpu_millis > 0 || asked.memory_bytes > 0).then_some(Need::InShare));
@@ -125,11 +127,14 @@ impl<'a> Needs<'a> {
                         gpus.terms.push((bit, term));
                     }
                     Attribute::Pool(_)
-                    | Attribute::Price(Priced::Cpu | Priced::Memory | Priced::Pods, _) => {
+                    | Attribute::Price(
+                        Priced::Cpu | Priced::Memory | Priced::Pods | Priced::Storage,
+                        _,
+                    ) => {
                         levels.row.push((bit, need.clone()));
                     }
                 },
-                Need::Cpu | Need::Memory | Need::Pods | Need::Gpus(_) => {
+                Need::Cpu | Need::Memory | Need::Pods | Need::Storage | Need::Gpus(_) => {
                     levels.row.push((bit, need.clone()));
                 }
                 Need::InShare => levels.in_share = bit,
@@ -185,6 +190,7 @@ impl<'a> Needs<'a> {
             Need::Cpu
             | Need::Memory
             | Need::Pods
+            | Need::Storage
             | Need::Gpus(_)
             | Need::InShare
             | Need::Together
@@ -225,6 +231,7 @@ impl<'a> Needs<'a> {
             Need::Cpu => least(PoolFact::Cpu, asked.cpu_millis),
             Need::Memory => least(PoolFact::Memory, asked.memory_bytes),
             Need::Pods => least(PoolFact::Pods, asked.pods),
+            Need::Storage => least(PoolFact::Storage, asked.storage_bytes),
             Need::Gpus(asked) => {
                 open.filter(|row| listing.free_gpus(row, asked.name) >= asked.count)
             }
@@ -306,6 +313,7 @@ impl<'a> Needs<'a> {
             Need::Cpu => short(Resource::Cpu, free.cpu_millis),
             Need::Memory => short(Resource::Memory, free.memory_bytes),
             Need::Pods => short(Resource::Pods, free.pods),
+            Need::Storage => short(Resource::Storage, free.storage_bytes),
             Need::Gpus(asked) => {
                 let free = listing.free_gpus(row, asked.name);
                 short(Resource::Gpu(asked.model.clone()), free)

@@ -17,6 +17,7 @@ pub(crate) struct Tariff {
     cpu: Option<UnitPrice>,
     memory: Option<UnitPrice>,
     pods: Option<UnitPrice>,
+    storage: Option<UnitPrice>,
     /// What a GPU costs, by the model's fingerprint.
     gpus: Vec<(u64, UnitPrice)>,
 }
@@ -61,6 +62,7 @@ impl Tariff {
             cpu: None,
             memory: None,
             pods: None,
+            storage: None,
             gpus: Vec::new(),
         };
         if let Price::Posted { currency, units } = price {
@@ -70,6 +72,7 @@ impl Tariff {
                     Resource::Cpu => tariff.cpu = Some(*unit),
                     Resource::Memory => tariff.memory = Some(*unit),
                     Resource::Pods => tariff.pods = Some(*unit),
+                    Resource::Storage => tariff.storage = Some(*unit),
                     Resource::Gpu(model) => tariff.gpus.push((fingerprint(model), *unit)),
                 }
             }
@@ -85,6 +88,7 @@ impl Tariff {
             Priced::Cpu => self.cpu,
             Priced::Memory => self.memory,
             Priced::Pods => self.pods,
+            Priced::Storage => self.storage,
             Priced::Gpu => self.gpu(model),
         };
         let value =
@@ -106,6 +110,7 @@ impl Tariff {
                 Resource::Cpu => self.cpu,
                 Resource::Memory => self.memory,
                 Resource::Pods => self.pods,
+                Resource::Storage => self.storage,
                 Resource::Gpu(_) => models.get(*nth).and_then(|model| self.gpu(*model)),
             };
             let line = unit.map_or(Ok(0), |unit| unit.line(resource, *counter))?;

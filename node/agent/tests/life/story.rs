@@ -4,7 +4,7 @@ use mercato_agent::limits::AFTERLIFE_MS;
 use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, OwnRanges, RangeOwner, Record};
 use mercato_broker::{
     Amount, Approve, Command, Deal, Demand, DevicePolicy, Inventory, PoolInventory, SharePolicy,
-    Side, Standing,
+    Side, Standing, StoragePolicy,
 };
 use mercato_offload::key::Uid;
 use mercato_offload::message::{self, Route, ToGuest};
@@ -35,7 +35,7 @@ pub(crate) fn inventory() -> Inventory {
             largest_pod: all,
             gpus: vec![],
         }],
-        unsold: Vec::new(),
+        ..Inventory::default()
     }
 }
 
@@ -48,6 +48,7 @@ pub(crate) fn policy() -> SharePolicy {
         ]
         .into(),
         devices: DevicePolicy::default(),
+        storage: StoragePolicy::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Free,

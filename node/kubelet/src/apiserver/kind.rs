@@ -56,6 +56,7 @@ kinds! {
     SERVICE_CIDR = "networking.k8s.io" "v1" "ServiceCIDR" "servicecidrs";
     SERVICE_ACCOUNT = "" "v1" "ServiceAccount" "serviceaccounts";
     SELF_REVIEW = "authentication.k8s.io" "v1" "SelfSubjectReview" "selfsubjectreviews";
+    STORAGE_CLASS = "storage.k8s.io" "v1" "StorageClass" "storageclasses";
     SUBJECT_ACCESS_REVIEW = "authorization.k8s.io" "v1" "SubjectAccessReview" "subjectaccessreviews";
     SELF_ACCESS_REVIEW = "authorization.k8s.io" "v1" "SelfSubjectAccessReview" "selfsubjectaccessreviews";
     TOKEN_REVIEW = "authentication.k8s.io" "v1" "TokenReview" "tokenreviews";

@@ -80,6 +80,7 @@ const fn need_of(name: &'static str, need: Need) -> Need {
 }
 
 const INVENTORY: &str = "to know what the cluster has";
+const STORAGE: &str = "to see whether the class of storage that is shared is there";
 const PODS: &str = "to say of the pods of virtual nodes how they are, and to end them";
 const NODE: &str = "to show a lease as a node";
 const KUBELET: &str = "to answer kubectl logs, exec and port-forward on a virtual node";
@@ -101,6 +102,7 @@ const KEPT_AT_HOME: &str = "to put back what lets pods of offloaded namespaces l
 const NEEDS: &[Need] = &[
     need(INVENTORY, "", "nodes", &["get", "list", "watch"]),
     need(INVENTORY, "", "pods", &["get", "list", "watch"]),
+    need(STORAGE, "storage.k8s.io", "storageclasses", &["get", "list", "watch"]),
     need(PODS, "", "pods", &["patch", "delete"]),
     need(PODS, "", "pods/status", &["patch"]),
     need(PODS, "", "events", &["create", "patch"]),

@@ -77,6 +77,9 @@ pub struct ContractSpec {
     /// Memory from now on: `32Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Text>,
+    /// Room for volumes from now on: `20Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Text>,
     /// GPUs by model from now on: `h100=2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]

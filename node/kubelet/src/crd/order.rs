@@ -22,7 +22,7 @@ macro_rules! unchanged {
 }
 
 const UNCHANGED: &str = unchanged! {
-    optional: "selector" "gpu" "class" "maxPrice" "from" "sort" "note";
+    optional: "selector" "storage" "gpu" "class" "maxPrice" "from" "sort" "note";
     required: "cpu" "memory" "pods" "__for__"
 };
 
@@ -80,6 +80,10 @@ pub struct OrderSpec {
     pub cpu: Text,
     /// How much memory in all: `32Gi`.
     pub memory: Text,
+    /// How much room for volumes in all: `20Gi`. It is held and billed, but no claim is bound to it
+    /// yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Text>,
     /// How many GPUs of each model: `h100=2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]

@@ -13,6 +13,7 @@ mod place;
 mod pod;
 mod ranges;
 mod settled;
+mod storage;
 mod sum;
 mod watch;
 
@@ -23,6 +24,7 @@ pub use node::{NodeView, user_namespaces};
 pub use place::{GuestPlace, PodPlace, places};
 pub use pod::PodView;
 pub use ranges::{ClusterRange, RangeUse, ranges};
+pub use storage::{SharedStorage, StorageState};
 pub use sum::{Inventory, Pool, UnsoldDevices, sum};
 pub use watch::watch;
 

@@ -84,6 +84,7 @@ impl NodeView {
             cpu_millis: amount("cpu", quantity::millis),
             memory_bytes: amount("memory", quantity::units),
             pods: amount("pods", quantity::units),
+            storage_bytes: 0,
             gpus,
         };
         let taints = taints(node, word);

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::gpus::{self, Cut, Unit};
 use super::node::NodeView;
 use super::pod::PodView;
+use super::storage::StorageState;
 
 /// What the cluster has and uses, by pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Inventory {
     pub zones: BTreeSet<String>,
     /// The names of those that their owner leaves out of tunnels.
     pub left_out: BTreeSet<String>,
+    /// What there is of the class of storage that is shared.
+    pub storage: StorageState,
 }
 
 /// Devices of some nodes that are not sold, for one reason.
@@ -112,8 +115,9 @@ pub fn sum(
     let zones = nodes.values().filter_map(|node| node.said.zone.clone()).collect();
     let left_out = nodes.iter().filter(|(_, node)| node.left_out);
     let left_out = left_out.map(|(name, _)| name.clone()).collect();
+    let storage = StorageState::Unknown;
     let (pools, bindings) = (pools.into_values().collect(), bindings.clone());
-    Inventory { pools, unsold, bindings, zones, left_out }
+    Inventory { pools, unsold, bindings, zones, left_out, storage }
 }
 
 /// Where every node has GPUs nobody can buy processors alone, which their owner is told.
@@ -199,6 +203,7 @@ fn asks(pod: &PodView, node: &NodeView) -> Resources {
         cpu_millis: pod.cpu_millis,
         memory_bytes: pod.memory_bytes,
         pods: 1,
+        storage_bytes: 0,
         gpus: node.units.iter().filter_map(asked).collect(),
     }
 }
@@ -237,6 +242,7 @@ fn saturating_add(a: &Resources, b: &Resources) -> Resources {
         cpu_millis: a.cpu_millis.saturating_add(b.cpu_millis),
         memory_bytes: a.memory_bytes.saturating_add(b.memory_bytes),
         pods: a.pods.saturating_add(b.pods),
+        storage_bytes: a.storage_bytes.saturating_add(b.storage_bytes),
         gpus,
     }
 }

@@ -14,12 +14,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::apiserver::cluster::Cluster;
-use crate::apiserver::kind::{NAMESPACE, NODE, POD};
+use crate::apiserver::kind::{NAMESPACE, NODE, POD, STORAGE_CLASS};
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::limits::DRA_LOOK;
 use crate::names::CONTRACT;
 
-use super::{Inventory, NodeView, OwnersWord, PodView, TAKES, UnsoldDevices, bindings, dra, sum};
+use super::storage::{self, ClassView};
+use super::{
+    Inventory, NodeView, OwnersWord, PodView, SharedStorage, TAKES, UnsoldDevices, bindings, dra,
+    sum,
+};
 
 /// Changes that come together, as a rollout's do, are summed together: those of so long after the
 /// first, since in a busy cluster they never end.
@@ -30,7 +34,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 ///
 /// Guests are the pods in namespaces that carry the label of one of `contracts`, which are
 /// those that the daemon knows: anybody can write such a label on a pod. `word` is what the owner
-/// says of devices; whenever it changes all is read again.
+/// says of devices and of storage; whenever it changes all is read again. Classes of storage are read
+/// where some is shared, and never waited for.
 pub fn watch(
     cluster: &Cluster,
     contracts: watch::Receiver<BTreeSet<ContractId>>,
@@ -62,7 +67,16 @@ fn read_with(
     contracts: watch::Receiver<BTreeSet<ContractId>>,
     word: OwnersWord,
 ) -> BoxStream<'static, Inventory> {
-    let runtime_class = word.runtime_class.clone();
+    let (runtime_class, shared) = (word.runtime_class.clone(), word.storage.clone());
+    let classes = match &shared {
+        SharedStorage::Nothing => stream::pending().boxed(),
+        SharedStorage::DefaultClass | SharedStorage::Class(_) => {
+            let all = changes(cluster, STORAGE_CLASS, Selection::default(), |class| {
+                (key(&class, "name"), Some(Box::new(ClassView::read(&class))))
+            });
+            all.map(Seen::StorageClass).boxed()
+        }
+    };
     let nodes = changes(cluster, NODE, Selection::default(), move |node| {
         (key(&node, "name"), NodeView::read(&node, &word).map(Box::new))
     });
@@ -83,9 +97,10 @@ fn read_with(
     });
     let (nodes, pods) = (nodes.map(Seen::Node), pods.map(Seen::Pod));
     let guests = stream::select(namespaces.map(Seen::Namespace), contracts);
-    let others = stream::select(guests, devices_of_dra(cluster.clone()).map(Seen::OfDra));
+    let others = stream::select(guests, classes);
+    let others = stream::select(others, devices_of_dra(cluster.clone()).map(Seen::OfDra));
     let seen = stream::select(stream::select(nodes, pods), others).ready_chunks(1024);
-    let state = (seen.boxed(), State { runtime_class, ..State::default() });
+    let state = (seen.boxed(), State { runtime_class, shared, ..State::default() });
     stream::unfold(state, |(mut seen, mut state)| async move {
         loop {
             together(&mut seen).await?.into_iter().for_each(|one| state.take(one));
@@ -125,6 +140,7 @@ enum Seen {
     Namespace(Change<View<String>>),
     Contracts(BTreeSet<String>),
     OfDra(Vec<UnsoldDevices>),
+    StorageClass(Change<View<ClassView>>),
 }
 
 /// What is kept of an object, by its key; none if it counts for nothing.
@@ -143,6 +159,8 @@ struct State {
     runtime_class: Option<String>,
     /// Devices that nobody can buy, whatever their nodes are.
     of_dra: Vec<UnsoldDevices>,
+    shared: SharedStorage,
+    classes: Option<BTreeMap<String, ClassView>>,
     /// Of the nodes as they are; none: they have changed since.
     bindings: Option<BTreeMap<PoolId, Binding>>,
     last: Option<Inventory>,
@@ -159,6 +177,7 @@ impl State {
             Seen::Namespace(view) => apply(&mut self.namespaces, view),
             Seen::Contracts(all) => self.contracts = all,
             Seen::OfDra(all) => self.of_dra = all,
+            Seen::StorageClass(view) => apply(&mut self.classes, view),
         }
     }
 
@@ -171,6 +190,9 @@ impl State {
         let bindings = self.bindings.get_or_insert_with(|| bindings(nodes, class));
         let mut inventory = sum(nodes, self.pods.as_ref()?, &guests, bindings);
         inventory.unsold.extend_from_slice(&self.of_dra);
+        if let Some(classes) = &self.classes {
+            inventory.storage = storage::state(&self.shared, classes);
+        }
         if self.last.as_ref() == Some(&inventory) {
             return None;
         }

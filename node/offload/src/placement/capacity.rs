@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::requests::{Amounts, amounts, requests};
+use super::requests::{Amounts, amounts, claimed, requests};
 use super::stored::StoredObjects;
 use super::terms::UNSOLD;
 use super::write::Write;
@@ -161,7 +161,7 @@ impl Share {
     /// Of a pod that is not over: one pod, and what it asks for.
     fn requests(item: &Item, object: &Value) -> Amounts {
         let over = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        let Item::Pod(_) = item else { return Amounts::new() };
+        let Item::Pod(_) = item else { return claimed(object) };
         if over {
             return Amounts::new();
         }

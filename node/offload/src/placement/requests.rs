@@ -5,6 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_protocol::quantity;
 use serde_json::Value;
 
+/// What claims of a namespace ask for together, as a quota counts it.
+pub(super) const STORAGE: &str = "requests.storage";
+/// How many claims there are, likewise.
+pub(super) const CLAIMS: &str = "persistentvolumeclaims";
+
 /// Of each resource: thousandths of a core of `cpu`, else plain units.
 pub type Amounts = BTreeMap<String, u64>;
 
@@ -33,6 +38,16 @@ pub fn requests(spec: &Value) -> Amounts {
     most(&mut running, &asked(spec));
     add(&mut running, &amounts(&spec["overhead"]));
     running
+}
+
+/// What a claim takes of the room for volumes, whichever namespace of the lease it is in.
+pub(super) fn claimed(object: &Value) -> Amounts {
+    if object["kind"] != "PersistentVolumeClaim" {
+        return Amounts::new();
+    }
+    let asked = amounts(&object["spec"]["resources"]["requests"]);
+    let bytes = asked.get("storage").copied().unwrap_or(0);
+    [(STORAGE.to_owned(), bytes), (CLAIMS.to_owned(), 1)].into()
 }
 
 /// What one container asks for, or a pod as a whole.
@@ -92,12 +107,42 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::id::ClusterId;
+    use mercato_protocol::resources::Resources;
     use serde_json::json;
 
     use super::*;
+    use crate::guest::Failure;
+    use crate::key::{Item, ObjectKind, key};
+    use crate::placement::Capacity;
+    use crate::placement::stored::StoredObjects;
+    use crate::placement::write::Write;
 
     fn asks(cpu: &str) -> Value {
         json!({ "resources": { "requests": { "cpu": cpu } } })
+    }
+
+    #[test]
+    fn claims_of_all_namespaces_share_the_room_that_was_bought() {
+        let mut context = crate::placement::terms::tests::context();
+        let sold = [("requests.storage", "10Gi"), ("persistentvolumeclaims", "2")];
+        context.allocatable = sold.map(|(name, n)| (name.to_owned(), n.to_owned())).into();
+        let (mut room, mut stored) = (Capacity::default(), StoredObjects::default());
+        let all = Resources { cpu_millis: 1_000, ..Resources::default() };
+        stored.set_bounds(Some(64 << 20), Some(all.clone()));
+        stored.begin(context.contract, ClusterId([1; 32]), &all);
+        let mut claim = |namespace: &str, size: &str| {
+            let item = Item::Object(key(ObjectKind::ConfigMap, namespace, "data"));
+            let requests = json!({ "requests": { "storage": size } });
+            let kind = "PersistentVolumeClaim";
+            let object = json!({ "kind": kind, "spec": { "resources": requests } });
+            room.claim(&item, &object, Write::Create, &context, &mut stored)
+        };
+        assert_eq!(claim("shop", "6Gi"), Ok(()));
+        assert!(matches!(claim("bank", "5Gi"), Err(Failure::Full(_))));
+        assert!(matches!(claim("bank", "11Gi"), Err(Failure::OutOf(_))));
+        assert_eq!(claim("bank", "4Gi"), Ok(()));
+        assert!(matches!(claim("mail", "0"), Err(Failure::Full(_))), "a third claim");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::forge::{Gate, GuestContext, longest_grace_s};
 use crate::limits;
 
 use super::binding::{Binding, GPUS};
+use super::requests::{CLAIMS, STORAGE};
 
 /// Nobody sells it, and every pod may use it.
 pub(super) const UNSOLD: &str = "ephemeral-storage";
@@ -82,7 +83,10 @@ pub fn guest_context(
         transit: terms.transit_hops > 0,
         default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
         default_limits: [("memory".to_owned(), terms.quantity.memory_bytes.to_string())].into(),
-        allocatable: allocatable(&terms.quantity, &binding.resources),
+        allocatable: with_storage(
+            &terms.quantity,
+            allocatable(&terms.quantity, &binding.resources),
+        ),
         binding,
         left_out,
     }
@@ -115,6 +119,19 @@ pub fn allocatable(
     ];
     let gpus = gpus(quantity, resources).into_iter().map(|(name, n)| (name, n.to_string()));
     plain.into_iter().map(|(name, amount)| (name.to_owned(), amount)).chain(gpus).collect()
+}
+
+/// The same with the room for volumes and how many claims may share it, as a quota names both. A node
+/// has no such thing.
+fn with_storage(
+    quantity: &Resources,
+    mut amounts: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    if quantity.storage_bytes > 0 {
+        amounts.insert(STORAGE.to_owned(), quantity.storage_bytes.to_string());
+        amounts.insert(CLAIMS.to_owned(), limits::GUEST_NAMESPACE_CLAIMS.to_string());
+    }
+    amounts
 }
 
 /// The same of a virtual node, of whose devices the other side says by which resources pods ask for

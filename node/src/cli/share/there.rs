@@ -47,7 +47,7 @@ fn shared(policy: &SharePolicy, model: &GpuModel) -> String {
     let own = Resource::Gpu(model.clone());
     let all = policy.amounts.iter().filter(|(resource, _)| match resource {
         Resource::Gpu(_) => own.is_a(resource),
-        Resource::Cpu | Resource::Memory | Resource::Pods => false,
+        Resource::Cpu | Resource::Memory | Resource::Pods | Resource::Storage => false,
     });
     let said = all.map(|(resource, amount)| {
         let name = resource.to_string();
@@ -59,7 +59,7 @@ fn shared(policy: &SharePolicy, model: &GpuModel) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mercato_broker::Amount;
+    use mercato_broker::{Amount, StorageClass};
 
     use super::*;
     use crate::admin::Devices;
@@ -72,6 +72,7 @@ mod tests {
             ruled: false,
             on_sale: Vec::new(),
             unsold: Vec::new(),
+            storage: StorageClass::default(),
             devices: devices.into(),
             unknown: Vec::new(),
         }

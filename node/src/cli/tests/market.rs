@@ -88,9 +88,12 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     assert_eq!(name, format!("{TURIN}\n"));
     let csv = mercato(&api, "browse --for 4h -o csv").unwrap();
     let lines: Vec<&str> = csv.lines().collect();
-    assert!(lines[0].starts_with("PROVIDER,POOL,CPU,MEMORY,PODS,GPUS,CLASS,TRUST,LAW,"), "{csv}");
     assert!(
-        lines[1].starts_with("turin,amd64-h100,16,64Gi,110,h100=4,reserved,trusted,IT,"),
+        lines[0].starts_with("PROVIDER,POOL,CPU,MEMORY,PODS,STORAGE,GPUS,CLASS,TRUST,LAW,"),
+        "{csv}"
+    );
+    assert!(
+        lines[1].starts_with("turin,amd64-h100,16,64Gi,110,-,h100=4,reserved,trusted,IT,"),
         "{csv}"
     );
     assert_eq!(lines.len(), 2);

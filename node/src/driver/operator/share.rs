@@ -8,7 +8,7 @@ use mercato_protocol::ad::{Pool, PoolRow};
 use super::{Driver, known};
 use crate::admin::{Devices, OnSale, Share};
 use crate::doctor::Finding;
-use crate::present::unsold::device;
+use crate::present::unsold::{self, device};
 
 /// All of it; `ruled`: the MarketPolicy says what is shared.
 pub(super) fn look(driver: &Driver, ruled: bool) -> Share {
@@ -23,8 +23,10 @@ pub(super) fn look(driver: &Driver, ruled: bool) -> Share {
     let inventory = broker.inventory();
     let unsold = inventory.map(|it| it.unsold.clone()).unwrap_or_default();
     let devices = inventory.map(devices).unwrap_or_default();
+    let storage = inventory.map(|it| it.storage.clone()).unwrap_or_default();
     let unknown = known::unknown(driver);
-    Share { policy: broker.share().cloned(), ruled, on_sale, unsold, devices, unknown }
+    let policy = broker.share().cloned();
+    Share { policy, ruled, on_sale, unsold, storage, devices, unknown }
 }
 
 /// What `mercato doctor` says of devices that are not sold, where something is shared.
@@ -33,6 +35,20 @@ pub(super) fn unsold_devices(driver: &Driver) -> Vec<Finding> {
     let inventory = broker.inventory().filter(|_| broker.share().is_some());
     let unsold = inventory.into_iter().flat_map(|inventory| &inventory.unsold);
     unsold.map(|unsold| Finding::warn("devices", device(unsold))).collect()
+}
+
+/// What `mercato doctor` says of the class of storage that is shared.
+pub(super) fn storage(driver: &Driver) -> Vec<Finding> {
+    let broker = driver.agent().broker();
+    let said = broker.inventory().zip(broker.share());
+    let said = said.map(|(inventory, policy)| unsold::storage(policy, &inventory.storage));
+    said.unwrap_or_default().into_iter().map(|said| Finding::warn("storage", said)).collect()
+}
+
+/// Why the storage that is shared is not on sale; none: it is, or none is shared.
+pub(super) fn no_storage(driver: &Driver) -> Option<String> {
+    let broker = driver.agent().broker();
+    unsold::no_storage(broker.share()?, &broker.inventory()?.storage)
 }
 
 /// The GPUs of all pools, by model.

@@ -8,7 +8,7 @@ use mercato_protocol::id::ClusterId;
 use mercato_session::limits::LINK_DOWN_MS;
 
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
-use super::{OperatorService, attention, view};
+use super::{OperatorService, attention, share, view};
 use crate::admin::{
     Answer, Attention, AttentionKind as Kind, BuyersObjects, EventPeer, GuestObjects, Problem,
     Status, TunnelLink, TunnelLost, TunnelState,
@@ -89,7 +89,13 @@ impl OperatorService {
             Attention::of(Kind::NotOnSale, "what is shared is not on sale; to see why")
                 .command("mercato share show")
         });
-        let attention = attention.chain(self.ending().await?).chain(unsold).collect();
+        let no_storage = self
+            .driver
+            .look(share::no_storage)
+            .await?
+            .map(|why| Attention::of(Kind::NotOnSale, why).command("mercato share show"));
+        let attention = attention.chain(self.ending().await?).chain(unsold);
+        let attention = attention.chain(no_storage).collect();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster: self.driver.cluster(),

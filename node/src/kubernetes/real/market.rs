@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Unsold};
+use mercato_broker::{DevicePolicy, Inventory, PoolInventory, StorageClass, StoragePolicy, Unsold};
 use mercato_kubelet::guest::stream::Refused;
-use mercato_kubelet::inventory::{self, OwnersWord, Pool, UnsoldDevices};
+use mercato_kubelet::inventory::{
+    self, OwnersWord, Pool, SharedStorage, StorageState, UnsoldDevices,
+};
 use mercato_offload::placement::{Binding, Taint};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::kubelet_stream::{NodeFacts, RefusedReason};
@@ -24,13 +26,14 @@ pub(super) fn inventory(
 ) -> BoxStream<'static, Inventory> {
     let all = inventory::watch(&shared.cluster, shared.sold.subscribe(), word);
     let told = move |all: inventory::Inventory| {
-        let inventory::Inventory { pools, unsold, bindings, zones, left_out } = all;
+        let inventory::Inventory { pools, unsold, bindings, zones, left_out, storage } = all;
         tell(&shared.bindings, bindings);
         tell(&shared.zones, zones);
         tell(&shared.left_out, left_out);
         Inventory {
             pools: pools.into_iter().map(pool).collect(),
             unsold: unsold.into_iter().map(self::unsold).collect(),
+            storage: class(storage),
         }
     };
     all.map(told).boxed()
@@ -49,6 +52,14 @@ fn tell<T: PartialEq>(told: &watch::Sender<Option<T>>, now: T) {
 fn pool(pool: Pool) -> PoolInventory {
     let Pool { id, platform, nodes: _, allocatable, requested, largest_pod, gpus } = pool;
     PoolInventory { id, platform, allocatable, requested, largest_pod, gpus }
+}
+
+fn class(state: StorageState) -> StorageClass {
+    match state {
+        StorageState::Unknown => StorageClass::Unknown,
+        StorageState::There { told } => StorageClass::There { told },
+        StorageState::Missing { why, line } => StorageClass::Missing { why, line },
+    }
 }
 
 fn unsold(devices: UnsoldDevices) -> Unsold {
@@ -78,5 +89,15 @@ pub(super) fn word(said: &DevicePolicy) -> OwnersWord {
         Taint { key: key.to_owned(), value: value.to_owned() }
     };
     let tolerate = tolerate.iter().map(taint).collect();
-    OwnersWord { models, shared, any_node, tolerate, runtime_class }
+    let storage = SharedStorage::Nothing;
+    OwnersWord { models, shared, any_node, tolerate, runtime_class, storage }
+}
+
+/// Which class of storage the owner shares.
+pub(super) fn storage(shared: Option<&StoragePolicy>) -> SharedStorage {
+    match shared.map(|shared| shared.class.clone()) {
+        Some(Some(name)) => SharedStorage::Class(name),
+        Some(None) => SharedStorage::DefaultClass,
+        None => SharedStorage::Nothing,
+    }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{DevicePolicy, Inventory, Side};
+use mercato_broker::{DevicePolicy, Inventory, Side, StoragePolicy};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
@@ -71,7 +71,7 @@ pub(crate) struct Real {
     server: String,
     scope: settings::Offload,
     link: watch::Receiver<Link>,
-    /// What the owner says of devices.
+    /// What the owner says of devices and of storage.
     word: watch::Sender<OwnersWord>,
     /// What guests fill of its etcd.
     stored: ClusterStored,
@@ -156,8 +156,18 @@ impl Kubernetes for Real {
     fn tell_devices(&self, said: &DevicePolicy) {
         let said = market::word(said);
         self.word.send_if_modified(|now| {
+            let said = OwnersWord { storage: now.storage.clone(), ..said };
             let differs = *now != said;
             *now = said;
+            differs
+        });
+    }
+
+    fn tell_storage(&self, shared: Option<&StoragePolicy>) {
+        let storage = market::storage(shared);
+        self.word.send_if_modified(|now| {
+            let differs = now.storage != storage;
+            now.storage = storage;
             differs
         });
     }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side};
+use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side, StorageClass, StoragePolicy};
 use mercato_kubelet::guest::stream::{Opened, Refused};
 use mercato_kubelet::offload_namespace::Waiting;
 use mercato_offload::placement::export::Consent;
@@ -48,13 +48,17 @@ impl Kubernetes for Simulated {
             largest_pod: self.size().clone(),
             gpus,
         };
-        stream::iter([Inventory { pools: vec![pool], unsold: Vec::new() }])
+        let storage = StorageClass::There { told: Vec::new() };
+        stream::iter([Inventory { pools: vec![pool], storage, ..Inventory::default() }])
             .chain(stream::pending())
             .boxed()
     }
 
     /// The model's devices are as it says.
     fn tell_devices(&self, _: &DevicePolicy) {}
+
+    /// The model has every class.
+    fn tell_storage(&self, _: Option<&StoragePolicy>) {}
 
     /// The model has no etcd.
     fn tell_stored(&self, _: Option<u64>, _: Option<Resources>) {}

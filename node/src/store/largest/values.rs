@@ -7,7 +7,7 @@ use mercato_agent::{Grant, Issued, Papers};
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Agreement, Amount, Approve, BuyPolicy, Demand, DevicePolicy, Dispute, Party as Whom, Rate,
-    SharePolicy, ShareRule, SignedInvoice, SignedReceipt, limits as of_broker,
+    SharePolicy, ShareRule, SignedInvoice, SignedReceipt, StoragePolicy, limits as of_broker,
 };
 use mercato_offload::key::PodId;
 use mercato_protocol::ad::{Assurance, Attribute};
@@ -131,6 +131,10 @@ pub(super) fn share() -> SharePolicy {
                 .map(|n| text(n, of_broker::TAINT_BYTES))
                 .collect(),
             runtime_class: Some(text(0, of_broker::CLASS_BYTES)),
+        },
+        storage: StoragePolicy {
+            class: Some(text(0, of_broker::CLASS_BYTES)),
+            kinds: (0..of_broker::STORAGE_KINDS).map(|n| text(n, limits::SLUG_BYTES)).collect(),
         },
         objects: Some(u64::MAX),
         keep_free: Resources::default(),

@@ -55,7 +55,7 @@ pub(crate) fn money() -> Money {
 
 pub(crate) fn quantity() -> Resources {
     let gpus = (0..limits::GPU_MODELS).map(|n| (slug(n), MAX)).collect();
-    Resources { cpu_millis: MAX, memory_bytes: MAX, pods: MAX, gpus }
+    Resources { cpu_millis: MAX, memory_bytes: MAX, pods: MAX, storage_bytes: MAX, gpus }
 }
 
 pub(crate) fn price() -> Price {

@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         sign(&samples::PROVIDER_SEED, AdHeader::TYPE, &unchecked(&header))
     };
     let mut receipt = samples::receipt(0);
-    let counters = models(limits::GPU_MODELS + 4).map(|model| (Resource::Gpu(model), 1));
+    let counters = models(limits::GPU_MODELS + 5).map(|model| (Resource::Gpu(model), 1));
     receipt.usage.counters = counters.collect();
     let receipt = sign(&samples::PROVIDER_SEED, Receipt::TYPE, &unchecked(&receipt));
     vec![

@@ -28,11 +28,13 @@ use mercato_protocol::time::Now;
 
 mod membership;
 mod node;
+mod storage;
 mod traffic;
 mod tunnel;
 
 pub(crate) use membership::*;
 pub(crate) use node::*;
+pub(crate) use storage::*;
 pub(crate) use traffic::*;
 pub(crate) use tunnel::*;
 
@@ -85,6 +87,7 @@ pub(crate) fn resources(cores: u64, gpus: u64) -> Resources {
         cpu_millis: cores * 1_000,
         memory_bytes: (cores * 4) << 30,
         pods: 110,
+        storage_bytes: 0,
         gpus: gpus.into_iter().collect(),
     }
 }
@@ -280,7 +283,11 @@ pub(crate) fn amended() -> Contract {
 }
 
 pub(crate) fn receipt(index: u64) -> Receipt {
-    let usage = Usage::of(&terms().quantity, (index + 1) * HOUR_MS).unwrap();
+    receipt_of(&terms(), index)
+}
+
+pub(crate) fn receipt_of(terms: &Terms, index: u64) -> Receipt {
+    let usage = Usage::of(&terms.quantity, (index + 1) * HOUR_MS).unwrap();
     Receipt {
         contract: contract_id(),
         provider: provider_identity().cluster_id(),
@@ -288,7 +295,7 @@ pub(crate) fn receipt(index: u64) -> Receipt {
         index,
         from_ms: NOW.wall_ms + index * HOUR_MS,
         to_ms: NOW.wall_ms + (index + 1) * HOUR_MS,
-        amount: terms().price.total(&usage).unwrap(),
+        amount: terms.price.total(&usage).unwrap(),
         usage,
         previous: (index > 0).then_some(Digest([6; 32])),
     }

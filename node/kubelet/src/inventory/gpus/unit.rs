@@ -7,8 +7,9 @@ use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::text::GpuModel;
 
 use super::labels::Labels;
+use crate::inventory::SharedStorage;
 
-/// What the owner says of devices, which labels cannot say.
+/// What the owner says of devices, which labels cannot say; and of storage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnersWord {
     /// What a product that is not known, or a type of nodes whose labels name no product, is
@@ -22,6 +23,8 @@ pub struct OwnersWord {
     pub tolerate: BTreeSet<Taint>,
     /// The runtime class of guests that ask for devices.
     pub runtime_class: Option<String>,
+    /// The class of storage that is shared.
+    pub storage: SharedStorage,
 }
 
 /// What a node has of GPUs.

@@ -96,19 +96,23 @@ impl GuestNamespace {
     /// The ResourceQuota: what was bought, and no way to reach or burden the cluster beside it.
     pub fn quota(&self) -> Value {
         let (amount, own) = (&self.quantity, u64::from(self.login.is_some()));
+        let claims = if amount.storage_bytes > 0 { limits::GUEST_NAMESPACE_CLAIMS } else { 0 };
         let mut hard = json!({
             "requests.cpu": quantity::from_millis(amount.cpu_millis),
             "requests.memory": amount.memory_bytes.to_string(),
             "pods": amount.pods.to_string(),
             "services.loadbalancers": "0",
             "services.nodeports": "0",
-            "persistentvolumeclaims": "0",
+            "persistentvolumeclaims": claims.to_string(),
             "count/configmaps": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
             "count/secrets": (limits::GUEST_NAMESPACE_OBJECTS + own).to_string(),
             "count/services": limits::GUEST_NAMESPACE_SERVICES.to_string(),
             "count/endpointslices.discovery.k8s.io":
                 limits::GUEST_NAMESPACE_SERVICES.to_string(),
         });
+        if amount.storage_bytes > 0 {
+            hard["requests.storage"] = amount.storage_bytes.to_string().into();
+        }
         for (resource, count) in gpus(amount, &self.resources) {
             hard[format!("requests.{resource}")] = count.to_string().into();
         }
@@ -171,6 +175,7 @@ mod tests {
                 cpu_millis: 8500,
                 memory_bytes: 1 << 30,
                 pods: 20,
+                storage_bytes: 50 << 30,
                 gpus: [("h100".parse().unwrap(), 2)].into(),
             },
             pod_security: PodSecurity::Baseline,
@@ -202,6 +207,15 @@ mod tests {
         assert_eq!(hard["pods"], "20");
         assert_eq!(hard["requests.nvidia.com/gpu"], "2");
         assert_eq!(hard["services.loadbalancers"], "0");
+        assert_eq!(hard["requests.storage"], (50u64 << 30).to_string());
+        assert_eq!(hard["persistentvolumeclaims"], "256");
+        let mut without = wanted();
+        without.quantity.storage_bytes = 0;
+        let hard = &without.quota()["spec"]["hard"];
+        assert_eq!(
+            (&hard["persistentvolumeclaims"], hard.get("requests.storage")),
+            (&json!("0"), None)
+        );
     }
 
     #[test]
