@@ -95,14 +95,14 @@ fn what_a_later_release_keeps_is_refused_before_anything_is_written() {
     assert!(rome.ask(&["export", state.to_str().unwrap()]).status.success());
     rome.stop();
     assert!(import(&state, &data).status.success());
-    std::fs::write(data.join("records/format"), "6 mercato/9.1.0\n").unwrap();
+    std::fs::write(data.join("records/format"), "99 mercato/9.1.0\n").unwrap();
     let run = ["run", "--no-kubernetes", "--listen", "127.0.0.1:0"];
     for command in [&run[..], &["export", again.to_str().unwrap()]] {
         let command = [command, &["--data-dir", data.to_str().unwrap()]].concat();
         let refused = run_in_vain(Path::new("/tmp"), &command);
         let said = stderr(&refused);
         assert_eq!(refused.status.code(), Some(1), "{said}");
-        assert!(said.contains("mercato/9.1.0, in format 6"), "{said}");
+        assert!(said.contains("mercato/9.1.0, in format 99"), "{said}");
         assert!(said.contains("run the release that wrote it"), "{said}");
     }
     // A start would have written that it is no copy any more.
