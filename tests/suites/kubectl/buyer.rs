@@ -21,6 +21,7 @@ metadata: {name: web, namespace: shop}
 spec:
   cpu: 1
   memory: 2Gi
+  storage: 2Gi
   for: 2h
   note: for the shop
   dryRun: true
@@ -128,7 +129,7 @@ pub(crate) async fn changes(rome: &Cluster, turin: &Cluster, contract: &str) -> 
     wait::until("both sides say what the contract is now", PATIENCE, || async {
         for side in [rome, turin] {
             let is = field(side, &which, "{.status.what} {.status.change}").await?;
-            ensure!(is == "cpu=1200m,memory=2Gi,pods=20 ", "{is:?}");
+            ensure!(is == "cpu=1200m,memory=2Gi,pods=20,storage=2Gi ", "{is:?}");
         }
         let node = field(rome, "node/mercato-turin", "{.status.capacity.cpu}").await?;
         ensure!(node == "1200m", "the node has {node}");
@@ -151,11 +152,15 @@ pub(crate) async fn offloads(rome: &Cluster, turin: &Cluster) -> Result<()> {
     let shop = User::new(rome, "shop");
     shop.on("mercato-turin").start("stray", "sleep 3600", &[]).await?;
     waits(&shop, "stray", "may not go to mercato-turin").await?;
-    let turin = field(turin, "marketpolicy/default", "{.status.fingerprint}").await?;
-    rome.apply(&offload(&turin)).await?;
+    let theirs = field(turin, "marketpolicy/default", "{.status.fingerprint}").await?;
+    rome.apply(&offload(&theirs)).await?;
     condition(rome, "nso/default", "Offloaded").await?;
     let ready = ["wait", "pod/stray", "--for=condition=Ready", "--timeout=180s"];
     shop.kubectl(&ready).await?;
+    let quota = ["-n", "shop-rome", "get", "resourcequota", "-o", "jsonpath={.items[0].spec.hard}"];
+    let hard = turin.kubectl(&quota).await?.ok()?;
+    let bytes = format!("\"requests.storage\":\"{}\"", 2u64 << 30);
+    ensure!(hard.contains(&bytes) && hard.contains("\"persistentvolumeclaims\":\"256\""), "{hard}");
     shop.kubectl(&["delete", "pod", "stray", "--grace-period=1"]).await.map(drop)
 }
 

@@ -20,6 +20,8 @@ spec:
     cpu: 1500m
     memory: 4Gi
     pods: 40
+    storage: 10Gi
+    storageClass: fast
     price: cpu=0.60 EUR/h, memory=0.05 EUR
 ";
 
@@ -46,9 +48,45 @@ pub(crate) async fn shares(provider: &Daemon<'_>) -> Result<()> {
         .ok()?;
     condition(turin, "marketpolicy/default", "Holds").await?;
     show(turin, "get marketpolicy").await?;
+    stores(provider).await.context("storage")?;
     let set = provider.mercato(&["share", "set", "--cpu", "1"]).await?;
     ensure!(set.code == Some(1) && set.stderr.contains("kubectl edit marketpolicy"), "{set:?}");
     Ok(())
+}
+
+/// A class of storage that this cluster may have.
+fn class(name: &str) -> String {
+    format!(
+        "{{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {{name: {name}}}, \
+         provisioner: kubernetes.io/no-provisioner, volumeBindingMode: WaitForFirstConsumer}}"
+    )
+}
+
+/// A class that is missing is named, with the line that helps; once it is there, it is on sale.
+async fn stores(provider: &Daemon<'_>) -> Result<()> {
+    let turin = provider.cluster;
+    turin.apply(&class("slow")).await?;
+    let why = "the cluster has no StorageClass fast";
+    wait::until("the class that is missing is named", PATIENCE, || async {
+        let share = provider.json(&["share"]).await?;
+        let missing = &share["storage"]["missing"];
+        ensure!(missing["why"] == why && missing["line"] == "share.storageClass: slow", "{share}");
+        ensure!(share["onSale"][0]["free"]["storageBytes"].is_null(), "{share}");
+        Ok(true)
+    })
+    .await?;
+    for asked in [&["share"][..], &["status"], &["doctor"]] {
+        let said = provider.mercato(asked).await?.stdout;
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(words.contains(why) && words.contains("share.storageClass: slow"), "{said}");
+    }
+    turin.apply(&class("fast")).await?;
+    wait::until("the class that is there is on sale", Duration::from_secs(10), || async {
+        let share = provider.json(&["share"]).await?;
+        ensure!(share["onSale"][0]["free"]["storageBytes"] == 10u64 << 30, "{share}");
+        Ok(true)
+    })
+    .await
 }
 
 /// The request waits as a Contract.
@@ -91,6 +129,7 @@ pub(crate) async fn closes(rome: &Cluster, turin: &Cluster) -> Result<()> {
 /// Without the MarketPolicy nothing is shared.
 pub(crate) async fn withdraws(provider: &Daemon<'_>) -> Result<()> {
     provider.cluster.kubectl(&["delete", "marketpolicy", "default"]).await?.ok()?;
+    provider.cluster.kubectl(&["delete", "storageclass", "slow", "fast"]).await?.ok()?;
     wait::until("nothing is shared any more", PATIENCE, || async {
         let share = provider.json(&["share"]).await?;
         ensure!(share["policy"].is_null(), "{share}");
