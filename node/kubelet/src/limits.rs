@@ -252,6 +252,8 @@ pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);
 /// The longest wait before an API server is asked once more.
 pub const CONFIRM_RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// Between two looks at the pods of a virtual node that leaves.
+pub(crate) const LEAVING_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks whether the pods of a lease that ends are gone.
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
 /// A pod whose end could not be asked for is asked to end again after this long, which doubles up

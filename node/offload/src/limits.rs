@@ -114,3 +114,15 @@ pub const RESTARTS: i64 = 1 << 20;
 pub const PUT_BACK_OBJECTS: usize = 256;
 /// For so many minutes it is remembered, and people are told once.
 pub const PUT_BACK_MINUTES: u64 = 60;
+
+/// How long a replacement of an evicted pod may take until it is ready, in ms; then no more of its owner's
+/// are evicted. A guess: an image is pulled in it, and a program starts.
+pub const REPLACEMENT_MS: u64 = 60_000;
+/// How long after a budget held a pod back its eviction is asked for again, in ms: as `kubectl drain`.
+pub const EVICTION_RETRY_MS: u64 = 5_000;
+/// How long after a start nothing is evicted, in ms: what was asked for before it shows by then. A guess.
+pub const LEAVING_SETTLE_MS: u64 = 2_000;
+/// How long what a pod has said at its end takes to come home, in ms. A guess.
+pub const LAST_WORDS_MS: u64 = 10_000;
+/// The grace of a pod that names none, in seconds: Kubernetes'.
+pub const USUAL_GRACE_S: u32 = 30;

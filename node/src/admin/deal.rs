@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mercato_broker::Side;
+use mercato_offload::home::leaving::Left;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::negotiation::State;
@@ -56,6 +57,9 @@ pub(crate) struct Deal {
     pub(crate) credits: Option<Money>,
     /// Consumer: the virtual node. It is Ready when the contract is active.
     pub(crate) node: Option<String>,
+    /// Consumer, while that leaves: how many pods have still to go, by why they are there.
+    #[serde(default)]
+    pub(crate) left: Left,
     /// Provider: guest namespaces by home namespace.
     pub(crate) namespaces: BTreeMap<String, String>,
 }

@@ -16,6 +16,7 @@ use crate::admin::{Deal, OperatorApi, Problem, Request};
 use crate::present::brief;
 use crate::present::change::line;
 use crate::present::deal::{is_asked, is_running, peer, state};
+use crate::present::leaving::still_to_go;
 use crate::present::text::{fingerprint, left, moment, money, name, text};
 
 #[derive(Args, Debug)]
@@ -216,6 +217,7 @@ fn page(deal: &Deal) -> String {
     lines.push(("network isolation", name(terms.network_isolation)));
     lines.push(("pod security", name(terms.pod_security)));
     lines.extend(deal.node.as_deref().map(|node| ("node", shown(node).into_owned())));
+    lines.extend(still_to_go(&deal.left).map(|text| ("leaving", text)));
     let spaces = deal.namespaces.iter().map(|(home, guest)| format!("{home} as {guest}"));
     let spaces: Vec<_> = spaces.collect();
     lines.extend((!spaces.is_empty()).then(|| ("namespaces", spaces.join("\n"))));

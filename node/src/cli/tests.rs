@@ -199,6 +199,7 @@ pub(super) fn deal(state: State) -> Deal {
         credits: None,
         limit: None,
         node: Some("mercato-turin".to_owned()),
+        left: Default::default(),
         namespaces: Default::default(),
     }
 }

@@ -21,6 +21,7 @@ use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::offload_namespace::Waiting;
 use mercato_kubelet::{Bodies, Cluster};
+use mercato_offload::home::leaving::Left;
 use mercato_offload::placement::StoredBy;
 use mercato_offload::placement::export::Consent;
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
@@ -240,6 +241,8 @@ pub(crate) struct LeaseTask {
     pub(crate) bodies: Bodies,
     /// Consumer: what the virtual node is called, once that is known.
     pub(crate) node: Arc<OnceLock<String>>,
+    /// Consumer: takes how many pods have still to go from it, while it leaves.
+    pub(crate) left: watch::Sender<Left>,
 }
 
 impl LeaseTask {
@@ -265,6 +268,7 @@ pub(crate) struct LeaseHandle {
     tunnel: watch::Sender<TunnelWord>,
     work: mpsc::Sender<Work>,
     node: Arc<OnceLock<String>>,
+    left: watch::Receiver<Left>,
     bodies: Bodies,
     allowance: Arc<Allowance>,
     task: AbortHandle,
@@ -285,6 +289,7 @@ impl LeaseHandle {
         let (tunnel, word) = watch::channel(TunnelWord::default());
         let (work, queue) = mpsc::channel(limits::WORK);
         let node = Arc::new(OnceLock::new());
+        let (tell_left, left) = watch::channel(Left::new());
         let task = LeaseTask {
             contract,
             desire: wanted,
@@ -299,12 +304,13 @@ impl LeaseHandle {
             peer,
             bodies: bodies.clone(),
             node: node.clone(),
+            left: tell_left,
         };
         // What its task logs, and what that begins, says whose it is.
         let span = spans::of_lease(&contract);
         let task = tokio::spawn(cluster.follow(task).instrument(span)).abort_handle();
         let allowance = Arc::new(Allowance::new(Instant::now()));
-        Self { desire, tunnel, work, node, bodies, allowance, task }
+        Self { desire, tunnel, work, node, left, bodies, allowance, task }
     }
 
     /// The bytes of what crosses under it.
@@ -350,6 +356,11 @@ impl LeaseHandle {
     /// Consumer: what its virtual node is called, once that is known.
     pub(crate) fn node(&self) -> Option<&String> {
         self.node.get()
+    }
+
+    /// Consumer: how many pods have still to go from its virtual node, while that leaves.
+    pub(crate) fn left(&self) -> Left {
+        self.left.borrow().clone()
     }
 
     /// How much work waits for the task.

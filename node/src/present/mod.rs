@@ -4,6 +4,7 @@
 pub(crate) mod brief;
 pub(crate) mod change;
 pub(crate) mod deal;
+pub(crate) mod leaving;
 pub(crate) mod style;
 pub(crate) mod text;
 pub(crate) mod unsold;

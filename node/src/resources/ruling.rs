@@ -236,6 +236,7 @@ fn offloads(asked: &Offload, said: &NamespaceOffloadSpec) -> Result<(), Problem>
     }
     let after = NamespaceOffloadSpec {
         unreachable_after_seconds: said.unreachable_after_seconds,
+        leaving: said.leaving,
         ..NamespaceOffloadSpec::from(&wanted)
     };
     let patch = json!({ "spec": difference(&json!(said), &json!(after)) });
@@ -246,13 +247,14 @@ fn offloads(asked: &Offload, said: &NamespaceOffloadSpec) -> Result<(), Problem>
     )))
 }
 
-/// What a request comes to where this is said already. For how long a provider may be silent is the
-/// object's alone to say.
+/// What a request comes to where this is said already. For how long a provider may be silent, and
+/// what becomes of pods before an end, is the object's alone to say.
 fn asked_of(asked: &Offload, before: &OptIn) -> OptIn {
     if asked.further {
         return asked.how.clone().further(Some(before.clone()));
     }
-    OptIn { patience: before.patience, ..asked.how.clone() }
+    let OptIn { patience, when_leaving, .. } = *before;
+    OptIn { patience, when_leaving, ..asked.how.clone() }
 }
 
 fn amends(name: &str, spec: &ContractSpec, before: &Terms, after: &Terms) -> Result<(), Problem> {

@@ -54,6 +54,7 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         credits: None,
         limit: None,
         node: None,
+        left: BTreeMap::new(),
         namespaces: BTreeMap::new(),
     }
 }

@@ -64,6 +64,11 @@ pub struct NamespaceOffloadSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub unreachable_after_seconds: Option<u32>,
+    /// What becomes of its pods on a virtual node whose contract ends soon: `move`, they are
+    /// evicted as budgets and the room on other nodes let it; `stay`, they run as long as they
+    /// can, and are deleted just before the end.
+    #[serde(default)]
+    pub leaving: WhenLeaving,
 }
 
 impl NamespaceOffloadSpec {
@@ -89,6 +94,10 @@ impl NamespaceOffloadSpec {
                 .unreachable_after_seconds
                 .map(export::Patience::from)
                 .unwrap_or_default(),
+            when_leaving: match self.leaving {
+                WhenLeaving::Move => export::WhenLeaving::Move,
+                WhenLeaving::Stay => export::WhenLeaving::Stay,
+            },
         }
     }
 }
@@ -113,6 +122,10 @@ impl From<&export::OptIn> for NamespaceOffloadSpec {
             api_access: if how.api_access { ApiAccess::Home } else { ApiAccess::None },
             unreachable_after_seconds: (how.patience != export::Patience::default())
                 .then(|| how.patience.into()),
+            leaving: match how.when_leaving {
+                export::WhenLeaving::Move => WhenLeaving::Move,
+                export::WhenLeaving::Stay => WhenLeaving::Stay,
+            },
         }
     }
 }
@@ -144,6 +157,17 @@ pub enum ApiAccess {
     None,
     /// Short-lived ones, bound to the pod.
     Home,
+}
+
+/// Whether pods move away from a virtual node whose contract ends soon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum WhenLeaving {
+    /// They are evicted, one of each controller at a time.
+    #[default]
+    Move,
+    /// They stay until just before the end.
+    Stay,
 }
 
 /// Which secrets may leave home.

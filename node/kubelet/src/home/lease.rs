@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::home::Input;
+use mercato_offload::home::leaving::Left;
 use mercato_offload::placement::spec::NodeSpec;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -18,7 +19,7 @@ use crate::apiserver::listener::Listener;
 use crate::bodies::Bodies;
 use crate::guest::stream::PeerStreams;
 use crate::home::node::{NodeNews, VirtualNode};
-use crate::home::{HomeConfig, HomeSide};
+use crate::home::{HomeConfig, HomeSide, Leavers};
 use crate::kubelet_api::certificate::{self, Serving, Subject};
 use crate::kubelet_api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca, router};
 use crate::limits;
@@ -42,6 +43,10 @@ pub struct HomeLeaseConfig {
     pub api: Option<IpAddr>,
     /// By what it is heard that somebody else has changed the node.
     pub news: Arc<NodeNews>,
+    /// What all virtual nodes that leave have in common.
+    pub leavers: Arc<Leavers>,
+    /// Takes how many pods have still to go from the node, while it leaves.
+    pub left: watch::Sender<Left>,
 }
 
 /// One lease as home's cluster sees it: a virtual node and its kubelet API.
@@ -79,6 +84,7 @@ impl HomeLease {
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
             let HomeLeaseConfig { mut node, listen, audiences, domain, api, news, .. } = config;
+            let (leavers, left) = (config.leavers, config.left);
             let source = config.certificate;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
@@ -88,6 +94,7 @@ impl HomeLease {
             let home =
                 HomeConfig { node: node_name, contract, provider, host_ip, audiences, domain, api };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
+            side.sees_to_leaving(leavers, left);
             let kubelet = VirtualKubelet {
                 name: name.clone(),
                 contract: node.contract,

@@ -6,6 +6,7 @@ mod environments;
 mod events;
 mod follow;
 mod lease;
+mod leaving;
 pub mod node;
 mod objects;
 mod pods;
@@ -21,9 +22,11 @@ use std::time::Instant;
 
 use mercato_offload::address::MappedRange;
 use mercato_offload::forge::Refusal;
+use mercato_offload::home::leaving::Left;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
 use mercato_offload::message::PodEvent;
+use mercato_offload::placement::spec::Leaving;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -39,6 +42,7 @@ use crate::pace::every;
 
 use environments::Environments;
 pub use lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
+pub use leaving::Leavers;
 use objects::Objects;
 pub use shared::HomeConfig;
 use shared::Shared;
@@ -52,6 +56,7 @@ pub struct HomeSide {
     tokens: Arc<Tokens>,
     told: mpsc::Sender<(PodId, PodEvent)>,
     ranges: watch::Sender<Vec<MappedRange>>,
+    leaving: watch::Sender<Option<Leaving>>,
     tasks: TaskTracker,
 }
 
@@ -88,7 +93,8 @@ impl HomeSide {
         tasks.spawn(tokens.clone().keep_fresh(shared.clone()).in_current_span());
         tasks.spawn(events::write_all(shared.clone(), to_write).in_current_span());
         let objects = Objects::default();
-        (Self { shared, objects, tokens, told, ranges, tasks }, received)
+        let leaving = watch::Sender::new(None);
+        (Self { shared, objects, tokens, told, ranges, leaving, tasks }, received)
     }
 
     /// By which ranges guests know pods from now on: home's, and each other.
@@ -96,6 +102,20 @@ impl HomeSide {
         self.ranges.send_if_modified(|before| {
             let differs = *before != ranges;
             *before = ranges;
+            differs
+        });
+    }
+
+    /// Sees to the node's pods whenever it leaves, and tells how many have still to go.
+    pub(super) fn sees_to_leaving(&self, leavers: Arc<Leavers>, left: watch::Sender<Left>) {
+        self.spawn(leaving::tend(self.shared.clone(), leavers, self.leaving.subscribe(), left));
+    }
+
+    /// The lease ends soon from now on, or does not.
+    pub fn set_leaving(&self, leaving: Option<Leaving>) {
+        self.leaving.send_if_modified(|before| {
+            let differs = *before != leaving;
+            *before = leaving;
             differs
         });
     }

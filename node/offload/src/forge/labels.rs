@@ -88,6 +88,10 @@ pub const GUEST_NAMESPACE: &str = "mercato.dev/guest-namespace";
 /// not ready; without it for ten.
 pub const UNREACHABLE_AFTER: &str = "mercato.dev/unreachable-after";
 
+/// Annotation of such a namespace: `stay`, where none of its pods is evicted from a virtual node whose
+/// lease ends soon; without it they move.
+pub const WHEN_LEAVING: &str = "mercato.dev/when-leaving";
+
 /// Annotation of a pod at home that the webhook placed: by which word of its namespace, its strategy
 /// and, behind a colon, its [`TARGETS`].
 pub const PLACED: &str = "mercato.dev/placed";

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod exports;
+pub mod leaving;
 mod objects;
 mod outbox;
 mod pod;

@@ -16,6 +16,7 @@ use crate::driver::workload::stuck;
 use crate::kubernetes::LeaseHandle;
 use crate::limits;
 use crate::present::change::refused;
+use crate::present::leaving::still_to_go;
 use crate::present::text::{called, money, name, plain_reason, span};
 
 /// All of it, the most pressing first.
@@ -23,7 +24,10 @@ pub(in crate::driver) fn all(driver: &Driver) -> Vec<Attention> {
     let (now_ms, names) = (driver.now().wall_ms, view::names(driver));
     let broker = driver.agent().broker();
     let approvals = broker.deals().filter(|deal| waits_for_approval(deal)).count();
-    let about = |deal| About { deal, name: names.get(&Deal::peer(deal)), now_ms };
+    let about = |deal| {
+        let left = driver.lease(&Deal::id(deal).into()).map(LeaseHandle::left).unwrap_or_default();
+        About { deal, name: names.get(&Deal::peer(deal)), left: still_to_go(&left), now_ms }
+    };
     let mut deals: Vec<(u64, Attention)> =
         broker.deals().filter_map(|deal| about(deal).attention()).collect();
     deals.sort_by_key(|(at_ms, attention)| (*at_ms, attention.order));
@@ -95,6 +99,8 @@ fn budgets(driver: &Driver) -> Vec<Attention> {
 struct About<'a> {
     deal: &'a Deal,
     name: Option<&'a String>,
+    /// How many pods have still to go, and why they are there.
+    left: Option<String>,
     now_ms: u64,
 }
 
@@ -188,7 +194,7 @@ impl About<'_> {
                 "" => String::new(),
                 text => format!(" ({text})"),
             };
-            let text = format!("{short}: {peer} takes it back in {left}{why}");
+            let text = format!("{short}: {peer} takes it back in {left}{why}{}", self.pods());
             let reclaimed = self.until(Kind::ContractReclaimed, text, ends_ms);
             return Some((ends_ms, self.of_contract(reclaimed)));
         }
@@ -204,11 +210,16 @@ impl About<'_> {
         let part_ms = deal.terms().term_s.saturating_mul(1_000) / limits::ENDS_PART;
         let soon_ms = part_ms.min(limits::ENDS_SOON_MS);
         (ends_ms.saturating_sub(soon_ms) < self.now_ms).then(|| {
-            let text = format!("{short}: the contract with {peer} ends in {left}; to go on");
+            let pods = self.pods();
+            let text = format!("{short}: the contract with {peer} ends in {left}{pods}; to go on");
             let ending = self.until(Kind::ContractEnding, text, ends_ms);
             let extend = format!("mercato contracts extend {short} --for 2h");
             (ends_ms, self.of_contract(ending.command(extend)))
         })
+    }
+
+    fn pods(&self) -> String {
+        self.left.as_ref().map_or_else(String::new, |text| format!("; {text}"))
     }
 
     fn peer(&self) -> String {

@@ -106,6 +106,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
     let contract = deal.id().into();
     let lease = driver.lease(&contract);
     let node = lease.and_then(LeaseHandle::node).cloned();
+    let left = lease.map(LeaseHandle::left).unwrap_or_default();
     let lease = lease.map(|lease| lease.desire());
     let statement = driver.agent().broker().statement(&contract).and_then(Result::ok);
     let credits = statement.as_ref().map(|statement| statement.credits.as_slice());
@@ -130,6 +131,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         billed: statement.as_ref().and_then(|statement| statement.due),
         credits: credits.and_then(sum),
         node,
+        left,
         namespaces: lease.map(|lease| lease.namespaces.clone()).unwrap_or_default(),
     }
 }

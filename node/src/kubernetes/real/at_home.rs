@@ -21,7 +21,7 @@ use mercato_offload::home;
 use mercato_offload::placement;
 use mercato_offload::placement::NodeLabels;
 use mercato_offload::placement::export::Scope;
-use mercato_offload::placement::spec::{Leaving, NodeSpec, Taint, node_name};
+use mercato_offload::placement::spec::{Leaving, LeavingWhy, NodeSpec, Taint, node_name};
 use mercato_protocol::kubelet_stream::is_label_value;
 use tokio::sync::{mpsc, watch};
 
@@ -107,6 +107,8 @@ impl AtHome {
                 domain: self.task.has_tunnels.then(|| self.shared.domain.clone()),
                 api: self.task.home_api,
                 news: self.shared.node_news.clone(),
+                leavers: self.shared.leavers.clone(),
+                left: self.task.left.clone(),
             };
             let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());
@@ -136,6 +138,7 @@ impl AtHome {
             let tunnel = self.task.tunnel.borrow_and_update().clone();
             let (leaving, until) = leaving(&wanted);
             lease.side.set_ranges([&wanted.ranges[..], &wanted.own].concat());
+            lease.side.set_leaving(leaving.clone().filter(|it| it.why != LeavingWhy::Ended));
             let of_home = zones.borrow_and_update().clone();
             let terms = &wanted.contract.terms;
             let Told { capacity, labels, lacks } = facts.told(&terms.quantity, of_home.as_ref());

@@ -202,6 +202,7 @@ async fn connect(
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
     Ok(Shared {
         node_news: Arc::new(NodeNews::new(kept.clone())),
+        leavers: Arc::default(),
         kept,
         cluster,
         account,

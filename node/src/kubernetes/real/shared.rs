@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use mercato_config::settings;
 use mercato_kubelet::guest::stored::{ClusterStored, LeaseStored};
 use mercato_kubelet::guest::usage::Meters;
+use mercato_kubelet::home::Leavers;
 use mercato_kubelet::home::node::NodeNews;
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
@@ -34,6 +35,8 @@ pub(super) struct Shared {
     pub(super) kept: Upkeep,
     /// Which virtual nodes have changed.
     pub(super) node_news: Arc<NodeNews>,
+    /// What its virtual nodes that leave have in common.
+    pub(super) leavers: Arc<Leavers>,
     /// The address of the API server.
     pub(super) server: String,
     /// The host and port in it.

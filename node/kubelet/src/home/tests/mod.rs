@@ -23,6 +23,7 @@ use crate::testing::{scripted, status};
 
 mod away;
 mod drain;
+mod leaving;
 mod namespaces;
 mod services;
 mod tokens;

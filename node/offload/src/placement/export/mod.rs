@@ -12,6 +12,7 @@ mod refused;
 mod secrets;
 mod stand_in;
 mod targets;
+mod when_leaving;
 
 pub use admission::{admission, admitted, is_outdated, must_leave, placed_by};
 pub use consent::{Consent, Opened, callable};
@@ -24,3 +25,4 @@ pub use refused::{REFUSED, refusal_text, refused_status};
 pub use secrets::Secrets;
 pub use stand_in::{STANDS_IN, said as stands_in_for, stand_in_status};
 pub use targets::Targets;
+pub use when_leaving::WhenLeaving;

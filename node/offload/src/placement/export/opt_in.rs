@@ -9,8 +9,9 @@ use super::guest_name::GuestName;
 use super::patience::Patience;
 use super::secrets::Secrets;
 use super::targets::Targets;
+use super::when_leaving::WhenLeaving;
 use crate::forge::labels::{
-    API_ACCESS, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS, UNREACHABLE_AFTER,
+    API_ACCESS, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS, UNREACHABLE_AFTER, WHEN_LEAVING,
 };
 
 /// Where the pods of a namespace may run.
@@ -65,6 +66,9 @@ pub struct OptIn {
     /// How long a provider may be silent before its pods there are not ready.
     #[serde(default)]
     pub patience: Patience,
+    /// What becomes of its pods on a virtual node whose lease ends soon.
+    #[serde(default)]
+    pub when_leaving: WhenLeaving,
 }
 
 impl OptIn {
@@ -80,13 +84,15 @@ impl OptIn {
                 TARGETS: self.targets.mark(),
                 GUEST_NAMESPACE: self.name.mark(),
                 UNREACHABLE_AFTER: self.patience.mark(),
+                WHEN_LEAVING: self.when_leaving.mark(),
             },
         })
     }
 
     /// A patch that takes those marks away.
     pub fn no_marks() -> Value {
-        let marks = [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE, UNREACHABLE_AFTER];
+        let marks =
+            [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE, UNREACHABLE_AFTER, WHEN_LEAVING];
         let none: Value = marks.map(|mark| (mark.to_owned(), Value::Null)).into_iter().collect();
         json!({ "labels": { OFFLOAD: null }, "annotations": none })
     }
@@ -133,7 +139,8 @@ impl Scope {
         let targets = annotations[TARGETS].as_str().map_or(Targets::All, Targets::parse);
         let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
         let patience = Patience::parse(&annotations[UNREACHABLE_AFTER]);
-        Some(OptIn { strategy, api_access, secrets, targets, name, patience })
+        let when_leaving = WhenLeaving::parse(&annotations[WHEN_LEAVING]);
+        Some(OptIn { strategy, api_access, secrets, targets, name, patience, when_leaving })
     }
 
     /// Whether the pods of a namespace of which nothing is known may leave home: it may be so
@@ -202,6 +209,7 @@ mod tests {
             targets: Targets::new(["turin".to_owned()]),
             name: GuestName::Chosen("shop-eu".to_owned()),
             patience: Patience::from(45),
+            when_leaving: WhenLeaving::Stay,
         };
         let (put, taken) = (how.marks(), OptIn::no_marks());
         let mut marked = json!({ "metadata": put });
