@@ -12,7 +12,7 @@ use crate::apiserver::kind::RESOURCE_SLICE;
 use crate::limits::DRA_PRODUCTS;
 
 use super::gpus::Unsold;
-use super::sum::UnsoldDevices;
+use super::unsold::UnsoldDevices;
 
 /// Drivers of what is no accelerator: channels between GPUs, processors, memory and network cards.
 const OTHERS: [&str; 4] = ["compute-domain.nvidia.com", "dra.cpu", "dra.memory", "dra.net"];

@@ -15,6 +15,7 @@ mod ranges;
 mod settled;
 mod storage;
 mod sum;
+mod unsold;
 mod watch;
 
 pub use binding::bindings;
@@ -25,7 +26,8 @@ pub use place::{GuestPlace, PodPlace, places};
 pub use pod::PodView;
 pub use ranges::{ClusterRange, RangeUse, ranges};
 pub use storage::{SharedStorage, StorageState};
-pub use sum::{Inventory, Pool, UnsoldDevices, sum};
+pub use sum::{Inventory, Pool, sum};
+pub use unsold::UnsoldDevices;
 pub use watch::watch;
 
 /// Pods that take something of a node: the others need not be sent.

@@ -9,10 +9,11 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::text::PoolId;
 use sha2::{Digest as _, Sha256};
 
-use super::gpus::{self, Cut, Unit};
+use super::gpus::{Cut, Unit};
 use super::node::NodeView;
 use super::pod::PodView;
 use super::storage::StorageState;
+use super::unsold::{UnsoldDevices, unsold};
 
 /// What the cluster has and uses, by pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,15 +30,6 @@ pub struct Inventory {
     pub left_out: BTreeSet<String>,
     /// What there is of the class of storage that is shared.
     pub storage: StorageState,
-}
-
-/// Devices of some nodes that are not sold, for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnsoldDevices {
-    /// How many nodes there are.
-    pub nodes: u64,
-    /// What they have, with the sum of their counts.
-    pub of: gpus::Unsold,
 }
 
 /// Nodes of one platform and one kind of GPU, or none.
@@ -80,14 +72,7 @@ pub fn sum(
         }
     }
     let mut pools: BTreeMap<PoolId, Pool> = BTreeMap::new();
-    let mut unsold: BTreeMap<gpus::Unsold, UnsoldDevices> = BTreeMap::new();
     for (name, node) in nodes {
-        for of in &node.unsold {
-            let same = gpus::Unsold { count: 0, ..of.clone() };
-            let sum = unsold.entry(same.clone()).or_insert(UnsoldDevices { nodes: 0, of: same });
-            sum.nodes += 1;
-            sum.of.count = sum.of.count.saturating_add(of.count);
-        }
         let Some(id) = pool_of(node).filter(|_| node.open) else { continue };
         let (own, all) = used.remove(name.as_str()).unwrap_or_default();
         let pool = pools.entry(id).or_insert_with_key(|id| Pool {
@@ -110,28 +95,13 @@ pub fn sum(
             add_gpu(&mut pool.gpus, with_share(unit, node));
         }
     }
-    let mut unsold: Vec<_> = unsold.into_values().collect();
-    unsold.extend(no_processors(nodes));
+    let unsold = unsold(nodes);
     let zones = nodes.values().filter_map(|node| node.said.zone.clone()).collect();
     let left_out = nodes.iter().filter(|(_, node)| node.left_out);
     let left_out = left_out.map(|(name, _)| name.clone()).collect();
     let storage = StorageState::Unknown;
     let (pools, bindings) = (pools.into_values().collect(), bindings.clone());
     Inventory { pools, unsold, bindings, zones, left_out, storage }
-}
-
-/// Where every node has GPUs nobody can buy processors alone, which their owner is told.
-fn no_processors(nodes: &BTreeMap<String, NodeView>) -> Option<UnsoldDevices> {
-    let open = || nodes.values().filter(|node| node.open || !node.unsold.is_empty());
-    let count = open().fold(0, |sum: u64, node| sum.saturating_add(node.allocatable.cpu_millis));
-    let of = gpus::Unsold {
-        resource: "cpu".to_owned(),
-        count: count / 1_000,
-        reason: "every node has GPUs, and their processors are sold with them alone".to_owned(),
-        line: Some("share.gpuNodes: any".to_owned()),
-    };
-    let all_are = open().next().is_some() && open().all(|node| node.is_for_gpus);
-    all_are.then(|| UnsoldDevices { nodes: open().count() as u64, of })
 }
 
 /// The pool of a node, open or not; none for one whose devices are not sold and that sells nothing
