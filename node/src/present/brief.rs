@@ -10,14 +10,19 @@ use super::text::{memory, moment};
 
 const HOUR_S: u32 = 3_600;
 
-/// `8 cpu 64Gi 100Gi storage 2 h100`; how many pods is not said.
+/// `8 cpu 64Gi+100Gi 2 h100`: storage is written behind the memory; how many pods is not said.
 pub(crate) fn size(quantity: &Resources) -> String {
-    let all = quantity.iter().filter(|(resource, _)| *resource != Resource::Pods);
-    words(all.map(|(resource, n)| match resource {
+    let plain =
+        |(resource, _): &(Resource, u64)| !matches!(resource, Resource::Pods | Resource::Storage);
+    words(quantity.iter().filter(plain).map(|(resource, n)| match resource {
         Resource::Cpu => format!("{} cpu", cores(n)),
+        Resource::Memory if quantity.storage_bytes > 0 => {
+            format!("{}+{}", memory(n), memory(quantity.storage_bytes))
+        }
         Resource::Memory => memory(n),
-        Resource::Storage => format!("{} storage", memory(n)),
-        Resource::Pods | Resource::Gpu(_) => format!("{n} {}", called(&resource)),
+        Resource::Pods | Resource::Storage | Resource::Gpu(_) => {
+            format!("{n} {}", called(&resource))
+        }
     }))
 }
 
@@ -89,7 +94,7 @@ mod tests {
             storage_bytes: 100 << 30,
             gpus,
         };
-        assert_eq!(size(&quantity), "8 cpu 64Gi 100Gi storage 2 h100");
+        assert_eq!(size(&quantity), "8 cpu 64Gi+100Gi 2 h100");
         quantity.storage_bytes = 0;
         quantity.gpus.clear();
         quantity.cpu_millis = 1_050;
