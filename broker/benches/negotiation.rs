@@ -11,7 +11,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Demand, DevicePolicy, Effect, Input, Inventory,
-    PoolInventory, SharePolicy, Standing, StoragePolicy,
+    PoolInventory, SharePolicy, Standing,
 };
 use mercato_protocol::ad::{Ad, OpenedBody};
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
@@ -32,7 +32,7 @@ fn policy() -> SharePolicy {
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(whole).into(),
         devices: DevicePolicy::default(),
-        storage: StoragePolicy::default(),
+        storage: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Free,

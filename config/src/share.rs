@@ -212,10 +212,10 @@ impl Share {
                 tolerate: self.tolerate.clone(),
                 runtime_class: self.gpu_runtime_class.clone(),
             },
-            storage: StoragePolicy {
+            storage: Box::new(StoragePolicy {
                 class: self.storage_class.clone(),
                 kinds: self.storage_kind.clone(),
-            },
+            }),
             objects: self.objects,
             keep_free: self.keep_free.clone().unwrap_or_default(),
             price: self.price.clone().unwrap_or(Price::Free),

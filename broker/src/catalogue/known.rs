@@ -250,7 +250,7 @@ fn once(found: impl Iterator<Item = Unknown>) -> Vec<Unknown> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sale::{Approve, DevicePolicy, ShareRule, StoragePolicy};
+    use crate::sale::{Approve, DevicePolicy, ShareRule};
     use crate::syntax::{Amount, FromText as _};
     use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
@@ -273,7 +273,7 @@ mod tests {
         SharePolicy {
             amounts: [(Resource::Cpu, Amount::Percent(50))].into(),
             devices: DevicePolicy::default(),
-            storage: StoragePolicy::default(),
+            storage: Box::default(),
             objects: None,
             keep_free: Resources::default(),
             price: Price::Free,

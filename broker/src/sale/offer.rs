@@ -300,7 +300,7 @@ mod tests {
     use mercato_protocol::terms::Platform;
 
     use super::*;
-    use crate::sale::{Approve, DevicePolicy, StoragePolicy};
+    use crate::sale::{Approve, DevicePolicy};
     use crate::syntax::FromText as _;
 
     fn pool(model: &str, count: u64) -> PoolInventory {
@@ -329,7 +329,7 @@ mod tests {
         SharePolicy {
             amounts: amounts.collect(),
             devices: DevicePolicy::default(),
-            storage: StoragePolicy::default(),
+            storage: Box::default(),
             objects: None,
             keep_free: Resources::from_text(keep_free).unwrap(),
             price: Price::Free,

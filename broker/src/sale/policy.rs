@@ -30,7 +30,7 @@ pub struct SharePolicy {
     pub devices: DevicePolicy,
     /// What it says of the storage that is shared.
     #[serde(default)]
-    pub storage: StoragePolicy,
+    pub storage: Box<StoragePolicy>,
     /// Bytes that the objects of all guests may fill of the cluster's etcd; none: as many as are by
     /// default.
     #[serde(default)]

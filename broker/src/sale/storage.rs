@@ -85,10 +85,10 @@ mod tests {
         SharePolicy {
             amounts: amounts.into(),
             devices: DevicePolicy::default(),
-            storage: StoragePolicy {
+            storage: Box::new(StoragePolicy {
                 class: None,
                 kinds: kinds.iter().map(|it| (*it).to_owned()).collect(),
-            },
+            }),
             objects: None,
             keep_free: Resources::default(),
             price: Price::Free,

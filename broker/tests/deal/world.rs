@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, DevicePolicy, Effect, Input,
     Inventory, Meter, PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side,
-    Standing, StoragePolicy,
+    Standing,
 };
 use mercato_protocol::ad::{Ad, AdHeader, OpenedBody};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
@@ -83,7 +83,7 @@ pub(crate) fn policy(approve: Approve) -> SharePolicy {
         ]
         .into(),
         devices: DevicePolicy::default(),
-        storage: StoragePolicy::default(),
+        storage: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Posted {

@@ -8,5 +8,5 @@ mod search;
 mod selector;
 mod storage;
 #[path = "../deal/world.rs"]
-#[allow(dead_code, reason = "it is that of the suite `deal`, which uses all of it")]
+#[allow(dead_code, clippy::wildcard_enum_match_arm, reason = "it is that of the suite `deal`")]
 mod world;

@@ -164,7 +164,7 @@ fn tell_cluster(cluster: &dyn Kubernetes, broker: &Broker) {
     }
     let share = broker.share();
     let stores = share.filter(|share| share.amounts.contains_key(&Resource::Storage));
-    cluster.tell_storage(stores.map(|share| &share.storage));
+    cluster.tell_storage(stores.map(|share| &*share.storage));
     cluster.tell_stored(share.and_then(|share| share.objects), shared(broker));
 }
 

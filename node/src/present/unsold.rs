@@ -62,7 +62,7 @@ pub(crate) fn no_storage(policy: &SharePolicy, class: &StorageClass) -> Option<S
 pub(crate) fn storage(policy: &SharePolicy, class: &StorageClass) -> Vec<String> {
     match (policy.amounts.contains_key(&Resource::Storage), class) {
         (true, StorageClass::There { told }) => told.iter().map(|it| shown(it).into()).collect(),
-        _ => no_storage(policy, class).into_iter().collect(),
+        (_, class) => no_storage(policy, class).into_iter().collect(),
     }
 }
 

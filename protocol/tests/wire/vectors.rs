@@ -183,16 +183,8 @@ fn good() -> Vec<Good> {
     add("ad-lease", "small", samples::signed_header().as_bytes());
     let full = samples::ad_header(&samples::full_body());
     add("ad-lease", "full", provider.sign(lan, &full).unwrap().as_bytes());
-    add("ad-body", "with storage", &samples::storage_body().to_bytes().unwrap());
-    let mut stored = samples::ad_header(&samples::storage_body());
-    stored.rows[0].free = samples::with_storage(stored.rows[0].free.clone());
-    add("ad-lease", "with storage", provider.sign(lan, &stored).unwrap().as_bytes());
     add("withdraw", "withdraw", provider.sign(lan, &samples::withdraw()).unwrap().as_bytes());
-    for (name, terms) in [
-        ("plain", samples::terms()),
-        ("every term", samples::full_terms()),
-        ("with storage", samples::storage_terms()),
-    ] {
+    for (name, terms) in [("plain", samples::terms()), ("every term", samples::full_terms())] {
         let contract = samples::contract(terms);
         add("contract", name, consumer.sign(lan, &contract).unwrap().as_bytes());
     }
@@ -201,15 +193,13 @@ fn good() -> Vec<Good> {
         let receipt = samples::receipt(index);
         add("receipt", name, provider.sign(lan, &receipt).unwrap().as_bytes());
     }
-    let stored = samples::receipt_of(&samples::storage_terms(), 0);
-    add("receipt", "with storage", provider.sign(lan, &stored).unwrap().as_bytes());
     add("invoice", "credited", provider.sign(lan, &samples::invoice()).unwrap().as_bytes());
     for (name, message) in samples::negotiation() {
         let buys = message.from == samples::consumer_identity().cluster_id();
         let key = if buys { &consumer } else { &provider };
         add("negotiation", name, key.sign(lan, &message).unwrap().as_bytes());
     }
-    of_tunnels().iter().for_each(|(kind, name, bytes)| add(kind, name, bytes));
+    of_others().iter().for_each(|(kind, name, bytes)| add(kind, name, bytes));
     let mut plain = |kind, name, bytes: Result<Vec<u8>, _>| add(kind, name, &bytes.unwrap());
     samples::gossip().iter().for_each(|(name, m)| plain("gossip", name, m.to_bytes()));
     plain("succession", "succession", samples::succession().to_bytes());
@@ -237,8 +227,9 @@ fn good() -> Vec<Good> {
     all
 }
 
-/// What two clusters say about their tunnel: kind, name and bytes.
-fn of_tunnels() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+/// What is offered and agreed with storage, and what two clusters say about their tunnel: kind, name
+/// and bytes.
+fn of_others() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let list = |(name, list)| {
         let signed = samples::consumer().sign(FederationId::NONE, &list).unwrap();
         (Gateways::TYPE, name, signed.as_bytes().to_vec())
@@ -249,7 +240,31 @@ fn of_tunnels() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         |(name, answer): (_, tunnel::Answer)| ("tunnel-answer", name, answer.to_bytes().unwrap());
     let lists = samples::gateways().into_iter().map(list);
     let asks = samples::tunnel_asks().into_iter().map(ask);
-    lists.chain(asks).chain(samples::tunnel_answers().into_iter().map(answer)).collect()
+    of_storage()
+        .into_iter()
+        .chain(lists)
+        .chain(asks)
+        .chain(samples::tunnel_answers().into_iter().map(answer))
+        .collect()
+}
+
+/// What is offered and agreed with storage: kind, name and bytes.
+fn of_storage() -> [(&'static str, &'static str, Vec<u8>); 4] {
+    let (lan, name) = (FederationId::lan(), "with storage");
+    let (provider, consumer) = (samples::provider(), samples::consumer());
+    let body = samples::storage_body();
+    let mut header = samples::ad_header(&body);
+    header.rows[0].free = samples::with_storage(header.rows[0].free.clone());
+    let terms = samples::storage_terms();
+    let receipt = provider.sign(lan, &samples::receipt_of(&terms, 0)).unwrap();
+    let contract = consumer.sign(lan, &samples::contract(terms)).unwrap();
+    let header = provider.sign(lan, &header).unwrap();
+    [
+        ("ad-body", name, body.to_bytes().unwrap()),
+        ("ad-lease", name, header.as_bytes().to_vec()),
+        (Contract::TYPE, name, contract.as_bytes().to_vec()),
+        (Receipt::TYPE, name, receipt.as_bytes().to_vec()),
+    ]
 }
 
 fn malformed() -> Vec<Malformed> {

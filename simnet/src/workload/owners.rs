@@ -7,7 +7,7 @@ use mercato_agent::Agent;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Amount, Approve, Broker, Command, Deal, Demand, DevicePolicy, Refusal, Reply, SharePolicy,
-    Side, Standing, StoragePolicy,
+    Side, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
@@ -251,7 +251,7 @@ fn policy(storage: u64) -> SharePolicy {
     SharePolicy {
         amounts,
         devices: DevicePolicy::default(),
-        storage: StoragePolicy::default(),
+        storage: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: price(),

@@ -1,6 +1,6 @@
 //! What the people of a cluster ask, what they pay, and on what terms.
 
-use mercato_broker::{Amount, Approve, Demand, DevicePolicy, Rate, SharePolicy, StoragePolicy};
+use mercato_broker::{Amount, Approve, Demand, DevicePolicy, Rate, SharePolicy};
 use mercato_protocol::price::{Currency, Money, Price, UnitPrice, Usage};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -43,7 +43,7 @@ pub(super) fn policy(plan: &Plan, at: usize, percent: u32) -> SharePolicy {
     SharePolicy {
         amounts: shared.iter().map(|(resource, n)| (resource, Amount::Exactly(n))).collect(),
         devices: DevicePolicy::default(),
-        storage: StoragePolicy::default(),
+        storage: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: price(&shared, percent),

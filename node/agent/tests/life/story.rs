@@ -4,7 +4,7 @@ use mercato_agent::limits::AFTERLIFE_MS;
 use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, OwnRanges, RangeOwner, Record};
 use mercato_broker::{
     Amount, Approve, Command, Deal, Demand, DevicePolicy, Inventory, PoolInventory, SharePolicy,
-    Side, Standing, StoragePolicy,
+    Side, Standing,
 };
 use mercato_offload::key::Uid;
 use mercato_offload::message::{self, Route, ToGuest};
@@ -48,7 +48,7 @@ pub(crate) fn policy() -> SharePolicy {
         ]
         .into(),
         devices: DevicePolicy::default(),
-        storage: StoragePolicy::default(),
+        storage: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Free,

@@ -147,10 +147,10 @@ mod tests {
     }
 
     fn missing(shared: SharedStorage, classes: &[(&str, Value)]) -> (String, String) {
-        match of(shared, classes) {
-            StorageState::Missing { why, line } => (why, line),
-            other => panic!("{other:?}"),
-        }
+        let StorageState::Missing { why, line } = of(shared, classes) else {
+            panic!("it is there")
+        };
+        (why, line)
     }
 
     #[test]

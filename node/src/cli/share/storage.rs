@@ -44,7 +44,7 @@ impl Typed {
 
 /// What the owner says of the storage that is shared, if any is.
 pub(super) fn words(policy: &SharePolicy) -> Vec<(&'static str, String)> {
-    let StoragePolicy { class, kinds } = &policy.storage;
+    let StoragePolicy { class, kinds } = &*policy.storage;
     let rows = [
         ("storage class", class.clone().unwrap_or_else(|| "the cluster's default".to_owned())),
         ("storage kind", kinds.iter().cloned().collect::<Vec<_>>().join(",")),

@@ -132,10 +132,10 @@ pub(super) fn share() -> SharePolicy {
                 .collect(),
             runtime_class: Some(text(0, of_broker::CLASS_BYTES)),
         },
-        storage: StoragePolicy {
+        storage: Box::new(StoragePolicy {
             class: Some(text(0, of_broker::CLASS_BYTES)),
             kinds: (0..of_broker::STORAGE_KINDS).map(|n| text(n, limits::SLUG_BYTES)).collect(),
-        },
+        }),
         objects: Some(u64::MAX),
         keep_free: Resources::default(),
         price: price(),
