@@ -114,6 +114,18 @@ impl Cluster {
         self.client.clone()
     }
 
+    /// A client that asks nothing twice by itself, with a connection of its own.
+    fn asks_once(&self) -> Result<Client, Failure> {
+        match &self.reached {
+            Some(config) => {
+                let mut config = (**config).clone();
+                config.default_retry = false;
+                Ok(Client::try_from(config)?)
+            }
+            None => Ok(self.client()),
+        }
+    }
+
     /// The API server's version, `v1.35.4`: what a virtual node shows as its own.
     pub fn version(&self) -> Answer<String> {
         let answer = self.at("GET", Ok("/version".into()), "", None, "");

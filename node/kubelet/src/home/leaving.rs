@@ -240,7 +240,7 @@ async fn evict(shared: Arc<Shared>, following: Arc<Following>, pod: PodId) {
         "metadata": { "name": pod.name, "namespace": pod.namespace },
         "deleteOptions": { "preconditions": { "uid": pod.uid } } });
     let ns = Some(pod.namespace.as_str());
-    let answer = shared.cluster.create_at(POD, ns, &pod.name, "eviction", eviction).await;
+    let answer = shared.cluster.create_once_at(POD, ns, &pod.name, "eviction", eviction).await;
     drop(turn);
     let done = match answer {
         Ok(_) => Evicted::Taken,

@@ -2,11 +2,13 @@
 //! is the object's turn ([`write_pace`](crate::apiserver::write_pace)).
 
 use futures::FutureExt;
+use http::Request;
 use serde_json::{Value, json};
 
 use super::{Answer, Cluster, JSON, below, now};
-use crate::apiserver::failure::Class;
+use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::Kind;
+use crate::limits;
 use crate::names::FIELD_MANAGER;
 
 /// What must hold for a deletion to happen, and how gently it does.
@@ -46,6 +48,31 @@ impl Cluster {
     ) -> Answer<Value> {
         let path = below(kind.path(ns, name), Some(subresource));
         self.at("POST", path, "", Some(object), JSON)
+    }
+
+    /// The same once, whatever is answered: the usual client asks again by itself where that is 429, which
+    /// a budget says as well.
+    pub(crate) fn create_once_at(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        subresource: &str,
+        object: Value,
+    ) -> Answer<()> {
+        let (client, path) = (self.asks_once(), below(kind.path(ns, name), Some(subresource)));
+        async move {
+            let body = object.to_string().into_bytes();
+            let request = Request::post(path?).header("content-type", JSON).body(body);
+            let request = request.map_err(|error| Failure::refused(error.to_string()))?;
+            let client = client?;
+            let asking = client.request::<Value>(request);
+            match tokio::time::timeout(limits::REQUEST_TIMEOUT, asking).await {
+                Ok(answer) => Ok(answer.map(drop)?),
+                Err(_) => Err(Failure::transient("the API server did not answer in time")),
+            }
+        }
+        .boxed()
     }
 
     /// Server-side apply under our one field manager; the fields are ours.

@@ -130,7 +130,7 @@ impl Movers {
                 let fate = match &next {
                     Some(Next::Evict(uid)) if *uid == pod.id.uid => {
                         step.acts.push(Act::Evict(pod.id.clone()));
-                        Fate::Ends
+                        self.asked_fate(uid)
                     }
                     Some(Next::Stopped) => Fate::Stopped,
                     Some(Next::NoRoom) => Fate::NoRoom,
@@ -161,10 +161,18 @@ impl Movers {
         }
     }
 
+    /// What becomes of a pod whose eviction was just asked for, perhaps once more.
+    fn asked_fate(&self, uid: &Uid) -> Fate {
+        if self.held.contains(uid) { Fate::Budget } else { Fate::Ends }
+    }
+
     /// What becomes of a pod whatever the others of its owner do.
     fn settled(&self, pod: &PodSeen, place: Place<'_>) -> Option<Fate> {
-        if pod.deleting || self.asked.contains_key(&pod.id.uid) {
+        if pod.deleting {
             return Some(Fate::Ends);
+        }
+        if self.asked.contains_key(&pod.id.uid) {
+            return Some(self.asked_fate(&pod.id.uid));
         }
         if !(place.moves)(&pod.id.namespace) {
             return Some(Fate::Stays);
