@@ -234,6 +234,13 @@ fn more_of(lease: &Lease, ad: Option<&Ad>, quantity: &Resources) -> Result<Resou
     let before = lease.agreements().terms();
     let pool = ad.and_then(|ad| ad.body.pools.iter().find(|pool| pool.id == before.pool));
     let offered = pool.iter().flat_map(|pool| pool.gpus.iter().map(|gpu| &gpu.model));
+    // A provider of a release before could not even read that it is asked for some.
+    let has_storage =
+        before.quantity.storage_bytes > 0 || pool.is_some_and(|pool| pool.total.storage_bytes > 0);
+    if quantity.storage_bytes > 0 && !has_storage {
+        let text = "the provider offers no storage: mercato browse 'storage>=1Gi' shows who does";
+        return Err(Refusal::Invalid(text.to_owned()));
+    }
     exact(quantity, before.quantity.gpus.keys().chain(offered))
 }
 

@@ -126,6 +126,11 @@ fn a_size_that_pods_cannot_use_is_not_asked_for() {
         assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
         assert_eq!(world.nodes[BUYER].broker.deal(&request).unwrap().amendment(), None);
     }
+    // Of who offers no storage none is asked for: a release before could not read that.
+    let quantity = Some(Resources { storage_bytes: 1 << 30, ..demand(1_000).quantity });
+    let amend = Command::Amend { contract: request.into(), quantity, term_s: None };
+    let Err(Refusal::Invalid(why)) = world.command(BUYER, amend) else { panic!("it was asked") };
+    assert!(why.contains("offers no storage"), "{why}");
 }
 
 #[test]

@@ -22,19 +22,7 @@ pub(crate) async fn pods_move(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let (home, provider) = (daemon(rome, &program).await?, daemon(turin, &program).await?);
     home.leases_from(&provider, 12).await?;
-    rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
-    home.offload(NAMESPACE, "Both").await?;
-    let own = ["-l", "!mercato.dev/contract"];
-    rome.kubectl(&[&["cordon"], &own[..]].concat()).await?.ok()?;
-    rome.apply(&pods()).await?;
-    for what in ["deployment/free", "deployment/held", "deployment/stuck", "pod/bare"] {
-        let condition = if what == "pod/bare" { "Ready" } else { "Available" };
-        let condition = format!("--for=condition={condition}");
-        kubectl(rome, &["wait", what, &condition, "--timeout=120s"]).await?;
-    }
-    kubectl(rome, &["wait", "pod", "-l", "job-name=sum", "--for=condition=Ready", "--timeout=60s"])
-        .await?;
-    rome.kubectl(&[&["uncordon"], &own[..]].concat()).await?.ok()?;
+    opened(&home).await?;
     let before = on_node(rome).await?;
     ensure!(before.len() == 7, "{before:?}");
 
@@ -92,6 +80,24 @@ pub(crate) async fn pods_move(stage: &Stage) -> Result<()> {
     .await?;
     rome.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=90s"]).await?.ok()?;
     home.kept_to_its_rights().context("in rome")
+}
+
+/// Pods of each kind, all on the virtual node, and room for some of them at home.
+async fn opened(home: &Daemon<'_>) -> Result<()> {
+    let rome = home.cluster;
+    rome.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
+    home.offload(NAMESPACE, "Both").await?;
+    let own = ["-l", "!mercato.dev/contract"];
+    rome.kubectl(&[&["cordon"], &own[..]].concat()).await?.ok()?;
+    rome.apply(&pods()).await?;
+    for what in ["deployment/free", "deployment/held", "deployment/stuck", "pod/bare"] {
+        let condition = if what == "pod/bare" { "Ready" } else { "Available" };
+        let condition = format!("--for=condition={condition}");
+        kubectl(rome, &["wait", what, &condition, "--timeout=120s"]).await?;
+    }
+    kubectl(rome, &["wait", "pod", "-l", "job-name=sum", "--for=condition=Ready", "--timeout=60s"])
+        .await?;
+    rome.kubectl(&[&["uncordon"], &own[..]].concat()).await?.ok().map(drop)
 }
 
 async fn daemon<'a>(cluster: &'a Cluster, program: &std::path::Path) -> Result<Daemon<'a>> {
