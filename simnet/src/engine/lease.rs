@@ -15,6 +15,8 @@ pub(crate) struct Lease {
     side: Side,
     /// The agent knows that it is ready, or that nothing is left.
     told: Option<Told>,
+    /// At home: its node shows that it leaves.
+    leaves: bool,
 }
 
 /// What the agent was told of a lease last.
@@ -44,7 +46,7 @@ impl Lease {
                 Side::Guest(Box::new(side))
             }
         };
-        let mut this = Self { desire, side, told: None };
+        let mut this = Self { desire, side, told: None, leaves: false };
         this.knows_ranges();
         this
     }
@@ -119,11 +121,20 @@ impl Lease {
         }
     }
 
+    /// Whether its node is to show that it leaves, or no longer, by now.
+    pub(crate) fn turns(&self, wall_ms: u64) -> bool {
+        let leaves = self.desire.leaving(wall_ms).is_some();
+        matches!(self.side, Side::Home(_)) && leaves != self.leaves
+    }
+
     /// Makes the cluster's part of it as it is to be; what is new of that to the agent. What fails
     /// now is tried again when the watches tell the next time.
     pub(crate) fn tend(&mut self, client: &mut Client<'_>, wall_ms: u64) -> Option<Input> {
         let before = self.told;
-        self.told = self.approach(client, wall_ms).unwrap_or_default().or(before);
+        if let Ok(told) = self.approach(client, wall_ms) {
+            self.told = told.or(before);
+            self.leaves = self.desire.leaving(wall_ms).is_some();
+        }
         let news = match self.told.filter(|_| self.told != before)? {
             Told::Ready => LeaseNews::Ready,
             Told::Removed => LeaseNews::Removed,

@@ -273,6 +273,13 @@ impl Site {
         self.leases.keys().copied().collect()
     }
 
+    /// The leases whose nodes are to show that they leave, or no longer, by now.
+    pub(crate) fn turning(&self, at_ms: u64) -> Vec<ContractId> {
+        let wall_ms = self.now(at_ms).wall_ms;
+        let turning = self.leases.iter().filter(|(_, lease)| lease.turns(wall_ms));
+        turning.map(|(contract, _)| *contract).collect()
+    }
+
     /// A lease, with a client of the API server whose writes come to that.
     pub(crate) fn at_lease(
         &mut self,

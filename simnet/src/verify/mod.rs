@@ -1,8 +1,10 @@
 //! The invariants, judged from outside: by what is on the wire, on disk and in the
 //! clusters, never by what an agent says of itself.
 
+mod bound;
 mod disk;
 mod goal;
+mod leaving;
 mod pods;
 mod prompt;
 mod reach;
@@ -39,6 +41,7 @@ pub(crate) struct Checks {
     wire: wire::Wire,
     pub(crate) streams: streams::Streams,
     pub(crate) prompt: prompt::Prompt,
+    pub(crate) leaving: leaving::Leaving,
     disk: disk::Disk,
 }
 

@@ -11,6 +11,7 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::Resources;
 use serde_json::Value;
 
+use super::bound::Bound;
 use super::reach::Reach;
 use super::{Violation, ensure};
 use crate::engine::site::NODE;
@@ -37,6 +38,7 @@ pub(crate) struct Pods {
     forced: BTreeSet<String>,
     /// Guests that the provider's own people take away.
     evicted: BTreeSet<Place>,
+    bound: Bound,
     /// By which addresses they are known.
     pub(crate) reach: Reach,
 }
@@ -99,6 +101,7 @@ impl Pods {
         }
         if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| *node != NODE) {
             self.reach.on_shown(pod, world.expects_tunnel(at, node))?;
+            self.bound.on_shown(at, world.cluster(at), pod, node)?;
         }
         match home_uid(pod) {
             Some(home) => self.on_guest(world, &place, &home, pod),
@@ -157,6 +160,7 @@ impl Pods {
             self.guests.remove(&home);
             return Ok(());
         }
+        self.bound.on_gone(at, &uid);
         let runs = self.guests.get(&uid) == Some(&false) && !self.forced.contains(&uid);
         ensure(!runs, || format!("{} is gone from home (cluster {at}) while it runs", name(pod)))
     }

@@ -88,7 +88,7 @@ impl Prompt {
 }
 
 /// Whether a cluster can keep its word: it runs, writes its records, and is honest.
-fn is_well(site: &Site) -> bool {
+pub(super) fn is_well(site: &Site) -> bool {
     let agent = site.agent.as_ref();
     agent.is_some_and(|agent| agent.degraded().is_none()) && site.attack.is_none()
 }

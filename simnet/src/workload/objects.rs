@@ -4,6 +4,7 @@
 use mercato_cluster_model::{Cluster, Key};
 use mercato_offload::forge::labels;
 use mercato_offload::placement::export::{OptIn, Secrets, Targets};
+use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 
 use crate::limits;
@@ -28,6 +29,15 @@ pub(super) fn virtual_node(kube: &Cluster) -> Option<String> {
     let mut nodes = kube.objects("Node");
     let node = nodes.find(|(_, node)| !node["metadata"]["labels"][labels::CONTRACT].is_null());
     node.map(|(key, _)| key.name.clone())
+}
+
+/// Whether the virtual node of a lease shows that it leaves.
+pub(super) fn is_leaving(kube: &Cluster, contract: ContractId) -> bool {
+    let contract = contract.to_string();
+    let mut nodes = kube.objects("Node").map(|(_, node)| node);
+    let node = nodes.find(|node| node["metadata"]["labels"][labels::CONTRACT] == *contract);
+    let taints = node.and_then(|node| node["spec"]["taints"].as_array());
+    taints.into_iter().flatten().any(|taint| taint["key"] == labels::LEAVING)
 }
 
 /// Pods on a virtual node of which none may ever run there: of a namespace that did not opt in, of

@@ -15,7 +15,7 @@ use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
-use super::objects::{pod_key, virtual_node};
+use super::objects::{is_leaving, pod_key, virtual_node};
 use super::script::{Action, Script};
 use crate::engine::rng::Rng;
 use crate::engine::site::Site;
@@ -45,6 +45,12 @@ struct Owner {
 
 /// How long an owner waits until a name is free, in ms.
 const PATIENCE_MS: u64 = 60_000;
+
+/// For how long leases are bought, in seconds: longer than a trial, and so that they end in it.
+const TERM_S: u64 = 7_200;
+const SHORT_TERM_S: u64 = 80;
+/// So many owners of a thousand buy short leases.
+const BUY_SHORT: u32 = 300;
 
 /// Notice before a lease is taken back, in seconds.
 const NOTICE_S: u64 = 60;
@@ -193,8 +199,8 @@ impl Owner {
         }
     }
 
-    /// One lease for as long as it takes; every provider seen is trusted. One in two leases is
-    /// made longer and larger, one in three is bought by a round of firm offers.
+    /// One lease for as long as it takes; every provider seen is trusted. One in three is bought by a
+    /// round of firm offers.
     fn buy(&self, look: Look<'_>, broker: &Broker, leaving: bool) -> Option<Command> {
         let now = look.site.now(look.at_ms);
         let live = broker.deals().find(|deal| deal.end().is_none());
@@ -204,21 +210,14 @@ impl Owner {
             return live.map(|deal| Command::Cancel { deal, text });
         }
         if let Some(id) = live {
-            let deal = broker.deal(&id);
-            let first =
-                |deal: &&Deal| deal.terms().quantity == wanted() && deal.amendment().is_none();
-            if deal.is_some_and(|deal| deal.state() == State::Offered) {
+            let deal = broker.deal(&id)?;
+            if deal.state() == State::Offered {
                 return Some(Command::Take(id));
             }
-            if id.0[1].is_multiple_of(2)
-                && deal.filter(first).is_some_and(|d| d.state() == State::Active)
-            {
-                let (memory_bytes, storage_bytes) = (10 * GI, 30 * GI);
-                let quantity = Some(Resources { memory_bytes, storage_bytes, ..wanted() });
-                let contract = id.into();
-                return Some(Command::Amend { contract, quantity, term_s: Some(9_000) });
-            }
-            return None;
+            return match self.script.buys_short() {
+                true => extended(look, deal),
+                false => enlarged(deal),
+            };
         }
         if self.script.is_over() {
             return None;
@@ -232,13 +231,35 @@ impl Owner {
         if let Some(peer) = stranger {
             return Some(Command::Peer(peer, Standing::Trusted));
         }
-        let demand = Demand { quantity: wanted(), term_s: 7_200, ..Demand::default() };
+        let term_s = if self.script.buys_short() { SHORT_TERM_S } else { TERM_S };
+        let demand = Demand { quantity: wanted(), term_s, ..Demand::default() };
         let note = String::new();
         Some(match round {
             true => Command::Rfq { demand, note },
             false => Command::Order { demand, note, id: None },
         })
     }
+}
+
+/// One in two leases is made longer and larger.
+fn enlarged(deal: &Deal) -> Option<Command> {
+    let chosen = deal.id().0[1].is_multiple_of(2);
+    let first = deal.terms().quantity == wanted() && deal.amendment().is_none();
+    if !chosen || !first || deal.state() != State::Active {
+        return None;
+    }
+    let (memory_bytes, storage_bytes) = (10 * GI, 30 * GI);
+    let quantity = Some(Resources { memory_bytes, storage_bytes, ..wanted() });
+    Some(Command::Amend { contract: deal.id().into(), quantity, term_s: Some(9_000) })
+}
+
+/// Three in four short leases are made longer once their node says that it leaves; the others end.
+fn extended(look: Look<'_>, deal: &Deal) -> Option<Command> {
+    let contract = deal.id().into();
+    let chosen = !deal.id().0[3].is_multiple_of(4);
+    let first = deal.terms().term_s < TERM_S && deal.amendment().is_none();
+    let extends = chosen && first && deal.is_active() && is_leaving(&look.site.kube, contract);
+    extends.then_some(Command::Amend { contract, quantity: None, term_s: Some(TERM_S) })
 }
 
 /// Half of what there is, at a price, after a look at each request; of storage as much as is said,
@@ -295,6 +316,9 @@ pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Script {
     move |at| match roles[at] {
         (_, Some(_)) => Script::default(),
         (true, None) => Script::of_seller(&mut Rng::new(seed, &format!("seller {at}"))),
-        (false, None) => Script::of_buyer(&mut Rng::new(seed, &format!("buyer {at}"))),
+        (false, None) => {
+            let script = Script::of_buyer(&mut Rng::new(seed, &format!("buyer {at}")));
+            script.buying_short(Rng::new(seed, &format!("term {at}")).chance(BUY_SHORT))
+        }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Action {
 pub(crate) struct Script {
     actions: Vec<(Action, u64)>,
     told: usize,
+    /// Leases are bought for so short a time that they end meanwhile.
+    buys_short: bool,
 }
 
 impl Script {
@@ -73,7 +75,7 @@ impl Script {
                 (Delete(1, 1), 2_000),
             ],
         };
-        Self { actions, told: 0 }
+        Self { actions, ..Self::default() }
     }
 
     /// A buyer's actions by chance.
@@ -95,7 +97,7 @@ impl Script {
             };
             actions.push((action, rng.within(0..=8_000)));
         }
-        Self { actions, told: 0 }
+        Self { actions, ..Self::default() }
     }
 
     /// The script of a seller, by chance.
@@ -103,7 +105,17 @@ impl Script {
         let evictions = if rng.chance(300) { rng.within(1..=3) } else { 0 };
         let pauses = (0..evictions).map(|_| rng.within(20_000..=90_000));
         let actions = pauses.flat_map(|ms| [(Action::Wait, ms), (Action::Evict, 0)]).collect();
-        Self { actions, told: 0 }
+        Self { actions, ..Self::default() }
+    }
+
+    /// The same with short leases, which are extended once they end soon, or end.
+    pub(crate) fn buying_short(self, buys_short: bool) -> Self {
+        Self { buys_short, ..self }
+    }
+
+    /// Whether its leases are short.
+    pub(crate) fn buys_short(&self) -> bool {
+        self.buys_short
     }
 
     pub(crate) fn next(&self) -> Option<Action> {

@@ -13,6 +13,7 @@ impl Course {
     /// Everybody looks, and does the next thing.
     pub(super) fn on_workload(&mut self) -> Result<(), Violation> {
         for at in 0..self.world.sites.len() {
+            self.show_ends(at)?;
             if self.world.workload.is_checked() {
                 self.step(at)?;
             } else {
@@ -31,6 +32,17 @@ impl Course {
         let world = &mut self.world;
         if world.workload.is_checked() {
             world.checks.prompt.check(at_ms, &world.sites, &world.network)?;
+            world.checks.leaving.check(at_ms, &world.sites)?;
+        }
+        Ok(())
+    }
+
+    /// Nodes of leases that have come near to their end show it by now, and others no longer.
+    fn show_ends(&mut self, at: usize) -> Result<(), Violation> {
+        let (at_ms, world) = (self.at_ms(), &mut self.world);
+        for contract in world.sites[at].turning(at_ms) {
+            world.tend(at, contract)?;
+            world.kube_changed(at)?;
         }
         Ok(())
     }

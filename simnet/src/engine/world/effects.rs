@@ -193,7 +193,11 @@ impl World {
     }
 
     /// Makes the cluster's part of a lease as it is to be.
-    fn tend(&mut self, at: usize, contract: ContractId) -> Result<(), Violation> {
+    pub(in crate::engine) fn tend(
+        &mut self,
+        at: usize,
+        contract: ContractId,
+    ) -> Result<(), Violation> {
         let (at_ms, site) = (self.agenda.at_ms(), &mut self.sites[at]);
         let wall_ms = site.now(at_ms).wall_ms;
         let kept = site.at_lease(contract, cluster_now(at_ms), Outcome::Answered);
