@@ -67,11 +67,13 @@ pub enum Bug {
     /// A frame with a body that is not taken is dropped, as if its stream had ended: it is said again
     /// and again.
     BodyEndsStream,
+    /// That a lease was extended is not seen: its node shows that it leaves as if it were not.
+    LeavingForgotten,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -101,6 +103,7 @@ impl Bug {
         Self::ReadyBeforeReached,
         Self::EndpointOutlivesPod,
         Self::BodyEndsStream,
+        Self::LeavingForgotten,
     ];
 }
 

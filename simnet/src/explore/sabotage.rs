@@ -44,6 +44,8 @@ pub(crate) struct Sabotage {
     early: BTreeMap<usize, Vec<Input>>,
     /// By cluster and lease: the first address of any of its pods.
     addresses: BTreeMap<(usize, ContractId), IpAddr>,
+    /// By cluster and lease: the earliest moment from when on it was to leave.
+    leaves: BTreeMap<(usize, ContractId), u64>,
 }
 
 impl Sabotage {
@@ -59,6 +61,7 @@ impl Sabotage {
             dead: BTreeMap::new(),
             early: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            leaves: BTreeMap::new(),
         }
     }
 
@@ -181,6 +184,7 @@ impl Sabotage {
             Bug::EndTakenBack => answer.into_iter().flat_map(taken_back).collect(),
             Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
+            Bug::LeavingForgotten => answer.into_iter().map(|e| self.old_end(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
             Bug::UidRunsAgain => {
@@ -254,6 +258,15 @@ impl Sabotage {
         let first = self.contracts.entry((at, desire.contract.id));
         desire.contract = first.or_insert(desire.contract.clone()).clone();
         Effect::Lease(desire)
+    }
+
+    fn old_end(&mut self, at: usize, mut effect: Effect) -> Effect {
+        if let Effect::Lease(desire) = &mut effect {
+            let known = self.leaves.entry((at, desire.contract.id)).or_insert(u64::MAX);
+            *known = desire.ends.from_ms.min(*known);
+            desire.ends.from_ms = *known;
+        }
+        effect
     }
 
     fn remember_made(&mut self, effect: &Effect) {
