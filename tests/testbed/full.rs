@@ -12,7 +12,7 @@ pub struct Full {
 }
 
 /// Every test program that looks at its level.
-pub const FULL: [Full; 24] = [
+pub const FULL: [Full; 25] = [
     Full { program: "application", minutes: 4, what: "the whole release at home, and half away" },
     Full { program: "churn", minutes: 36, what: "500 namespaces, and 100 contracts that end" },
     Full { program: "conformance", minutes: 34, what: "all chosen specs, on a plain kubelet too" },
@@ -24,7 +24,7 @@ pub const FULL: [Full; 24] = [
     Full { program: "idle", minutes: 17, what: "an idle lease for ten minutes, unsigned usage" },
     Full { program: "install", minutes: 4, what: "two nodes each, the provider's exchange too" },
     Full { program: "isolation", minutes: 12, what: "ten rounds of restarts, names, files" },
-    Full { program: "journey", minutes: 4, what: "ten pods that start, one after the other" },
+    Full { program: "journey", minutes: 7, what: "ten pods that start in turn, pods that move" },
     Full { program: "leftovers", minutes: 5, what: "twenty beds up and down" },
     Full { program: "load", minutes: 7, what: "ten Services under load while a link is cut" },
     Full { program: "net/crowd", minutes: 2, what: "a thousand strangers" },
@@ -34,6 +34,7 @@ pub const FULL: [Full; 24] = [
         minutes: 14,
         what: "200 kills within trades, a thousand peers",
     },
+    Full { program: "nodes", minutes: 4, what: "a third node that cannot be prepared" },
     Full { program: "services", minutes: 10, what: "kills, an update through a cut, 900 Services" },
     Full { program: "session/link", minutes: 3, what: "more seeds of each link" },
     Full {

@@ -39,7 +39,7 @@ fn a_wrong_character_is_pointed_at() {
         ("gpu.cuda>=1.2.3.4", 11, "a version of up to three numbers"),
         ("price.gpu.EUR<=2.50", 20, "expected '/'"),
         ("price.gpu.eur<=2/h", 11, "a currency"),
-        ("price.gpus.EUR<=2/h", 1, "price. and one of cpu, memory, pods and gpu"),
+        ("price.gpus.EUR<=2/h", 1, "price. and one of cpu, memory, pods, storage and gpu"),
         ("price.gpu.EUR<=0.0000001/h", 16, "at most six decimals"),
         ("cert.iso27001@anyone", 15, "self, issuer or third-party"),
         ("region=\"Turin", 14, "expected '\"'"),

@@ -280,12 +280,11 @@ mod tests {
             broken[at] ^= 1;
             assert!(refused(&broken).contains("checksum"), "{at}");
         }
-        let newer = [b"mercato state 6\n", &bytes[16..]].concat();
-        let said = refused(&newer);
-        assert!(
-            said.contains("in format 6") && said.contains("run the release that wrote"),
-            "{said}"
-        );
+        let later = FORMAT + 1;
+        let head = format!("{MAGIC}{later}\n");
+        let said = refused(&[head.as_bytes(), &bytes[head.len()..]].concat());
+        assert!(said.contains(&format!("in format {later}")), "{said}");
+        assert!(said.contains("run the release that wrote"), "{said}");
         assert!(refused(b"hello\n").contains("it is no state"));
     }
 

@@ -143,13 +143,14 @@ fn a_later_release_is_named_and_not_a_byte_is_changed() {
     drop(Disk::open(dir.path()).unwrap());
     let own = std::fs::read_to_string(dir.path().join("format")).unwrap();
     assert_eq!(own, format!("{FORMAT} {}\n", crate::limits::SOFTWARE));
-    std::fs::write(dir.path().join("format"), "6 mercato/9.1.0\n").unwrap();
+    let later = FORMAT + 1;
+    std::fs::write(dir.path().join("format"), format!("{later} mercato/9.1.0\n")).unwrap();
     // What a death left, which opening removes.
     std::fs::write(dir.path().join("snap.09.generating"), "half").unwrap();
     let before = files();
     for refused in [Disk::open(dir.path()).map(drop), check(dir.path())] {
         let error = refused.unwrap_err().to_string();
-        assert!(error.contains("of mercato/9.1.0, in format 6"), "{error}");
+        assert!(error.contains(&format!("of mercato/9.1.0, in format {later}")), "{error}");
     }
     assert!(files() == before);
     for (says, opens) in [
@@ -157,6 +158,7 @@ fn a_later_release_is_named_and_not_a_byte_is_changed() {
         ("3\n", true),
         ("4\n", true),
         ("5\n", true),
+        ("6\n", true),
         ("", false),
         ("x 4", false),
     ] {
