@@ -76,8 +76,10 @@ pub(crate) async fn stay_at_home(home: &Daemon<'_>) -> Result<()> {
         let spec = spec.replace("hostport", pod);
         both.start(pod, "sleep 3600", &[&format!("--overrides={spec}")]).await?;
         both.sees(pod, "Running").await?;
-        let at = both.kubectl(&["get", "pod", pod, "-o", "jsonpath={.spec.nodeName}"]).await?;
-        ensure!(at.starts_with("milan-"), "{pod} is at {at}");
+        // Where it runs may be by chance; what the webhook requires of its node is not.
+        let place = "jsonpath={.spec.nodeName} {.spec.affinity..matchExpressions[*].operator}";
+        let place = both.kubectl(&["get", "pod", pod, "-o", place]).await?;
+        ensure!(place.starts_with("milan-") && place.ends_with("DoesNotExist"), "{pod}: {place}");
     }
     Ok(())
 }
