@@ -19,7 +19,7 @@ pub const FULL: [Full; 25] = [
     Full { program: "faults", minutes: 43, what: "100 kills, cuts of minutes, all broken at once" },
     Full { program: "gateway", minutes: 5, what: "the port lost in each direction, at each end" },
     Full { program: "gpus", minutes: 4, what: "nodes that are relabelled" },
-    Full { program: "heartbeat", minutes: 7, what: "its end, and a daemon on another node" },
+    Full { program: "heartbeat", minutes: 11, what: "ends of its time, of a notice; another node" },
     Full { program: "hostile", minutes: 14, what: "an attack of ten minutes, 10,000 pods" },
     Full { program: "idle", minutes: 17, what: "an idle lease for ten minutes, unsigned usage" },
     Full { program: "install", minutes: 4, what: "two nodes each, the provider's exchange too" },

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::user::User;
@@ -221,6 +222,42 @@ impl<'a> Home<'a> {
         .await
     }
 
+    /// The provider takes back what was sold; when that ends, in milliseconds since 1970, as home's node
+    /// says by then.
+    pub(crate) async fn is_taken_back(&self, provider: &Daemon<'_>, notice: &str) -> Result<i64> {
+        let contracts = self.daemon.json(&["contracts", "list"]).await?;
+        let id = contracts[0]["id"].as_str().context("a contract")?;
+        let before = self.ends_ms().await?;
+        provider.mercato(&["reclaim", id, "--notice", notice, "--yes"]).await?.ok()?;
+        wait::until("the node says when it ends", PATIENCE, || async {
+            Ok(self.ends_ms().await? < before)
+        })
+        .await?;
+        self.ends_ms().await
+    }
+
+    async fn ends_ms(&self) -> Result<i64> {
+        let node = self.node().await?;
+        let said = node["metadata"]["annotations"]["mercato.dev/not-after"].as_str();
+        moment(said.context("the node says when it ends")?)
+    }
+
+    /// When the node's Lease was renewed last, in milliseconds since 1970.
+    pub(crate) async fn renewed_ms(&self) -> Result<i64> {
+        let lease = ["-n", "kube-node-lease", "get", "lease", NODE, "-o"];
+        let get = [&lease[..], &["jsonpath={.spec.renewTime}"]].concat();
+        moment(&self.cluster().kubectl(&get).await?.ok()?)
+    }
+
+    pub(crate) async fn has_no_node(&self) -> Result<()> {
+        wait::until("the node is gone", PATIENCE, || async {
+            let nodes = self.cluster().kubectl(&["get", "nodes", "-o", "name"]).await?.ok()?;
+            ensure!(!nodes.contains(NODE), "{nodes}");
+            Ok(true)
+        })
+        .await
+    }
+
     pub(crate) async fn is_ready(&self) -> Result<bool> {
         Ok(condition(&self.node().await?, "Ready")["status"] == "True")
     }
@@ -254,6 +291,12 @@ fn condition(node: &Value, kind: &str) -> Value {
     let all = node["status"]["conditions"].as_array();
     let found = all.into_iter().flatten().find(|condition| condition["type"] == kind);
     found.cloned().unwrap_or_default()
+}
+
+/// Milliseconds since 1970 of a moment as an API server writes it.
+fn moment(text: &str) -> Result<i64> {
+    let at: MicroTime = serde_json::from_value(text.into()).with_context(|| text.to_owned())?;
+    Ok(at.0.as_millisecond())
 }
 
 async fn pods(user: &User<'_>) -> Result<Vec<Pod>> {

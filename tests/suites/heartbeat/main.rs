@@ -3,14 +3,14 @@
 //! on, and calls from home are back with the daemon. Where it does not run they are evicted, as where it
 //! has kept them for as long as it may.
 //!
-//! Rome and Milan buy of Turin; Milan is the control, at the same time. At level `full` Pisa does, whose
-//! daemon comes back on another node.
+//! Rome and Milan buy of Turin; Milan is the control, at the same time. At level `full` Rome's contract is taken
+//! back while its daemon is away, and Pisa buys, whose daemon comes back on another node.
 #![allow(clippy::disallowed_methods, reason = "a daemon is away for so long")]
 
 mod home;
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{ClusterSpec, Kind};
@@ -27,6 +27,8 @@ const GRACE: &str = "--node-monitor-grace-period=40s";
 /// From the daemon's death until its pods are evicted at the latest: its last renewal was up to 10 s
 /// before, a Lease lasts for 40 s, controllers look each 5 s, and pods tolerate it for 15 s.
 const EVICTED: Duration = Duration::from_secs(90);
+/// A node's Lease is renewed so often.
+const RENEWED: Duration = Duration::from_secs(10);
 /// The configuration of who has tunnels.
 const GATEWAY: &str = "gateway:\n  enabled: on";
 /// So long a daemon that is back may take until guests are called again.
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     let tests = vec![
         Test::ci("nobody_is_evicted_while_the_daemon_is_away", |s| Box::pin(nobody_evicted(s))),
         Test::full("after_its_time_they_are", |s| Box::pin(after_its_time(s))),
+        Test::full("a_notice_ends_while_the_daemon_is_away", |s| Box::pin(notice_ends(s))),
         Test::full("the_daemon_is_back_on_another_node", |s| Box::pin(on_another_node(s))),
     ];
     suite::run_in_turn("heartbeat", env!("CARGO_BIN_EXE_lab"), clusters, tests)
@@ -132,6 +135,39 @@ async fn after_its_time(stage: &Stage) -> Result<()> {
     ensure!(!home.is_ready().await?, "nobody keeps the node any more");
     home.cluster().restart(PART)?;
     home.daemon().answers().await
+}
+
+/// What was sold is taken back, and the daemon dies: its node is kept to the end of the notice, and no longer.
+async fn notice_ends(stage: &Stage) -> Result<()> {
+    let program = stage.program("mercato")?;
+    let turin = Daemon::attach(stage.cluster("turin"), &program);
+    // Its two programs keep nodes for an hour.
+    let home = Home::again(stage.cluster("rome"), &turin, &program).await?;
+    let before = home.pods().await?;
+    let ends_ms = home.is_taken_back(&turin, "90s").await?;
+    home.cluster().kill(PART)?;
+    let gone = Instant::now();
+    let left = Duration::from_millis((ends_ms - now_ms()).max(0).cast_unsigned());
+    println!("the notice ends {left:.0?} after the daemon's death");
+    home.stays(&before, gone, left.saturating_sub(RENEWED)).await.context("before the end")?;
+    ensure!(now_ms() < ends_ms, "the end was too soon");
+    sleep(left.saturating_sub(gone.elapsed()) + 2 * RENEWED).await;
+    let renewed_ms = home.renewed_ms().await?;
+    println!("its node was kept until {} ms before that", ends_ms - renewed_ms);
+    ensure!(renewed_ms < ends_ms, "kept {} ms beyond its end", renewed_ms - ends_ms);
+    let early = Duration::from_millis((ends_ms - renewed_ms).cast_unsigned());
+    ensure!(early < RENEWED + Duration::from_secs(2), "last kept {early:.0?} before its end");
+    let after = home.evicts(&before, gone, left + EVICTED).await?;
+    println!("its pods were evicted {:.0?} after the end", after.saturating_sub(left));
+    ensure!(!home.is_ready().await?, "nobody keeps the node any more");
+    home.cluster().restart(PART)?;
+    home.daemon().answers().await?;
+    home.has_no_node().await
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The node of the daemon dies, but for the API server, which the bed has there as well; its folder is
