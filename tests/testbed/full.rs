@@ -12,7 +12,7 @@ pub struct Full {
 }
 
 /// Every test program that looks at its level.
-pub const FULL: [Full; 25] = [
+pub const FULL: [Full; 26] = [
     Full { program: "application", minutes: 4, what: "the whole release at home, and half away" },
     Full { program: "churn", minutes: 36, what: "500 namespaces, and 100 contracts that end" },
     Full { program: "conformance", minutes: 34, what: "all chosen specs, on a plain kubelet too" },
@@ -24,7 +24,8 @@ pub const FULL: [Full; 25] = [
     Full { program: "idle", minutes: 17, what: "an idle lease for ten minutes, unsigned usage" },
     Full { program: "install", minutes: 4, what: "two nodes each, the provider's exchange too" },
     Full { program: "isolation", minutes: 12, what: "ten rounds of restarts, names, files" },
-    Full { program: "journey", minutes: 7, what: "ten pods that start in turn, pods that move" },
+    Full { program: "journey", minutes: 4, what: "ten pods that start one after the other" },
+    Full { program: "leaving", minutes: 15, what: "pods before a contract ends, by each way" },
     Full { program: "leftovers", minutes: 5, what: "twenty beds up and down" },
     Full { program: "load", minutes: 7, what: "ten Services under load while a link is cut" },
     Full { program: "net/crowd", minutes: 2, what: "a thousand strangers" },

@@ -6,7 +6,6 @@ mod calls;
 mod changes;
 mod demo;
 mod ending;
-mod leaving;
 mod market;
 mod pods;
 
@@ -25,10 +24,7 @@ fn main() -> ExitCode {
     // As of two clusters that one installer made: no address tells whose a pod is.
     let same = |name| ClusterSpec { cidrs: Some(Cidrs::same()), ..ClusterSpec::named(name) };
     let clusters = vec![same("rome"), same("turin")];
-    let tests = vec![
-        Test::ci("from_two_strangers_to_nothing_left", |s| Box::pin(journey(s))),
-        Test::full("pods_move_before_a_contract_ends", |s| Box::pin(leaving::pods_move(s))),
-    ];
+    let tests = vec![Test::ci("from_two_strangers_to_nothing_left", |s| Box::pin(journey(s)))];
     suite::run_in_turn("journey", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
