@@ -86,6 +86,10 @@ pub struct Movers {
 struct Turn {
     /// How many pods it had then.
     had: usize,
+    /// The same, less those that others have asked to go since: its owner may want fewer by now.
+    wants: usize,
+    /// Its pods by the last look that were not going, but for the one that goes.
+    live: BTreeSet<Uid>,
     /// When it was asked, by the monotonic clock.
     since_ms: u64,
     /// The pod, whose room its replacement takes; none where it was not let go.
@@ -105,11 +109,14 @@ impl Movers {
     /// What is to be done now about the pods of a node that leaves.
     pub fn step(&mut self, now: Now, place: Place<'_>, around: &Around) -> Step {
         self.forget(now, around);
+        self.look(around);
         let begun_ms = *self.begun_ms.get_or_insert(now.mono_ms);
         let is_settled = now.mono_ms >= begun_ms + limits::LEAVING_SETTLE_MS;
         let mut room = Room::of(around);
         // The replacement of who was just evicted may not be there yet.
-        for turn in self.turns.values().filter(|turn| turn.had > self.live(turn, around)) {
+        let is_awaited =
+            |(owner, turn): &(&Uid, &Turn)| turn.had > self.live(owner, around).count();
+        for (_, turn) in self.turns.iter().filter(is_awaited) {
             let _ = turn.goes.iter().all(|pod| room.place(pod));
         }
         let mut step = Step::default();
@@ -206,8 +213,9 @@ impl Movers {
                 }
             } else {
                 let is_late = for_ms >= limits::REPLACEMENT_MS;
-                // A Job replaces no pod for which there is no work left.
-                let is_whole = live.len() >= turn.had || owner.sort == OwnerSort::Job && is_late;
+                // A Job replaces no pod for which there is no work left, and nobody one that is one too many.
+                let enough = if is_late { turn.wants } else { turn.had };
+                let is_whole = live.len() >= enough || owner.sort == OwnerSort::Job && is_late;
                 if !is_whole || is_between || !unready.is_empty() {
                     return is_late.then_some(Next::Stopped);
                 }
@@ -226,7 +234,14 @@ impl Movers {
         let mut candidates = here.iter().filter(may).peekable();
         candidates.peek()?;
         let Some(pod) = candidates.find(|pod| room.place(pod)) else { return Some(Next::NoRoom) };
-        let turn = Turn { had: live.len(), since_ms: now.mono_ms, goes: Some((**pod).clone()) };
+        let others = live.iter().map(|pod| &pod.id.uid).filter(|uid| **uid != pod.id.uid).cloned();
+        let turn = Turn {
+            had: live.len(),
+            wants: live.len(),
+            live: others.collect(),
+            since_ms: now.mono_ms,
+            goes: Some((**pod).clone()),
+        };
         self.turns.insert(owner.uid.clone(), turn);
         self.asked.insert(pod.id.uid.clone(), now.mono_ms);
         Some(Next::Evict(pod.id.uid.clone()))
@@ -254,13 +269,29 @@ impl Movers {
         }
     }
 
-    /// How many pods an owner has now that are not going.
-    fn live(&self, turn: &Turn, around: &Around) -> usize {
-        let owner = turn.goes.as_ref().and_then(|pod| pod.owner.as_ref());
+    /// The pods of an owner that are not going.
+    fn live<'a>(
+        &'a self,
+        owner: &'a Uid,
+        around: &'a Around,
+    ) -> impl Iterator<Item = &'a Uid> + 'a {
         let live = |pod: &&PodSeen| {
-            pod.owner.as_ref() == owner && !pod.deleting && !self.asked.contains_key(&pod.id.uid)
+            pod.owner.as_ref().is_some_and(|it| it.uid == *owner)
+                && !pod.deleting
+                && !self.asked.contains_key(&pod.id.uid)
         };
-        around.pods.values().filter(live).count()
+        around.pods.values().filter(live).map(|pod| &pod.id.uid)
+    }
+
+    /// Whose pods others have asked to go since the last look.
+    fn look(&mut self, around: &Around) {
+        let mut turns = std::mem::take(&mut self.turns);
+        for (owner, turn) in &mut turns {
+            let live: BTreeSet<Uid> = self.live(owner, around).cloned().collect();
+            turn.wants = turn.wants.saturating_sub(turn.live.difference(&live).count());
+            turn.live = live;
+        }
+        self.turns = turns;
     }
 
     /// What the cluster shows by now, or does not have any more, is kept no longer.

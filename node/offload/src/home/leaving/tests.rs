@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::forge::labels::LEAVING;
 use crate::placement::spec::LeavingWhy;
 
 const NODE: &str = "mercato-turin";
@@ -39,7 +40,7 @@ impl World {
         let mut around = Around::default();
         for (name, cpu, taint) in [
             ("home", cpu, Value::Null),
-            (NODE, 64, json!([{ "key": LEAVES, "effect": "NoSchedule" }])),
+            (NODE, 64, json!([{ "key": LEAVING, "effect": "NoSchedule" }])),
         ] {
             let node = json!({ "metadata": { "name": name, "labels": { "on": name } },
                 "spec": { "taints": taint },
@@ -202,8 +203,6 @@ impl World {
     }
 }
 
-const LEAVES: &str = "mercato.dev/leaving";
-
 #[test]
 fn all_pods_of_an_owner_move_one_by_one() {
     for kind in ["ReplicaSet", "StatefulSet", "Job"] {
@@ -214,8 +213,8 @@ fn all_pods_of_an_owner_move_one_by_one() {
         world.second();
         assert!(world.evicted.is_empty(), "what was asked for before a restart shows first");
         world.seconds(40);
-        assert_eq!((world.evicted.len(), world.ended.len()), (3, 0), "{kind}: {:?}", world.left);
-        assert!(world.left.is_empty(), "{kind}: {:?}", world.left);
+        let done = (world.evicted.len(), world.ended.len(), world.left.len());
+        assert_eq!(done, (3, 0, 0), "{kind}: {:?}", world.left);
         assert_eq!(world.was_told("Leaving"), 3);
     }
 }
@@ -263,6 +262,21 @@ fn a_replacement_that_is_never_ready_stops_its_owner_alone() {
     world.ready_after_ms = Some(0);
     world.seconds(60);
     assert_eq!(world.evicted.len(), 4, "it goes on once that is ready after all");
+}
+
+/// An autoscaler takes back the pod that has just come: nobody replaces it, and the others are enough.
+#[test]
+fn an_owner_that_wants_fewer_pods_by_now_goes_on() {
+    let mut world = World::new(16, 300);
+    world.ready_after_ms = None;
+    world.deployment("web", 3);
+    world.seconds(10);
+    world.around.pods.remove(&world.made.pop_first().unwrap().0);
+    world.ready_after_ms = Some(3_000);
+    world.seconds(45);
+    assert_eq!(world.evicted.len(), 1, "it may be replaced yet");
+    world.seconds(40);
+    assert_eq!(world.evicted.len(), 3);
 }
 
 #[test]
