@@ -45,6 +45,8 @@ pub struct HomeLeaseConfig {
     pub news: Arc<NodeNews>,
     /// What all virtual nodes that leave have in common.
     pub leavers: Arc<Leavers>,
+    /// How many seconds guests have to end at most.
+    pub longest_grace_s: u64,
     /// Takes how many pods have still to go from the node, while it leaves.
     pub left: watch::Sender<Left>,
 }
@@ -85,6 +87,7 @@ impl HomeLease {
         async move {
             let HomeLeaseConfig { mut node, listen, audiences, domain, api, news, .. } = config;
             let (leavers, left) = (config.leavers, config.left);
+            let longest_grace_s = config.longest_grace_s;
             let source = config.certificate;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
@@ -94,7 +97,7 @@ impl HomeLease {
             let home =
                 HomeConfig { node: node_name, contract, provider, host_ip, audiences, domain, api };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
-            side.sees_to_leaving(leavers, left);
+            side.sees_to_leaving(leavers, longest_grace_s, left);
             let kubelet = VirtualKubelet {
                 name: name.clone(),
                 contract: node.contract,

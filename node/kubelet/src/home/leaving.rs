@@ -158,6 +158,7 @@ impl Known {
 pub(super) fn tend(
     shared: Arc<Shared>,
     leavers: Arc<Leavers>,
+    longest_grace_s: u64,
     mut leaving: watch::Receiver<Option<Leaving>>,
     left: watch::Sender<Left>,
 ) -> BoxFuture<'static, ()> {
@@ -172,7 +173,10 @@ pub(super) fn tend(
             loop {
                 looks.tick().await;
                 let Some(leaving) = leaving.borrow_and_update().clone() else { break };
-                look(&shared, &following, &leaving, &left);
+                let moves = moves(&shared);
+                let node = &shared.config.node;
+                let place = Place { node, leaving: &leaving, longest_grace_s, moves: &moves };
+                look(&shared, &following, place, &left);
             }
             left.send_replace(Left::new());
         }
@@ -183,19 +187,22 @@ pub(super) fn tend(
     .boxed()
 }
 
+/// Whether the pods of a namespace may be evicted, as it says by now.
+fn moves(shared: &Shared) -> impl Fn(&str) -> bool + use<> {
+    let opted_in = shared.opted_in.borrow().clone();
+    move |namespace| {
+        let leave = opted_in.as_ref().map(|known| known.leave(namespace));
+        matches!(leave, Some(Leave::Now(how)) if how.when_leaving == WhenLeaving::Move)
+    }
+}
+
 /// Begins what is to be done now.
 fn look(
     shared: &Arc<Shared>,
     following: &Arc<Following>,
-    leaving: &Leaving,
+    place: Place<'_>,
     left: &watch::Sender<Left>,
 ) {
-    let opted_in = shared.opted_in.borrow().clone();
-    let moves = |namespace: &str| {
-        let leave = opted_in.as_ref().map(|known| known.leave(namespace));
-        matches!(leave, Some(Leave::Now(how)) if how.when_leaving == WhenLeaving::Move)
-    };
-    let place = Place { node: &shared.config.node, leaving, moves: &moves };
     let Some((acts, now_left)) = following.step(place) else { return };
     left.send_if_modified(|before| {
         let differs = *before != now_left;

@@ -106,9 +106,16 @@ impl HomeSide {
         });
     }
 
-    /// Sees to the node's pods whenever it leaves, and tells how many have still to go.
-    pub(super) fn sees_to_leaving(&self, leavers: Arc<Leavers>, left: watch::Sender<Left>) {
-        self.spawn(leaving::tend(self.shared.clone(), leavers, self.leaving.subscribe(), left));
+    /// Sees to the node's pods whenever it leaves, whose guests have so many seconds to end at most, and
+    /// tells how many have still to go.
+    pub(super) fn sees_to_leaving(
+        &self,
+        leavers: Arc<Leavers>,
+        longest_grace_s: u64,
+        left: watch::Sender<Left>,
+    ) {
+        let (shared, leaving) = (self.shared.clone(), self.leaving.subscribe());
+        self.spawn(leaving::tend(shared, leavers, longest_grace_s, leaving, left));
     }
 
     /// The lease ends soon from now on, or does not.

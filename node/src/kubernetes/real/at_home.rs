@@ -17,6 +17,7 @@ use mercato_agent::{HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, 
 use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
+use mercato_offload::forge::longest_grace_s;
 use mercato_offload::home;
 use mercato_offload::placement;
 use mercato_offload::placement::NodeLabels;
@@ -96,6 +97,7 @@ impl AtHome {
         let capacity = placement::shown(&desire.contract.terms.quantity, &BTreeMap::new());
         let labels = self.labels.clone();
         let node = NodeSpec { taint, reachable: desire.reachable, capacity, labels, ..node };
+        let terms = &desire.contract.terms;
         let mut ports = ports(&name, &node::ports(cluster).await?).into_iter();
         let (lease, inputs) = loop {
             let port = ports.next().context("no port is free for a kubelet API")?;
@@ -108,6 +110,7 @@ impl AtHome {
                 api: self.task.home_api,
                 news: self.shared.node_news.clone(),
                 leavers: self.shared.leavers.clone(),
+                longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
                 left: self.task.left.clone(),
             };
             let cluster = cluster.clone();

@@ -82,7 +82,7 @@ fn bed(how: OptIn, eviction: (u16, Value)) -> Bed {
     // Nobody listens to what the session would be told.
     drop(inputs);
     let (tell, left) = watch::channel(Left::new());
-    side.sees_to_leaving(Arc::new(Leavers::default()), tell);
+    side.sees_to_leaving(Arc::new(Leavers::default()), 3_600, tell);
     Bed { side, left, asked, _known }
 }
 

@@ -35,6 +35,8 @@ pub struct Place<'a> {
     pub node: &'a str,
     /// When it leaves, and since when that is known.
     pub leaving: &'a Leaving,
+    /// How many seconds a guest has to end there at most, whatever its pod asks for.
+    pub longest_grace_s: u64,
     /// Whether the pods of this namespace may be evicted: it says so, and the daemon may.
     pub moves: &'a dyn Fn(&str) -> bool,
 }
@@ -253,7 +255,8 @@ impl Movers {
         if pod.deleting {
             return;
         }
-        let last_ms = last_ms(place.leaving, pod.grace_s);
+        let grace_s = u64::from(pod.grace_s).min(place.longest_grace_s);
+        let last_ms = last_ms(place.leaving, grace_s);
         let is_last = now.wall_ms >= last_ms;
         let notes = notes::of(place.leaving, fate, last_ms, is_last);
         for note in notes {
@@ -323,8 +326,8 @@ fn is_of(pod: &PodSeen, node: &str) -> bool {
 
 /// When a pod with this grace is ended, wall clock: so that it is over before the provider ends it, be its
 /// clock ahead; but a third of the time is for moving, however long the grace is.
-fn last_ms(leaving: &Leaving, grace_s: u32) -> u64 {
-    let takes_ms = CLOCK_SKEW_MS + u64::from(grace_s) * 1_000 + limits::LAST_WORDS_MS;
+fn last_ms(leaving: &Leaving, grace_s: u64) -> u64 {
+    let takes_ms = CLOCK_SKEW_MS + grace_s * 1_000 + limits::LAST_WORDS_MS;
     let third_ms = leaving.at_ms.saturating_sub(leaving.from_ms) / 3;
     leaving.at_ms.saturating_sub(takes_ms).max(leaving.from_ms + third_ms)
 }

@@ -14,6 +14,7 @@ struct World {
     around: Around,
     movers: Movers,
     leaving: Leaving,
+    longest_grace_s: u64,
     now_ms: u64,
     /// When each new pod becomes ready, in ms from its making; none: never.
     ready_after_ms: Option<u64>,
@@ -52,6 +53,7 @@ impl World {
             around,
             movers: Movers::default(),
             leaving,
+            longest_grace_s: 3_600,
             now_ms: 0,
             ready_after_ms: Some(3_000),
             budgets: BTreeSet::new(),
@@ -133,7 +135,8 @@ impl World {
         }
         let leaving = self.leaving.clone();
         let moves = |namespace: &str| namespace != "batch";
-        let place = Place { node: NODE, leaving: &leaving, moves: &moves };
+        let longest_grace_s = self.longest_grace_s;
+        let place = Place { node: NODE, leaving: &leaving, longest_grace_s, moves: &moves };
         let step = self.movers.step(self.now(), place, &self.around);
         self.left = step.left;
         for act in step.acts {
@@ -277,6 +280,17 @@ fn an_owner_that_wants_fewer_pods_by_now_goes_on() {
     assert_eq!(world.evicted.len(), 1, "it may be replaced yet");
     world.seconds(40);
     assert_eq!(world.evicted.len(), 3);
+}
+
+#[test]
+fn no_pod_is_ended_earlier_than_its_guest_needs() {
+    let mut world = World::new(0, 600);
+    world.pod(None, NODE, json!({ "/spec/terminationGracePeriodSeconds": 3_600 }));
+    world.longest_grace_s = 60;
+    world.seconds(499);
+    assert_eq!(world.ended.len(), 0, "the contract promises a minute");
+    world.second();
+    assert_eq!(world.ended.len(), 1);
 }
 
 #[test]
