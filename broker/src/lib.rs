@@ -6,6 +6,7 @@
 //! other crates; opening what peers sent, to the caller.
 
 mod broker;
+mod burst;
 mod catalogue;
 pub mod config;
 mod deal;
@@ -15,17 +16,22 @@ pub mod selector;
 pub mod syntax;
 
 pub use broker::{
-    Broker, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply, limit, shared,
+    Broker, BurstsNow, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply,
+    burst_of, bursts_now, limit, shared,
+};
+pub use burst::{
+    BurstNews, BurstWord, NodeChoice, NodeFact, NodeTerm, NodeUse, PodDemand, Shape, WaitingPod,
 };
 pub use catalogue::{
-    Affiliation, Budget, BuyPolicy, Candidate, CountryOf, Demand, Excluded, Exclusion, Known,
-    Market, Membership, Miss, Noun, ParsePartyError, Party, Sort, Standing, Unknown,
+    Affiliation, Budget, BurstPolicy, BuyPolicy, Candidate, CountryOf, Demand, Excluded, Exclusion,
+    Known, Market, Membership, Miss, Noun, ParsePartyError, Party, Sort, Standing, Unknown,
 };
 pub use config::Config;
 pub use deal::{
-    Agreement, Agreements, Amendment, Bill, Closing, Deal, Desired, Dispute, End, EndCause,
-    EndReason, Ending, Facts, Lease, Leaving, Line, Mark, Meter, Otherwise, Provisioned, RULES,
-    Rules, Settlement, Side, SignedInvoice, SignedReceipt, Stage, Statement, WORDS, Word, ending,
+    Agreement, Agreements, Amendment, Bill, BurstKey, Closing, Deal, Desired, Dispute, End,
+    EndCause, EndReason, Ending, Facts, Lease, Leaving, Line, Mark, Meter, Otherwise, Provisioned,
+    RULES, Rules, Settlement, Side, SignedInvoice, SignedReceipt, Stage, Statement, WORDS, Word,
+    ending,
 };
 pub use sale::{
     Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, StorageClass,

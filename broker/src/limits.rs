@@ -28,6 +28,19 @@ pub const COUNTRY_BYTES: usize = 64;
 pub const ORDER_NAMESPACES: usize = 64;
 /// Namespaces with a budget: a guess.
 pub const NAMESPACES: usize = 1_024;
+/// Models of GPUs that may be bought by themselves: a guess.
+pub const BURST_GPUS: usize = 8;
+/// Pods without room that are looked at; beyond, the youngest wait.
+pub const BURST_PODS: usize = 4_096;
+/// Kinds of pods without room that are told apart; beyond, the youngest wait.
+pub const BURST_SHAPES: usize = 64;
+/// Virtual nodes that are looked at with them: as many as there are contracts.
+pub const BURST_NODES: usize = DEALS;
+/// Kinds of pods of a namespace that no offer takes, and that are passed over in one look for others: a
+/// guess.
+pub const BURST_KINDS: usize = 8;
+/// Pods that are told of one decision; the others of their kind read it there.
+pub const BURST_TOLD: usize = 20;
 /// Round trips that are known.
 pub const ROUND_TRIPS: usize = 4_096;
 /// Deals of both sides that are open, run, or wait for an answer though they are over.
@@ -127,6 +140,24 @@ pub const REQUEST_MS: u64 = 10_000;
 /// Who has not answered at all, and may have heard the request, is told so long that it is over. A
 /// guess: perhaps nobody is there.
 pub const UNHEARD_MS: u64 = 3_600_000;
+/// So long a provider is left aside that did not sign what was to be bought by itself, at first; it
+/// doubles each time.
+pub const BURST_ASIDE_MS: u64 = 15_000;
+/// The longest that it is left aside, and for how long a failure of its is counted.
+pub const BURST_ASIDE_MOST_MS: u64 = 600_000;
+/// What was bought is bought in vain if its node was ready for so long and no pod was bound to it
+/// that waits. A guess: a scheduler takes no longer.
+pub const BURST_VAIN_MS: u64 = 60_000;
+/// So long nothing is bought again for pods for which something was bought in vain.
+pub const BURST_VAIN_REST_MS: u64 = 3_600_000;
+/// So long nothing is bought for a namespace whose contract was given back.
+pub const BURST_IDLE_REST_MS: u64 = 60_000;
+/// An extension that was not made is asked for again after this time.
+pub const BURST_EXTEND_MS: u64 = 60_000;
+/// Between two looks at the offers for pods that wait: they come and go all the time.
+pub const BURST_LOOK_MS: u64 = 1_000;
+/// The same where no offer has changed: budgets do by time alone.
+pub const BURST_RETRY_MS: u64 = 10_000;
 /// A provider's owner has so long to decide.
 pub const REVIEW_MS: u64 = 24 * 3_600_000;
 /// From the provider's signature to the last moment at which the buyer's is taken.

@@ -37,4 +37,5 @@ pub mod terms;
 pub mod text;
 pub mod time;
 pub mod tunnel;
+pub mod virtual_node;
 pub mod workload;

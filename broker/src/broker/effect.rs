@@ -13,6 +13,7 @@ use mercato_protocol::text::Blob;
 
 use super::command::{Refusal, Reply};
 use super::record::{Record, RecordKey};
+use crate::burst::BurstNews;
 use crate::deal::{Deal, Desired, Leaving, Side};
 use crate::sale::{Announcement, Series};
 
@@ -43,6 +44,8 @@ pub enum Effect {
     /// How a lease is to be in this cluster, from now on: level-triggered, one for each
     /// contract, said again after every restart.
     Lease(Box<LeaseSpec>),
+    /// People are to hear of this, the owners of these pods as well.
+    Burst(Box<BurstNews>),
     /// The answer to a command.
     Reply(u64, Result<Reply, Refusal>),
 }

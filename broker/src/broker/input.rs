@@ -9,6 +9,7 @@ use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::negotiation::Message;
 
 use super::command::Command;
+use crate::burst::{PodDemand, Stir};
 use crate::catalogue::Membership;
 use crate::sale::Inventory;
 
@@ -28,6 +29,9 @@ pub enum Input {
     /// The records cannot be written (`true`): until they can nothing new is promised, no word of a
     /// peer is taken, and nothing is due.
     Degraded(bool),
+    /// Which pods of this cluster find no room and could run elsewhere, and its virtual nodes: in the
+    /// place of what was said before.
+    Pending(Box<PodDemand>),
     /// Whom a joined federation certifies, and who is proven a fraud: in the place of what was
     /// said before.
     Membership(Membership),
@@ -58,4 +62,28 @@ pub enum Input {
     ///
     /// [`Effect::Reply`]: crate::Effect::Reply
     Command(u64, Command),
+}
+
+impl Input {
+    /// How much it matters to what is bought by itself.
+    pub(super) fn stirs(&self) -> Stir {
+        match self {
+            Self::Pending(_)
+            | Self::Message(_)
+            | Self::Usable(_)
+            | Self::Unprovidable(..)
+            | Self::CleanedUp(_)
+            | Self::Degraded(_)
+            | Self::Command(..) => Stir::Now,
+            Self::Ad(_) | Self::Withdrawn(_) | Self::Membership(_) | Self::Keys(..) => Stir::Offers,
+            Self::Tick
+            | Self::Inventory(_)
+            | Self::Addresses(_)
+            | Self::RoundTrips(_)
+            | Self::Isolation(_)
+            | Self::Connected(_)
+            | Self::HungUp(_)
+            | Self::Disconnected(_) => Stir::Nothing,
+        }
+    }
 }

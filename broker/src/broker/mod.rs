@@ -1,6 +1,7 @@
 //! The broker: the one value that joins what others offer, what this cluster sells, and its
 //! deals. Each of these decides for itself; here inputs are passed on and effects put in order.
 
+mod bursts;
 mod command;
 mod deals;
 mod early;
@@ -22,6 +23,7 @@ use mercato_protocol::time::{Deadline, Now};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
+use crate::burst::Bursts;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::deal::{Phase, Side};
@@ -34,7 +36,7 @@ pub use command::{Command, Refusal, Reply};
 pub use effect::{Effect, LeaseSpec};
 pub use input::Input;
 pub use record::{Record, RecordKey};
-pub use view::{limit, shared};
+pub use view::{BurstsNow, burst_of, bursts_now, limit, shared};
 
 /// The market's side of one cluster.
 #[derive(Debug)]
@@ -46,6 +48,7 @@ pub struct Broker {
     catalogue: Catalogue,
     supply: Supply,
     early: Early,
+    bursts: Bursts,
     /// What an earlier release kept otherwise.
     unwritten: Vec<Record>,
     /// Restored, and nobody has been told yet how the leases are to be.
@@ -58,6 +61,7 @@ impl Broker {
         let Kept { deals, unwritten, named, countries, series, share, buy } = Kept::of(records);
         let config = Arc::new(config);
         Self {
+            bursts: Bursts::restored(deals.values()),
             deals: Deals::restore(Arc::clone(&config), deals),
             catalogue: Catalogue::new(named, countries, buy),
             supply: Supply::new(Arc::clone(&config), share, series),
@@ -84,6 +88,7 @@ impl Broker {
             effects.extend(self.deals.current().filter_map(Effect::lease));
         }
         self.deals.run_deadlines(now, &mut effects);
+        self.bursts.stir(now, input.stirs());
         self.take(now, input, &mut effects);
         if restored && self.config.copied && !self.deals.degraded() {
             // The next start is not one of a copy: it must find the epoch of this one.
@@ -91,6 +96,7 @@ impl Broker {
             effects.push(Effect::Persist(Record::Series { epoch, next_seq }));
         }
         self.deals.run_deadlines(now, &mut effects);
+        self.run_bursts(now, &mut effects);
         self.deals.resend(now, &mut effects);
         if !self.deals.degraded() {
             self.deals.make_room(|peer| self.catalogue.peers.organisation(peer), &mut effects);
@@ -103,13 +109,16 @@ impl Broker {
     pub fn wakeup(&self) -> Option<Deadline> {
         let restored = self.restored.then_some(Deadline::Mono(0));
         let publish = self.supply.due_ms().filter(|_| !self.deals.degraded()).map(Deadline::Mono);
-        Deadline::earliest(self.now, [restored, publish].into_iter().chain(self.deals.wakeups()))
+        let bursts = self.bursts.wakeup().filter(|_| !self.deals.degraded());
+        let all = [restored, publish, bursts].into_iter().chain(self.deals.wakeups());
+        Deadline::earliest(self.now, all)
     }
 
     fn take(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         let us = self.config.cluster();
         match input {
             Input::Tick | Input::Degraded(_) => {}
+            Input::Pending(demand) => self.bursts.set_demand(*demand),
             Input::Inventory(inventory) => {
                 self.supply.set_inventory(inventory);
                 self.early.take(now).iter().for_each(|it| self.on_message(now, it, effects));

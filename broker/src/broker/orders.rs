@@ -12,10 +12,10 @@ use rand_chacha::rand_core::Rng as _;
 use super::command::{Command, Refusal, Reply};
 use super::effect::Effect;
 use super::record::{Record, RecordKey};
-use super::requests::Changes;
+use super::requests::{Changes, deny, reclaim, withdraw};
 use super::{Broker, random_id};
 use crate::catalogue::{Audience, Candidate, Demand, Standing};
-use crate::deal::{Conversation, Deal, Negotiation, Order, Phase, Side};
+use crate::deal::{BurstKey, Conversation, Deal, Negotiation, Order, Phase, Side};
 use crate::limits;
 use crate::sale::{Purchase, size, terms_of};
 
@@ -28,11 +28,13 @@ pub(super) struct Opening<'a> {
     pub(super) note: String,
     /// The round of firm offers that it belongs to.
     pub(super) round: Option<NegotiationId>,
+    /// For whose pods it is bought by itself; none: somebody orders it.
+    pub(super) burst: Option<BurstKey>,
 }
 
 impl Opening<'_> {
     fn deal(self, now: Now, ad: &Ad) -> Result<Deal, Refusal> {
-        let Self { id, chosen, demand, note, round } = self;
+        let Self { id, chosen, demand, note, round, burst } = self;
         let names = &demand.namespaces;
         if names.len() > limits::ORDER_NAMESPACES || names.iter().any(|it| it.len() > LABEL_BYTES) {
             let text = format!(
@@ -52,6 +54,7 @@ impl Opening<'_> {
             rfq: round,
             limit: limit.map(|rate| rate.over(demand.term_s)),
             namespaces: names.clone(),
+            burst,
             opened_ms: now.wall_ms,
         };
         let conversation = Conversation::new(id, chosen.provider, chosen.key);
@@ -102,13 +105,13 @@ impl Broker {
             Command::Counter { request, price, quantity, hold_s } => {
                 self.counter(now, request, Changes { price, quantity, hold_s }, effects)?;
             }
-            Command::Withdraw(contract) => self.withdraw(now, contract, effects)?,
-            Command::Deny { request, text } => self.deny(now, request, &text, effects)?,
+            Command::Withdraw(contract) => withdraw(&mut self.deals, now, contract, effects)?,
+            Command::Deny { request, text } => deny(&mut self.deals, now, request, &text, effects)?,
             Command::Amend { contract, quantity, term_s } => {
                 self.amend(now, contract, quantity, term_s, effects)?;
             }
             Command::Reclaim { contract, notice_s, text } => {
-                self.reclaim(now, contract, notice_s, &text, effects)?;
+                reclaim(&mut self.deals, now, contract, notice_s, &text, effects)?;
             }
             Command::Cancel { deal, text } => self.deals.cancel(now, deal, &text, effects)?,
             Command::Stop => {
@@ -138,7 +141,7 @@ impl Broker {
         self.can_order(&demand.quantity, &note, 1)?;
         let chosen = self.choose(now, demand)?;
         let id = id.unwrap_or_else(|| random_id(&mut self.rng));
-        let opening = Opening { id, chosen: &chosen, demand, note, round: None };
+        let opening = Opening { id, chosen: &chosen, demand, note, round: None, burst: None };
         self.open_order(now, opening, effects)?;
         Ok(Reply::Ordered { id, provider: chosen.provider })
     }

@@ -14,7 +14,7 @@ use mercato_protocol::time::Now;
 
 use super::Broker;
 use super::command::Refusal;
-use super::deals::{is_amendment_asked, span};
+use super::deals::{Deals, is_amendment_asked, span};
 use super::effect::Effect;
 use crate::deal::{Conversation, Deal, Lease, Negotiation, Order, Side, Verdict};
 use crate::limits;
@@ -145,47 +145,6 @@ impl Broker {
         Ok(offer?)
     }
 
-    /// Denies a request, or a change.
-    pub(super) fn deny(
-        &mut self,
-        now: Now,
-        id: NegotiationId,
-        text: &str,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        let denied = if is_amendment_asked(self.deals.asked(id)?) {
-            self.deals.edit_lease(now, id, effects, |lease, exchange| {
-                lease.refuse_amendment(exchange, text)
-            })
-        } else {
-            self.deals.edit(now, id, effects, |phase, exchange| {
-                phase.terminate(exchange, TerminateReason::DeniedByOwner, text)
-            })
-        };
-        Ok(denied?)
-    }
-
-    /// Takes back what was sold: after the notice that the contract promises, or another.
-    pub(super) fn reclaim(
-        &mut self,
-        now: Now,
-        contract: ContractId,
-        notice_s: Option<u64>,
-        text: &str,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        let lease = self.deals.reclaimable(contract)?;
-        let notice_s = notice_s.unwrap_or(lease.agreements().terms().reclaim_notice_s);
-        let until_ms = now.wall_ms.saturating_add(notice_s.saturating_mul(1_000));
-        if lease.ends_ms() <= until_ms {
-            return Err(Refusal::Invalid("it ends before that".to_owned()));
-        }
-        let reclaimed = self.deals.edit_lease(now, contract.into(), effects, |lease, exchange| {
-            lease.reclaim(exchange, until_ms, text)
-        });
-        Ok(reclaimed?)
-    }
-
     /// Buyer: asks for a change of a running lease.
     pub(super) fn amend(
         &mut self,
@@ -204,20 +163,59 @@ impl Broker {
         });
         Ok(asked?)
     }
+}
 
-    /// Buyer: what it asked for is wanted no longer. What it has signed is in doubt until the
-    /// provider's word.
-    pub(super) fn withdraw(
-        &mut self,
-        now: Now,
-        contract: ContractId,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        let open = self.deals.bought(contract)?.amendments().open();
-        let waits = |state| matches!(state, State::Requested | State::Review);
-        open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;
-        Ok(self.deals.edit_lease(now, contract.into(), effects, Lease::withdraw_amendment)?)
+/// Denies a request, or a change.
+pub(super) fn deny(
+    deals: &mut Deals,
+    now: Now,
+    id: NegotiationId,
+    text: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Refusal> {
+    let denied = if is_amendment_asked(deals.asked(id)?) {
+        deals.edit_lease(now, id, effects, |lease, exchange| lease.refuse_amendment(exchange, text))
+    } else {
+        deals.edit(now, id, effects, |phase, exchange| {
+            phase.terminate(exchange, TerminateReason::DeniedByOwner, text)
+        })
+    };
+    Ok(denied?)
+}
+
+/// Takes back what was sold: after the notice that the contract promises, or another.
+pub(super) fn reclaim(
+    deals: &mut Deals,
+    now: Now,
+    contract: ContractId,
+    notice_s: Option<u64>,
+    text: &str,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Refusal> {
+    let lease = deals.reclaimable(contract)?;
+    let notice_s = notice_s.unwrap_or(lease.agreements().terms().reclaim_notice_s);
+    let until_ms = now.wall_ms.saturating_add(notice_s.saturating_mul(1_000));
+    if lease.ends_ms() <= until_ms {
+        return Err(Refusal::Invalid("it ends before that".to_owned()));
     }
+    let reclaimed = deals.edit_lease(now, contract.into(), effects, |lease, exchange| {
+        lease.reclaim(exchange, until_ms, text)
+    });
+    Ok(reclaimed?)
+}
+
+/// Buyer: what it asked for is wanted no longer. What it has signed is in doubt until the
+/// provider's word.
+pub(super) fn withdraw(
+    deals: &mut Deals,
+    now: Now,
+    contract: ContractId,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Refusal> {
+    let open = deals.bought(contract)?.amendments().open();
+    let waits = |state| matches!(state, State::Requested | State::Review);
+    open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;
+    Ok(deals.edit_lease(now, contract.into(), effects, Lease::withdraw_amendment)?)
 }
 
 /// So much with models in the place of families, if it can be bought.
@@ -282,6 +280,7 @@ fn requested(
         rfq: matches!(message.body, Body::Rfq(_)).then_some(message.negotiation),
         limit: None,
         namespaces: BTreeSet::new(),
+        burst: None,
         opened_ms: now.wall_ms,
     };
     let mut conversation = Conversation::new(message.negotiation, message.from, key);

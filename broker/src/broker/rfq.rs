@@ -32,7 +32,11 @@ impl Broker {
         let round = random_id(&mut self.rng);
         for chosen in &asked {
             let (id, note, round) = (random_id(&mut self.rng), note.to_owned(), Some(round));
-            self.open_order(now, Opening { id, chosen, demand, note, round }, effects)?;
+            self.open_order(
+                now,
+                Opening { id, chosen, demand, note, round, burst: None },
+                effects,
+            )?;
         }
         Ok(Reply::Asked { round, providers: asked.len() })
     }

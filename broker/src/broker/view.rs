@@ -11,10 +11,12 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use super::Broker;
+use crate::burst;
 use crate::catalogue::{
-    Audience, Budget, BuyPolicy, CountryOf, Demand, Known, Market, Standing, reputations,
+    Audience, Budget, BurstPolicy, BuyPolicy, CountryOf, Demand, Known, Market, Standing,
+    reputations,
 };
-use crate::deal::{Deal, Statement};
+use crate::deal::{BurstKey, Deal, Statement};
 use crate::sale::{DevicePolicy, Inventory, SharePolicy};
 
 impl Broker {
@@ -130,8 +132,35 @@ pub fn shared(by: &Broker) -> Option<Resources> {
     by.supply.shared()
 }
 
+/// Consumer: for whose pods this deal was bought by itself; none: somebody has ordered it.
+pub fn burst_of(deal: &Deal) -> Option<&BurstKey> {
+    deal.order().burst.as_ref()
+}
+
 /// Consumer, until it is agreed: what the whole term of this deal may cost at most. An offer up to it
 /// is taken at once.
 pub fn limit(of: &Deal) -> Option<Money> {
     of.order().limit.filter(|_| !of.is_leased())
+}
+
+/// What is bought by itself now, and what the owner allows; none: nothing may be.
+pub fn bursts_now(of: &Broker) -> Option<BurstsNow<'_>> {
+    let policy = of.catalogue.policy()?.bursts.as_deref()?;
+    let running = burst::running(of.deals.current());
+    let waiting = of.bursts.demand().into_iter().flat_map(|demand| &demand.shapes);
+    let waiting = waiting.map(|shape| shape.pods.len()).sum();
+    Some(BurstsNow { policy, bought: burst::bought(&running), contracts: running.len(), waiting })
+}
+
+/// What is bought by itself at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BurstsNow<'a> {
+    /// What the owner allows of it.
+    pub policy: &'a BurstPolicy,
+    /// What all contracts and orders of bursts have together.
+    pub bought: Resources,
+    /// How many contracts and orders those are.
+    pub contracts: usize,
+    /// How many pods without room could run elsewhere, whether they count yet or not.
+    pub waiting: usize,
 }

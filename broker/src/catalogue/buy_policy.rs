@@ -10,6 +10,7 @@ use mercato_protocol::price::Money;
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
+use super::burst_policy::BurstPolicy;
 use crate::deal::{Deal, Side};
 use crate::limits;
 use crate::selector::Selector;
@@ -29,6 +30,9 @@ pub struct BuyPolicy {
     pub namespaces: BTreeMap<String, Rate>,
     /// The longest term, in seconds; none: any.
     pub longest_s: Option<u64>,
+    /// What may be bought by itself for pods that find no room; none: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<Box<BurstPolicy>>,
 }
 
 /// A budget, and what is left of it.
@@ -53,8 +57,13 @@ impl BuyPolicy {
             () if !self.namespaces.keys().all(|name| name.len() <= LABEL_BYTES) => {
                 Err("too long a namespace")
             }
+            () if self.longest_s < self.bursts.as_ref().map(|it| it.term_s)
+                && self.longest_s.is_some() =>
+            {
+                Err("bursts.for is longer than longest, so that nothing could be bought")
+            }
             () if self.trust.len() > limits::PEERS => Err("too many clusters are trusted"),
-            () => Ok(()),
+            () => self.bursts.as_ref().map_or(Ok(()), |bursts| bursts.check()),
         }
     }
 

@@ -2,6 +2,7 @@
 //! ranking, whom the owner trusts, and what may be bought.
 
 mod book;
+mod burst_policy;
 mod buy_policy;
 mod countries;
 mod demand;
@@ -27,6 +28,7 @@ use book::{Book, BuyerContext, SearchInputs};
 use reputation::{is_careless, unfaithful};
 
 pub use book::{Candidate, Excluded, Market, Miss};
+pub use burst_policy::BurstPolicy;
 pub use buy_policy::{Budget, BuyPolicy};
 pub use demand::{Demand, Exclusion};
 pub use known::{Known, Noun, Unknown};
@@ -134,6 +136,19 @@ impl Catalogue {
     ) -> Vec<Candidate> {
         let inputs = self.inputs(now, demand, deals);
         self.book.best(now, demand, self.context(&inputs), audience)
+    }
+
+    /// The best offer of a trusted provider that suits, of those that are not left aside.
+    pub(crate) fn best_beside<'d>(
+        &self,
+        now: Now,
+        demand: &Demand,
+        aside: &BTreeSet<ClusterId>,
+        deals: impl Iterator<Item = &'d Deal> + Clone,
+    ) -> Option<Candidate> {
+        let mut inputs = self.inputs(now, demand, deals);
+        inputs.refused.extend(aside);
+        self.book.best(now, demand, self.context(&inputs), Audience::Trusted).into_iter().next()
     }
 
     /// The best pool that suits of each trusted provider, the best first, as many as a round asks.

@@ -37,7 +37,7 @@ pub use ending::{
 };
 pub use lease::{Desired, Lease, Leaving};
 pub use meter::{Meter, SignedReceipt};
-pub use order::Side;
+pub use order::{BurstKey, Side};
 pub use phase::{End, EndReason};
 pub use settlement::{Dispute, Settlement, SignedInvoice};
 pub use statement::{Line, Statement};

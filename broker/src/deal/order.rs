@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{Body, Request};
 use mercato_protocol::price::{Money, PriceError, Usage};
+use mercato_protocol::terms::Platform;
+use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 
 /// Which side of a deal this cluster is on.
@@ -28,6 +30,20 @@ impl Side {
     }
 }
 
+/// For whose pods something was bought by itself: pods of one namespace that can run on one kind of
+/// node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BurstKey {
+    /// The namespace of the pods.
+    pub namespace: String,
+    /// The kind of node that they run on.
+    pub platform: Platform,
+    /// The vendor of the GPUs that they ask for; none: they ask for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_of: Option<Slug>,
+}
+
 /// What was asked for. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -39,6 +55,8 @@ pub(crate) struct Order {
     pub(crate) limit: Option<Money>,
     /// Consumer: the namespaces on whose behalf it is.
     pub(crate) namespaces: BTreeSet<String>,
+    /// Consumer: it was bought by itself, for these pods; none: somebody has ordered it.
+    pub(crate) burst: Option<BurstKey>,
     /// When the request was made or came, wall clock.
     pub(crate) opened_ms: u64,
 }

@@ -20,7 +20,7 @@ use super::ending::Ending;
 use super::lease::Lease;
 use super::meter::{Meter, MeterState, Reported, SignedReceipt};
 use super::negotiation::Negotiation;
-use super::order::{Order, Side};
+use super::order::{BurstKey, Order, Side};
 use super::phase::{Closed, Over, Phase, Terminated};
 use super::settlement::{Dispute, Reclaim, Settlement, SignedInvoice};
 
@@ -52,6 +52,9 @@ struct Written<'a> {
     disputes: Vec<Dispute>,
     #[serde(default)]
     namespaces: Cow<'a, BTreeSet<String>>,
+    /// Left out where somebody has ordered it, as a release does that knows of no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    burst: Option<Cow<'a, BurstKey>>,
     unwanted: Option<Cow<'a, str>>,
     /// None where an earlier release wrote it, which went by the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,6 +131,7 @@ impl<'a> Written<'a> {
             invoice: settlement.and_then(|it| it.invoice.as_ref()).map(Cow::Borrowed),
             disputes: Vec::new(),
             namespaces: Cow::Borrowed(&order.namespaces),
+            burst: order.burst.as_ref().map(Cow::Borrowed),
             unwanted: unwanted.map(Cow::Borrowed),
             ending: closed.map(|closed| closed.ending),
             drained: closed.is_some_and(|closed| closed.cleaned_up),
@@ -142,6 +146,7 @@ impl<'a> Written<'a> {
             rfq: self.rfq,
             limit: self.limit,
             namespaces: self.namespaces.into_owned(),
+            burst: self.burst.map(Cow::into_owned),
             opened_ms: self.opened_ms,
         };
         let agreement = self.agreement.map(Cow::into_owned);

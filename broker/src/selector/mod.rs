@@ -7,6 +7,7 @@
 
 mod attribute;
 mod facts;
+mod made;
 mod parse;
 
 use std::cmp::Ordering;

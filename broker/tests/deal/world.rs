@@ -234,6 +234,7 @@ impl World {
                     _ => {}
                 }
             }
+            Effect::Burst(_) => {}
             Effect::Reply(_, result) => us.replies.push(result),
         }
     }

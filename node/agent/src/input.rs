@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use mercato_broker::{Command, Inventory};
+use mercato_broker::{Command, Inventory, PodDemand};
 use mercato_discovery::{DialFailure, Report};
 use mercato_gossip::Opened;
 use mercato_offload::{guest, home};
@@ -87,6 +87,8 @@ pub enum BrokerInput {
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
+    /// Which pods of the cluster find no room and could run elsewhere, and its virtual nodes, now.
+    Pending(Box<PodDemand>),
 }
 
 /// What happened to a lease.
@@ -170,6 +172,7 @@ impl From<BrokerInput> for mercato_broker::Input {
             BrokerInput::Inventory(inventory) => Self::Inventory(inventory),
             BrokerInput::RoundTrips(trips) => Self::RoundTrips(trips),
             BrokerInput::Isolation(enforced) => Self::Isolation(enforced),
+            BrokerInput::Pending(demand) => Self::Pending(demand),
         }
     }
 }

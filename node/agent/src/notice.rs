@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::{Deal, EndCause, EndReason, Side, Standing};
+use mercato_broker::{BurstNews, Deal, EndCause, EndReason, Side, Standing};
 use mercato_protocol::ad::AdError;
 use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::join::JoinRefusal;
@@ -146,6 +146,8 @@ pub enum Notice {
         /// What has happened in the federation.
         news: FederationNews,
     },
+    /// Something was decided for pods without room, or nothing can be.
+    Burst(Box<BurstNews>),
     /// The records cannot be written: nothing new is promised, and pods are left as they
     /// are until the agent is restored in health.
     Degraded(String),

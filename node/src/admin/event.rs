@@ -175,6 +175,20 @@ closed_list! {
         ChangeLapsed,
         /// The consumer withdrew a change.
         ChangeWithdrawn,
+        /// Consumer: a contract was made by itself for pods without room.
+        BurstBought,
+        /// Consumer: nothing can be bought for pods without room: no offer suits.
+        BurstNoOffer,
+        /// Consumer: nothing more may be bought for pods without room.
+        BurstOverBudget,
+        /// Consumer: a contract that was made by itself took none of the pods it was for, and was cancelled.
+        BurstInVain,
+        /// Consumer: a contract that was made by itself is not extended, though pods are on it.
+        BurstNotExtended,
+        /// Consumer: a contract that was made by itself was cancelled: no pod was on it any more.
+        BurstGivenBack,
+        /// Consumer: a provider did not sign in time what was to be bought by itself; the next one is asked.
+        BurstGivenUp,
         /// This cluster is a member of a federation.
         FederationJoined,
         /// This cluster goes by the certificates of a federation, and is no member.

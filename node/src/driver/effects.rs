@@ -330,6 +330,10 @@ fn log(notice: &Notice) {
             | FederationNews::MemberRevoked(_)
             | FederationNews::MemberExpired(_) => tracing::info!(%name, ?news, "federation"),
         },
+        Notice::Burst(news) => {
+            let (namespace, word) = (&news.key.namespace, news.word.as_str());
+            tracing::info!(%namespace, word, text = %news.text, "a burst");
+        }
         Notice::Degraded(why) => {
             // Once for each reason.
             tracing::warn!(why, "read-only: no new contracts, running leases go on");

@@ -28,6 +28,7 @@ enum Level {
     Inventory,
     RoundTrips,
     Isolation,
+    Pending,
     Pool,
     OwnBlocks,
     /// By which ranges that cluster's pods are known, as long as it has a lease with this one.
@@ -41,6 +42,7 @@ impl World {
             Input::Broker(BrokerInput::Inventory(_)) => Level::Inventory,
             Input::Broker(BrokerInput::RoundTrips(_)) => Level::RoundTrips,
             Input::Broker(BrokerInput::Isolation(_)) => Level::Isolation,
+            Input::Broker(BrokerInput::Pending(_)) => Level::Pending,
             Input::Tunnel(TunnelInput::Pool(_)) => Level::Pool,
             Input::Tunnel(TunnelInput::Own(_)) => Level::OwnBlocks,
             Input::Tunnel(TunnelInput::Peer(cluster, ranges)) if ranges.is_empty() => {

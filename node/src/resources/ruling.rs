@@ -237,6 +237,7 @@ fn offloads(asked: &Offload, said: &NamespaceOffloadSpec) -> Result<(), Problem>
     let after = NamespaceOffloadSpec {
         unreachable_after_seconds: said.unreachable_after_seconds,
         leaving: said.leaving,
+        burst: said.burst,
         ..NamespaceOffloadSpec::from(&wanted)
     };
     let patch = json!({ "spec": difference(&json!(said), &json!(after)) });
@@ -253,8 +254,8 @@ fn asked_of(asked: &Offload, before: &OptIn) -> OptIn {
     if asked.further {
         return asked.how.clone().further(Some(before.clone()));
     }
-    let OptIn { patience, when_leaving, .. } = *before;
-    OptIn { patience, when_leaving, ..asked.how.clone() }
+    let OptIn { patience, when_leaving, burst, .. } = *before;
+    OptIn { patience, when_leaving, burst, ..asked.how.clone() }
 }
 
 fn amends(name: &str, spec: &ContractSpec, before: &Terms, after: &Terms) -> Result<(), Problem> {

@@ -213,6 +213,9 @@ pub(crate) const RANKED: &[(&str, &str, &str)] = &[
 pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("broker", "ARCHIVED", "the oldest closed lease of whoever has the most"),
     ("broker", "BOOK_PROVIDERS", "those that are over, then the stranger that ends first"),
+    ("broker", "BURST_GPUS", "the owner's policy is refused"),
+    ("broker", "BURST_NODES", "virtual nodes beyond the contracts that there can be: none"),
+    ("broker", "BURST_TOLD", "further pods of a kind are not told of the decision"),
     ("broker", "CHANGES", "the owner's next change is refused"),
     ("broker", "CLOSED", "to the archive goes the oldest of whoever has the most"),
     ("broker", "DEALS", "the newcomer: strangers and organisations have bounds far below"),

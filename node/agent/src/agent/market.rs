@@ -65,6 +65,7 @@ impl Agent {
                 }
             }
             Wanted::Lease(spec) => self.on_spec(now, *spec, out),
+            Wanted::Burst(news) => out.push(Effect::Notice(Notice::Burst(news))),
             Wanted::Reply(to, reply) => out.push(Effect::Reply(to, reply)),
         }
     }

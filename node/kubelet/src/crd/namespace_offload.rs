@@ -69,6 +69,10 @@ pub struct NamespaceOffloadSpec {
     /// can, and are deleted just before the end.
     #[serde(default)]
     pub leaving: WhenLeaving,
+    /// Whether capacity is bought by itself for its pods that find no room, as the owner of the cluster
+    /// allows (`buy.bursts` of its MarketPolicy), and given back.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub burst: bool,
 }
 
 impl NamespaceOffloadSpec {
@@ -98,6 +102,7 @@ impl NamespaceOffloadSpec {
                 WhenLeaving::Move => export::WhenLeaving::Move,
                 WhenLeaving::Stay => export::WhenLeaving::Stay,
             },
+            burst: self.burst,
         }
     }
 }
@@ -126,8 +131,14 @@ impl From<&export::OptIn> for NamespaceOffloadSpec {
                 export::WhenLeaving::Move => WhenLeaving::Move,
                 export::WhenLeaving::Stay => WhenLeaving::Stay,
             },
+            burst: how.burst,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "so serde asks")]
+fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 /// What a node may be called; a fingerprint is so, too.

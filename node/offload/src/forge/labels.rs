@@ -92,6 +92,10 @@ pub const UNREACHABLE_AFTER: &str = "mercato.dev/unreachable-after";
 /// lease ends soon; without it they move.
 pub const WHEN_LEAVING: &str = "mercato.dev/when-leaving";
 
+/// Annotation of such a namespace: `true`, where capacity is bought by itself for its pods that find no
+/// room; without it none is.
+pub const BURST: &str = "mercato.dev/burst";
+
 /// Annotation of a pod at home that the webhook placed: by which word of its namespace, its strategy
 /// and, behind a colon, its [`TARGETS`].
 pub const PLACED: &str = "mercato.dev/placed";

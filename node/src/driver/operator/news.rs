@@ -3,7 +3,7 @@
 mod federation;
 
 use mercato_agent::{Agent, ChangeStep, DealFacts, Ending, Notice};
-use mercato_broker::{EndCause, Side, Standing};
+use mercato_broker::{BurstNews, BurstWord, EndCause, Side, Standing};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{State, TerminateReason};
@@ -89,12 +89,32 @@ pub(in crate::driver) fn event(notice: &Notice, names: &impl Names) -> Option<Ev
         Notice::Federation { federation, name, news } => {
             federation::event(*federation, name, news.clone(), |who| names.name_of(who))
         }
+        Notice::Burst(news) => burst(news, names),
         Notice::Degraded(why) => {
             let text =
                 format!("read-only: cannot write to the data folder; no new contracts: {why}");
             Event::of(Kind::RecordsReadOnly, text)
         }
     })
+}
+
+/// A decision for pods without room: their namespace first.
+fn burst(news: &BurstNews, names: &impl Names) -> Event {
+    let kind = match news.word {
+        BurstWord::Bought => Kind::BurstBought,
+        BurstWord::NoOffer => Kind::BurstNoOffer,
+        BurstWord::OverBudget => Kind::BurstOverBudget,
+        BurstWord::BoughtInVain => Kind::BurstInVain,
+        BurstWord::NotExtended => Kind::BurstNotExtended,
+        BurstWord::GivenBack => Kind::BurstGivenBack,
+        BurstWord::GivenUp => Kind::BurstGivenUp,
+    };
+    let text = format!("burst of {}: {}", news.key.namespace, news.text);
+    let peer = news.provider.map(|id| EventPeer { id, name: names.name_of(&id) });
+    let is_open = kind == Kind::BurstGivenUp;
+    let contract = news.deal.filter(|_| !is_open).map(Into::into);
+    let side = news.deal.map(|_| Side::Consumer);
+    Event { peer, side, order: news.deal, contract, ..Event::of(kind, text) }
 }
 
 fn judged(standing: Standing) -> (Kind, &'static str) {

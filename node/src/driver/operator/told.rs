@@ -40,6 +40,7 @@ impl Told {
             | Notice::Standing(..)
             | Notice::Deal { .. }
             | Notice::Change { .. }
+            | Notice::Burst(_)
             | Notice::Federation { .. } => true,
         }
     }

@@ -6,8 +6,9 @@ use mercato_agent::limits::{LIVE_CERTIFICATES, NAMESPACE_BYTES, NAMESPACES};
 use mercato_agent::{Grant, Issued, Papers};
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
-    Agreement, Amount, Approve, BuyPolicy, Demand, DevicePolicy, Dispute, Party as Whom, Rate,
-    SharePolicy, ShareRule, SignedInvoice, SignedReceipt, StoragePolicy, limits as of_broker,
+    Agreement, Amount, Approve, BurstPolicy, BuyPolicy, Demand, DevicePolicy, Dispute,
+    Party as Whom, Rate, SharePolicy, ShareRule, SignedInvoice, SignedReceipt, StoragePolicy,
+    limits as of_broker,
 };
 use mercato_offload::key::PodId;
 use mercato_protocol::ad::{Assurance, Attribute};
@@ -102,6 +103,7 @@ pub(super) fn deal() -> Value {
         "reclaimText": kept_text(),
         "invoice": invoice,
         "namespaces": names.map(|n| text(n, limits::LABEL_BYTES)).collect::<BTreeSet<_>>(),
+        "burst": { "namespace": text(0, limits::LABEL_BYTES), "platform": terms().platform, "gpusOf": terms().platform.os },
         "unwanted": null,
         "ending": {
             "by": "provider", "cause": "provisioningFailed", "mark": "good",
@@ -162,6 +164,24 @@ pub(super) fn buy() -> BuyPolicy {
         budget: Some(rate),
         namespaces: (0..of_broker::NAMESPACES).map(named).collect(),
         longest_s: Some(MAX),
+        bursts: Some(Box::new(bursts())),
+    }
+}
+
+/// As much as an owner can say of bursts.
+fn bursts() -> BurstPolicy {
+    let mut most = quantity();
+    let gpus = std::mem::take(&mut most.gpus).into_iter();
+    most.gpus = gpus.take(of_broker::BURST_GPUS).collect();
+    BurstPolicy {
+        max_price: price(),
+        most,
+        term_s: MAX,
+        after_s: MAX,
+        idle_s: MAX,
+        wait_s: MAX,
+        selector: Demand::default().selector,
+        class: Some(Class::Reserved),
     }
 }
 

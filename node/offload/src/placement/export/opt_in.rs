@@ -11,7 +11,7 @@ use super::secrets::Secrets;
 use super::targets::Targets;
 use super::when_leaving::WhenLeaving;
 use crate::forge::labels::{
-    API_ACCESS, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS, UNREACHABLE_AFTER, WHEN_LEAVING,
+    API_ACCESS, BURST, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS, UNREACHABLE_AFTER, WHEN_LEAVING,
 };
 
 /// Where the pods of a namespace may run.
@@ -69,6 +69,9 @@ pub struct OptIn {
     /// What becomes of its pods on a virtual node whose lease ends soon.
     #[serde(default)]
     pub when_leaving: WhenLeaving,
+    /// Whether capacity is bought by itself for its pods that find no room.
+    #[serde(default)]
+    pub burst: bool,
 }
 
 impl OptIn {
@@ -85,6 +88,7 @@ impl OptIn {
                 GUEST_NAMESPACE: self.name.mark(),
                 UNREACHABLE_AFTER: self.patience.mark(),
                 WHEN_LEAVING: self.when_leaving.mark(),
+                BURST: self.burst.then_some("true"),
             },
         })
     }
@@ -92,7 +96,7 @@ impl OptIn {
     /// A patch that takes those marks away.
     pub fn no_marks() -> Value {
         let marks =
-            [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE, UNREACHABLE_AFTER, WHEN_LEAVING];
+            [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE, UNREACHABLE_AFTER, WHEN_LEAVING, BURST];
         let none: Value = marks.map(|mark| (mark.to_owned(), Value::Null)).into_iter().collect();
         json!({ "labels": { OFFLOAD: null }, "annotations": none })
     }
@@ -140,7 +144,10 @@ impl Scope {
         let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
         let patience = Patience::parse(&annotations[UNREACHABLE_AFTER]);
         let when_leaving = WhenLeaving::parse(&annotations[WHEN_LEAVING]);
-        Some(OptIn { strategy, api_access, secrets, targets, name, patience, when_leaving })
+        let burst = annotations[BURST] == "true";
+        let how =
+            OptIn { strategy, api_access, secrets, targets, name, patience, when_leaving, burst };
+        Some(how)
     }
 
     /// Whether the pods of a namespace of which nothing is known may leave home: it may be so
@@ -210,6 +217,7 @@ mod tests {
             name: GuestName::Chosen("shop-eu".to_owned()),
             patience: Patience::from(45),
             when_leaving: WhenLeaving::Stay,
+            burst: true,
         };
         let (put, taken) = (how.marks(), OptIn::no_marks());
         let mut marked = json!({ "metadata": put });

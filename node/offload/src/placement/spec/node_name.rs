@@ -1,22 +1,7 @@
 //! What the virtual node of a lease is called.
 
 use mercato_protocol::id::{ClusterId, ContractId};
-
-/// How the names of virtual nodes begin. The admission policies of `config/deploy` go by it.
-pub const NODE_PREFIX: &str = "mercato-";
-
-/// What the virtual node of a lease with this provider is called, where no other node has that
-/// name: by the name that the provider gives itself, if it gives one.
-pub fn node_name(provider_name: Option<&str>, provider: &ClusterId) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = provider_name.unwrap_or_default().chars().map(plain).collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() {
-        format!("{NODE_PREFIX}{}", provider.short())
-    } else {
-        format!("{NODE_PREFIX}{name:.40}")
-    }
-}
+pub use mercato_protocol::virtual_node::{NODE_PREFIX, node_name};
 
 /// What it is called where another node has the name `stem`: an earlier contract's with that
 /// provider, say.
@@ -44,13 +29,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_named_by_its_provider() {
-        let id = ClusterId([7; 32]);
-        assert_eq!(node_name(Some("Torino (Nord)"), &id), "mercato-torino--nord");
-        assert_eq!(node_name(Some("..."), &id), format!("mercato-{}", id.short()));
-        assert_eq!(node_name(None, &id), format!("mercato-{}", id.short()));
+    fn a_second_node_is_named_by_its_contract() {
         let contract = ContractId([5; 16]);
         let second = second_node_name("mercato-turin", &contract);
         assert_eq!(second, format!("mercato-turin-{}", contract.short()));
+        assert_eq!(stem(&second, &contract), "mercato-turin");
     }
 }
