@@ -10,6 +10,7 @@ mod change;
 mod deal;
 mod idle;
 mod lease;
+mod leaving;
 mod memory;
 mod reach;
 mod services;
@@ -28,7 +29,7 @@ use clap::{Parser, ValueEnum};
 struct Cli {
     /// What to measure, all by default
     scenes: Vec<Scene>,
-    /// Few rounds and small counts: shows that all of it works, in some seven minutes
+    /// Few rounds and small counts: shows that all of it works, in some twelve minutes
     #[arg(long)]
     quick: bool,
 }
@@ -54,6 +55,8 @@ enum Scene {
     Change,
     /// An endpoint's change, likewise, and writes for pods behind a Service
     Services,
+    /// A Service whose pods come home before their contract ends: requests that are lost
+    Leaving,
     /// A lease whose pods do nothing
     Idle,
 }
@@ -85,6 +88,7 @@ fn measure(scene: Scene, quick: bool) -> Result<()> {
         Scene::Memory => memory::measure(pick(100, 1_000), pick(500, 5_000)),
         Scene::Change => change::measure(pick(50, 500)),
         Scene::Services => services::measure(pick(50, 500), pick(10, 40)),
+        Scene::Leaving => leaving::measure(pick(1, 3)),
         Scene::Idle => idle::measure(pick(30, 600)),
     }
 }
