@@ -15,7 +15,7 @@ fn why(fate: Fate) -> &'static str {
     match fate {
         Fate::Ends => "ending",
         Fate::Turn => "waiting for their turn",
-        Fate::Stopped => "whose owner has a new pod that is not ready",
+        Fate::Stopped => "whose owner has another that is not ready",
         Fate::Budget => "held by a PodDisruptionBudget",
         Fate::NoRoom => "without room on another node",
         Fate::Stays => "of namespaces whose pods stay to the end",

@@ -10,7 +10,7 @@ pub enum Fate {
     Ends,
     /// It is evicted once the other pods of its owner are ready.
     Turn,
-    /// The place of another of its owner was not taken by one that is ready: no more of them move.
+    /// Another of its owner, such as what replaces one that was evicted, is not ready: no more of them move.
     Stopped,
     /// A budget does not let it go.
     Budget,

@@ -73,6 +73,8 @@ pub enum Evicted {
 pub struct Movers {
     /// Of each owner, whose next pod waits.
     turns: BTreeMap<Uid, Turn>,
+    /// Owners that wait for pods of theirs that are not ready, since when, by the monotonic clock.
+    waits: BTreeMap<Uid, u64>,
     /// Pods whose eviction was asked for, and when, by the monotonic clock: the cluster may not show it yet.
     asked: BTreeMap<Uid, u64>,
     /// Pods that a budget held back last.
@@ -234,7 +236,12 @@ impl Movers {
             return None;
         }
         let mut candidates = here.iter().filter(may).peekable();
-        candidates.peek()?;
+        if candidates.peek().is_none() {
+            let since_ms = *self.waits.entry(owner.uid.clone()).or_insert(now.mono_ms);
+            let is_late = now.mono_ms.saturating_sub(since_ms) >= limits::REPLACEMENT_MS;
+            return is_late.then_some(Next::Stopped);
+        }
+        self.waits.remove(&owner.uid);
         let Some(pod) = candidates.find(|pod| room.place(pod)) else { return Some(Next::NoRoom) };
         let others = live.iter().map(|pod| &pod.id.uid).filter(|uid| **uid != pod.id.uid).cloned();
         let turn = Turn {
@@ -308,6 +315,7 @@ impl Movers {
         let owners: BTreeSet<&Uid> =
             around.pods.values().filter_map(|pod| Some(&pod.owner.as_ref()?.uid)).collect();
         self.turns.retain(|owner, _| owners.contains(owner));
+        self.waits.retain(|owner, _| owners.contains(owner));
     }
 }
 

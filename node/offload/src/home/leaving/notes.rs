@@ -45,8 +45,8 @@ pub(super) fn of(leaving: &Leaving, fate: Fate, last_ms: u64, is_last: bool) -> 
         Fate::NoRoom => Some(("LeavingNoRoom", "no other node has room for the pod")),
         Fate::Stopped => Some((
             "LeavingStopped",
-            "another pod of its controller was evicted, and what replaces it is not ready after a minute: no \
-             more are evicted until it is",
+            "another pod of its controller, such as what replaces one that was evicted, is missing or not \
+             ready for a minute: no more are evicted until it is",
         )),
         Fate::Ends | Fate::Turn | Fate::Stays | Fate::Alone | Fate::Volume | Fate::Tolerates => {
             None

@@ -1,5 +1,7 @@
 //! Pods that leave, in a small cluster that does what it is asked.
 
+mod stopped;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -249,37 +251,6 @@ fn nothing_goes_where_there_is_no_room() {
     world.deployment("web", 3);
     world.seconds(60);
     assert_eq!((world.evicted.len(), &world.left), (2, &Left::from([(Fate::NoRoom, 1)])));
-}
-
-#[test]
-fn a_replacement_that_is_never_ready_stops_its_owner_alone() {
-    let mut world = World::new(16, 300);
-    world.ready_after_ms = None;
-    world.deployment("web", 3);
-    world.deployment("api", 1);
-    world.seconds(50);
-    assert_eq!((world.evicted.len(), &world.left), (2, &Left::from([(Fate::Turn, 2)])));
-    world.seconds(60);
-    assert_eq!((world.evicted.len(), &world.left), (2, &Left::from([(Fate::Stopped, 2)])));
-    assert_eq!(world.was_told("LeavingStopped"), 2);
-    world.ready_after_ms = Some(0);
-    world.seconds(60);
-    assert_eq!(world.evicted.len(), 4, "it goes on once that is ready after all");
-}
-
-/// An autoscaler takes back the pod that has just come: nobody replaces it, and the others are enough.
-#[test]
-fn an_owner_that_wants_fewer_pods_by_now_goes_on() {
-    let mut world = World::new(16, 300);
-    world.ready_after_ms = None;
-    world.deployment("web", 3);
-    world.seconds(10);
-    world.around.pods.remove(&world.made.pop_first().unwrap().0);
-    world.ready_after_ms = Some(3_000);
-    world.seconds(45);
-    assert_eq!(world.evicted.len(), 1, "it may be replaced yet");
-    world.seconds(40);
-    assert_eq!(world.evicted.len(), 3);
 }
 
 #[test]
