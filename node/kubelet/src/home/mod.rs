@@ -186,7 +186,7 @@ impl HomeSide {
     }
 
     /// Asks once for the end of each of the node's pods, with its own grace, and waits until none
-    /// is left. A DaemonSet's pod is asked to end and not waited for: another comes until the node
+    /// is left, but for those that only others' finalizers hold. A DaemonSet's pod is asked to end and not waited for: another comes until the node
     /// is gone. It may be dropped and called again.
     pub async fn drained(&self) {
         let mut looks = every(limits::DRAIN_LOOK);
@@ -196,7 +196,7 @@ impl HomeSide {
             for asking in pods.iter().filter_map(|pod| write::end(&self.shared, &pod.id)) {
                 self.spawn(asking);
             }
-            if pods.iter().all(|pod| pod.of_daemon_set) {
+            if pods.iter().all(|pod| pod.of_daemon_set || pod.is_over) {
                 return;
             }
         }

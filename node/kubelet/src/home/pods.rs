@@ -34,6 +34,8 @@ pub(super) struct Seen {
     ready: Option<String>,
     /// Its end was asked for.
     pub(super) deleting: bool,
+    /// All that it waits for are finalizers of others: a kubelet is done with it.
+    pub(super) is_over: bool,
     /// A DaemonSet's: another comes in its place.
     pub(super) of_daemon_set: bool,
     pub(super) object: Packed,
@@ -63,6 +65,7 @@ impl Seen {
             version: version.and_then(|version| version.parse().ok()).unwrap_or(0),
             ready: ready.next().and_then(|ready| ready["status"].as_str().map(str::to_owned)),
             deleting: !metadata["deletionTimestamp"].is_null(),
+            is_over: metadata["deletionGracePeriodSeconds"] == 0,
             of_daemon_set: owners
                 .is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet")),
             object: Packed::new(pod),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{advance, timeout};
 
-use super::{Bed, bed};
+use super::{Bed, bed, id, pod};
 use crate::testing::status;
 
 /// How often the pod was asked to end.
@@ -36,4 +36,19 @@ async fn an_api_server_that_fails_is_asked_less_and_less_often() {
     drain_for_a_minute(&bed).await;
     // After 0, 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 seconds.
     assert_eq!(asked(&bed), 7);
+}
+
+/// Somebody's finalizer holds the object of a pod whose kubelet is done with it: no node waits for that.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_over_keeps_no_node() {
+    for (grace_s, is_drained) in [(5, false), (0, true)] {
+        let mut ends = pod("shop");
+        ends["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        ends["metadata"]["deletionGracePeriodSeconds"] = grace_s.into();
+        let (mut bed, _) = bed("shop", Some(ends), (200, json!({}))).await;
+        bed.side.confirm(id("shop"));
+        timeout(Duration::from_secs(10), bed.inputs.recv()).await.unwrap();
+        let drained = timeout(Duration::from_secs(5), bed.side.drained()).await;
+        assert_eq!(drained.is_ok(), is_drained, "with {grace_s} s to go");
+    }
 }
