@@ -27,7 +27,7 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 36] = [
+pub const COSTS: [Cost; 37] = [
     Cost { program: "api", seconds: 56, alone: None },
     Cost { program: "application", seconds: 89, alone: None },
     Cost { program: "between", seconds: 57, alone: None },
@@ -64,6 +64,7 @@ pub const COSTS: [Cost; 36] = [
     Cost { program: "session/link", seconds: 45, alone: None },
     Cost { program: "simnet/runs", seconds: 174, alone: None },
     Cost { program: "tunnel", seconds: 59, alone: Some(RATES) },
+    Cost { program: "volumes", seconds: 90, alone: None },
 ];
 
 /// What a test program costs: its row, or that of all that have none.

@@ -25,7 +25,7 @@ const KUBECONFIG: &str = "mercato.kubeconfig";
 const CONFIG: &str = "mercato.yaml";
 /// As an owner applies them: what the account may do, and on what.
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy");
-const FILES: [&str; 3] = ["crds.yaml", "rbac.yaml", "policies.yaml"];
+const FILES: [&str; 4] = ["crds.yaml", "rbac.yaml", "policies.yaml", "storage.yaml"];
 /// The exit code of a command that has found nothing.
 const NOTHING: i32 = 3;
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use mercato_discovery::Address;
 use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::body::Way;
 use mercato_offload::forge::Content;
-use mercato_offload::home::Write;
+use mercato_offload::home::{Granted, Write};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
 use mercato_offload::placement::spec::{Leaving, LeavingWhy};
@@ -278,6 +278,8 @@ pub enum HomeWork {
     Write(PodId, Write),
     /// Tell the owner of this object that the provider refuses it.
     ObjectRefused(ObjectKey, message::Refusal),
+    /// This came of what home wishes for a claim.
+    Claim(ObjectKey, Granted),
     /// Tell the owner of this pod what the kubelet over there says of it.
     Event(PodId, message::PodEvent),
 }

@@ -20,7 +20,7 @@ pub use bound::{Stranded, stranded};
 use crate::apiserver::cluster::{Answer, Cluster};
 use crate::apiserver::failure::Failure;
 use crate::apiserver::kind::{CLUSTER_ROLE_BINDING, DAEMON_SET, NAMESPACE, NODE, PRIORITY_CLASS};
-use crate::apiserver::kind::{ROLE_BINDING, WEBHOOK};
+use crate::apiserver::kind::{ROLE_BINDING, VOLUME, WEBHOOK};
 use crate::format::clock;
 use crate::names::{DAEMON_NAMESPACE, NAMESPACE_ROLE, UNINSTALL};
 
@@ -189,6 +189,14 @@ pub fn missing_policies(cluster: &Cluster) -> Answer<Vec<&'static str>> {
             None,
             json!({
             "metadata": metadata("mercato-probe"), "value": 1 }),
+        ),
+        (
+            "mercato-volumes",
+            VOLUME,
+            None,
+            json!({ "metadata": metadata("mercato-probe"),
+            "spec": { "capacity": { "storage": "1" }, "accessModes": ["ReadWriteOnce"],
+                "csi": { "driver": "probe.invalid", "volumeHandle": "probe" } } }),
         ),
     ];
     let cluster = cluster.clone();

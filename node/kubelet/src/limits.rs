@@ -43,6 +43,12 @@ pub const NAMES_AT_ONCE: u32 = 4;
 /// After that once in this time, which is less than resolvers keep a name of a cluster (5 s).
 pub const NAMES_AGAIN: Duration = Duration::from_secs(2);
 
+/// Claims of one pod that the webhook looks up: an API server waits for its answer. A guess.
+pub const ADMISSION_CLAIMS: usize = 16;
+
+/// How long it looks for them: half of what an API server waits.
+pub const ADMISSION_LOOK: Duration = Duration::from_secs(1);
+
 /// Connections that one kubelet listener serves at once, of those that were allowed something,
 pub const CONNECTIONS: usize = 512;
 /// among them of one user, and
@@ -80,6 +86,14 @@ pub const ADMISSION_FIELD: usize = 32 << 10;
 pub const ADMISSION_SPEC: usize = 64 << 10;
 /// What each value takes beside its text: see [`ADMISSION_FIELD`].
 pub const ADMISSION_VALUE: usize = 32;
+/// What is to be with claims is said again after so long, where it has failed; as long a claim waits that was
+/// refused before the scheduler may choose again, and twice as long each time,
+pub const CLAIMS_AGAIN: Duration = Duration::from_secs(10);
+/// but no longer than this.
+pub const CLAIM_REFUSED_MAX: Duration = Duration::from_secs(600);
+/// News of claims that wait for whoever follows them.
+pub const CLAIM_NEWS: usize = 256;
+
 /// An API server does not wait longer for the webhook's answer.
 pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often pods of a namespace that comes home are deleted again that its API server does not let go,

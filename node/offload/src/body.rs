@@ -189,7 +189,7 @@ fn field(way: Way, item: &Item) -> (&'static str, &'static str) {
     match key.kind {
         ObjectKind::ConfigMap | ObjectKind::Secret => ("data", "; cut it into several"),
         ObjectKind::EndpointSlice => ("endpoints", ""),
-        ObjectKind::Service | ObjectKind::Pod => ("spec", ""),
+        ObjectKind::Service | ObjectKind::Pod | ObjectKind::Claim => ("spec", ""),
         ObjectKind::Namespace => ("metadata", ""),
         ObjectKind::ServiceAccountToken => ("token", ""),
     }
@@ -200,22 +200,13 @@ mod tests {
     use super::*;
     use crate::key::{PodId, Uid, key};
 
-    const KINDS: [ObjectKind; 7] = [
-        ObjectKind::Namespace,
-        ObjectKind::Pod,
-        ObjectKind::ConfigMap,
-        ObjectKind::Secret,
-        ObjectKind::ServiceAccountToken,
-        ObjectKind::Service,
-        ObjectKind::EndpointSlice,
-    ];
-
     fn items() -> Vec<(Way, Item)> {
         let pod = || {
             let (namespace, name) = ("shop".to_owned(), "web".to_owned());
             Item::Pod(PodId { uid: Uid("u".to_owned()), namespace, name })
         };
-        let objects = KINDS.map(|kind| (Way::ToGuest, Item::Object(key(kind, "shop", "web"))));
+        let objects =
+            ObjectKind::ALL.map(|kind| (Way::ToGuest, Item::Object(key(kind, "shop", "web"))));
         objects.into_iter().chain([(Way::ToGuest, pod()), (Way::ToHome, pod())]).collect()
     }
 
@@ -267,7 +258,7 @@ mod tests {
     /// a config map of 1 MiB with as many keys as it holds.
     #[test]
     fn what_an_api_server_takes_crosses() {
-        let (pod, map) = (items().remove(7).1, items().remove(2).1);
+        let (pod, map) = (items().remove(8).1, items().remove(2).1);
         let variable =
             r#"{"name":"SERVICE_0000_SERVICE_PORT_80_TCP_ADDR","value":"10.96.100.100"},"#;
         let of_pod = format!("[{}0]", variable.repeat(1_000 * 13));

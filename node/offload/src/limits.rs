@@ -9,6 +9,9 @@ pub const PODS: usize = 8_192;
 /// Config maps, secrets and tokens of one lease. A guess.
 pub const OBJECTS: usize = 8_192;
 
+/// Claims of one lease. A guess: each is a volume, of which a cluster has some hundreds.
+pub const CLAIMS: usize = 256;
+
 /// Events of one lease's guests that wait to be told; of more the oldest are forgotten. A
 /// guess: a kubelet's own burst is 100.
 pub const EVENTS: usize = 256;

@@ -181,6 +181,8 @@ closed_list! {
         PutBack,
         /// Guests wait for their namespace.
         NamespaceWaiting,
+        /// A provider keeps what a claim has stored whose volume was taken away by force.
+        VolumeLeft,
         /// The data folder cannot be written: no new contracts.
         RecordsReadOnly,
     }

@@ -79,8 +79,8 @@ impl Uninstall {
 }
 
 /// What was not made by a daemon.
-const INSTALLED: &str = "what was installed stays: accounts, rights, admission policies, definitions of custom resources, and \
-    their objects, such as Contracts; to remove them as well: helm uninstall mercato, or kubectl delete -f config/deploy/";
+const INSTALLED: &str = "what was installed stays: accounts, rights, admission policies, the class of storage, definitions of custom \
+    resources, and their objects, such as Contracts; to remove them as well: helm uninstall mercato, or kubectl delete -f config/deploy/";
 
 /// That identity and records of the cluster stay.
 fn kept(folder: &Path) -> String {

@@ -2,6 +2,7 @@
 //! it is removed when no daemon does.
 
 mod life;
+mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -70,6 +71,7 @@ impl Site {
         };
         ours.extend(named("node", self.virtual_nodes().await?));
         ours.extend(named("namespace", self.guest_namespaces().await?));
+        ours.extend(self.stored().await?);
         // They stay, without the marks.
         let marked = self.labelled(NAMESPACES, names::OFFLOAD).await?;
         ours.extend(named("marks of namespace", marked));
@@ -164,6 +166,7 @@ impl Site {
         for node in &nodes {
             self.remove_node(node).await?;
         }
+        self.remove_volumes().await?;
         for request in self.requests().await?.iter().filter(|one| !others.contains(one)) {
             self.delete(&format!("{REQUESTS}/{request}"), None).await?;
         }

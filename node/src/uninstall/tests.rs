@@ -3,6 +3,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
 mod others;
+mod storage;
 
 use std::sync::{Arc, Mutex};
 

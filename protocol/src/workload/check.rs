@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{
-    BodyHead, Frame, Item, Message, ObjectKey, Outcome, PodEvent, PodId, Refusal, ToGuest, ToHome,
+    BodyHead, Frame, Item, Message, ObjectKey, ObjectKind, Outcome, PodEvent, PodId, Refusal,
+    ToGuest, ToHome,
 };
 use crate::codec::{self, CodecError, at_most, ensure};
 use crate::limits;
@@ -54,7 +55,14 @@ impl ToGuest {
                 at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
                 ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
             }
-            Self::Drop(key) => key.validate(),
+            Self::Drop(key) => {
+                ensure(key.kind != ObjectKind::Claim, "a claim that is dropped")?;
+                key.validate()
+            }
+            Self::Discard(key) => {
+                ensure(key.kind == ObjectKind::Claim, "something discarded that is no claim")?;
+                key.validate()
+            }
             Self::Delete { pod, .. } | Self::Want(pod) | Self::Taken(pod) | Self::Forget(pod) => {
                 pod.validate()
             }
@@ -109,6 +117,11 @@ impl Item {
 
 impl ObjectKey {
     fn validate(&self) -> Result<(), CodecError> {
+        let is_uid = || label(&self.name) && self.name.len() <= limits::LABEL_BYTES;
+        ensure(
+            self.kind != ObjectKind::Claim || is_uid(),
+            "a claim that is not called by its uid",
+        )?;
         names(&self.namespace, &self.name)
     }
 }

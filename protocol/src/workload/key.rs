@@ -29,6 +29,20 @@ impl ObjectKey {
     }
 }
 
+impl ObjectKind {
+    /// Each kind, once.
+    pub const ALL: [Self; 8] = [
+        Self::Namespace,
+        Self::Pod,
+        Self::ConfigMap,
+        Self::Secret,
+        Self::ServiceAccountToken,
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Claim,
+    ];
+}
+
 impl PodId {
     /// The name without the uid.
     pub fn key(&self) -> ObjectKey {

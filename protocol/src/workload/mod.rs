@@ -113,16 +113,20 @@ pub enum ToGuest {
         /// Of a range that home told of for this lease; another pod's before, perhaps.
         address: IpAddr,
     },
+    /// Remove this claim, with what is stored. Never withdrawn; nothing else removes one before the
+    /// contract ends.
+    Discard(ObjectKey),
 }
 
 /// What the provider says to home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToHome {
-    /// Held over there, with this content: first of all, once per link and item.
+    /// Held over there, with this content: first of all, once per link and item. Of a claim it is said
+    /// whenever that has changed.
     Have {
         /// The pod or other object that is there.
         item: Item,
-        /// Of the content that was applied; none for a pod that is no longer there or
+        /// Of the content that was applied; none for a pod, or a claim, that is no longer there or
         /// not there yet.
         digest: Option<Digest>,
         /// For a pod, its latest status.
@@ -285,6 +289,9 @@ pub enum ObjectKind {
     Service,
     /// Some endpoints of a Service.
     EndpointSlice,
+    /// A PersistentVolumeClaim, called by its uid at home: one life of what is stored. Only under
+    /// contracts with storage.
+    Claim,
 }
 
 /// The uid that home's API server gave to an object: one life under a name.
@@ -365,6 +372,7 @@ wire_union!(ToGuest {
     4 => Taken(pod),
     5 => Forget(pod),
     6 => Address { 1 => pod, 2 => address },
+    7 => Discard(key),
 });
 wire_union!(ToHome {
     0 => Have { 1 => item, 2 => digest, 3 => report },
@@ -386,6 +394,6 @@ wire_map!(PodId { 1 => uid, 2 => namespace, 3 => name });
 wire_map!(ObjectKey { 1 => kind, 2 => namespace, 3 => name });
 wire_enum!(ObjectKind {
     0 => Namespace, 1 => Pod, 2 => ConfigMap, 3 => Secret,
-    4 => ServiceAccountToken, 5 => Service, 6 => EndpointSlice,
+    4 => ServiceAccountToken, 5 => Service, 6 => EndpointSlice, 7 => Claim,
 });
 wire_map!(Route { 1 => origin, 2 => path, 3 => hops });

@@ -127,6 +127,7 @@ pub(crate) fn carried(frame: &Frame) -> BTreeMap<Digest, Item> {
                 ToGuest::Put { digest, item, .. } => Some((*digest, item.clone())),
                 ToGuest::Delete { .. }
                 | ToGuest::Drop(_)
+                | ToGuest::Discard(_)
                 | ToGuest::Want(_)
                 | ToGuest::Taken(_)
                 | ToGuest::Forget(_)

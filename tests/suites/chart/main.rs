@@ -31,6 +31,7 @@ fn main() -> ExitCode {
             Box::pin(async { heartbeat(s) })
         }),
         Test::ci("files_come_after_their_namespaces", |_| Box::pin(async { files() })),
+        Test::ci("the_chart_installs_what_the_files_have", |s| Box::pin(async { installs(s) })),
     ];
     suite::run("chart", env!("CARGO_BIN_EXE_lab"), Vec::new(), tests)
 }
@@ -226,20 +227,35 @@ fn heartbeat(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// `kubectl apply -f config/deploy/` takes files by their names.
-fn files() -> Result<()> {
+/// The objects of `kubectl apply -f config/deploy/`, which takes files by their names.
+fn applied() -> Result<Vec<Value>> {
     let mut files: Vec<_> = std::fs::read_dir(DEPLOY)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
         .collect();
     files.sort();
+    ensure!(files.len() > 3, "{files:?}");
     let texts: Vec<_> = files.iter().map(std::fs::read_to_string).collect::<Result<_, _>>()?;
     let all: Vec<_> = texts.iter().map(|text| helm::documents(text)).collect::<Result<_>>()?;
-    let all: Vec<Value> = all.into_iter().flatten().collect();
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Whoever has the chart needs no file beside it.
+fn installs(stage: &Stage) -> Result<()> {
+    let objects = Helm::of(stage).objects(&values::needed(), &[])?;
+    for object in applied()? {
+        let [kind, name] = [&object["kind"], &object["metadata"]["name"]].map(Value::as_str);
+        helm::find(&objects, kind.context("a kind")?, name.context("a name")?)?;
+    }
+    Ok(())
+}
+
+fn files() -> Result<()> {
+    let all = applied()?;
     let made = |object: &&Value| object["kind"] == "Namespace";
     let made: BTreeSet<_> =
         all.iter().filter(made).filter_map(|it| it["metadata"]["name"].as_str()).collect();
-    ensure!(files.len() > 3 && made.contains("mercato"), "{files:?}");
+    ensure!(made.contains("mercato"), "{made:?}");
     let mut there = BTreeSet::new();
     for object in &all {
         let metadata = &object["metadata"];

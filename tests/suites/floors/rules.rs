@@ -290,6 +290,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/names", "FORWARDS", "of the lease with the most the guest with the most, its oldest"),
     ("node/net", "PACED", "the one that rests first"),
     ("node/net", "RENEWALS", "the next dial beside a connection waits"),
+    ("node/offload", "CLAIMS", "the lease's own newcomer"),
     ("node/offload", "EVENTS", "the lease's oldest"),
     ("node/offload", "FRAME_STATEMENTS", "the rest goes into the next frame"),
     ("node/offload", "LONGEST", "the pod is refused"),

@@ -21,6 +21,7 @@ impl Lease {
             home::Effect::ObjectRefused(key, refusal) => {
                 work(HomeWork::ObjectRefused(key, refusal))
             }
+            home::Effect::Claim(key, granted) => work(HomeWork::Claim(key, granted)),
             home::Effect::Event(pod, event) => work(HomeWork::Event(pod, event)),
             home::Effect::Carry(pod, address) => Effect::Carry(contract, pod, address),
             home::Effect::CarrySecond(pod, address, there) => {

@@ -252,6 +252,7 @@ impl Cluster {
                 let digest = (key == settings()).then(|| Digest::of(b"settings"));
                 vec![home::Input::Object { key, digest }]
             }
+            HomeWork::Claim(..) => Vec::new(),
             HomeWork::Confirm(pod) => match self.pods.get(&pod.uid) {
                 Some((pod, _)) => vec![home::Input::Pod(pod.clone())],
                 None => vec![gone(pod.uid)],

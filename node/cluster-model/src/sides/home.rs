@@ -267,7 +267,7 @@ impl HomeSide {
             Departure::Leaves(permit) => {
                 let id = forge::pod_id(pod)?;
                 let keep = |body: Value| bodies.keep(Way::ToGuest, &Item::Pod(id), &body);
-                (permit.home_pod(pod, &ServiceEnv::default(), keep), false)
+                (permit.home_pod(pod, &ServiceEnv::default(), BTreeMap::new(), keep), false)
             }
         })
     }

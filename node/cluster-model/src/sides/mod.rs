@@ -84,6 +84,7 @@ fn place(key: &ObjectKey) -> Option<Key> {
         ObjectKind::Secret => "Secret",
         ObjectKind::Service => "Service",
         ObjectKind::EndpointSlice => "EndpointSlice",
+        ObjectKind::Claim => "PersistentVolumeClaim",
         ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
     };
     Some(Key::new(kind, &key.namespace, &key.name))

@@ -30,6 +30,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    CLAIM = "" "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
     CLUSTER_ROLE_BINDING = "rbac.authorization.k8s.io" "v1" "ClusterRoleBinding" "clusterrolebindings";
     CONFIG_MAP = "" "v1" "ConfigMap" "configmaps";
     CONTRACT = "mercato.dev" "v1alpha1" "Contract" "contracts";
@@ -59,7 +60,9 @@ kinds! {
     STORAGE_CLASS = "storage.k8s.io" "v1" "StorageClass" "storageclasses";
     SUBJECT_ACCESS_REVIEW = "authorization.k8s.io" "v1" "SubjectAccessReview" "subjectaccessreviews";
     SELF_ACCESS_REVIEW = "authorization.k8s.io" "v1" "SelfSubjectAccessReview" "selfsubjectaccessreviews";
+    STORAGE_CAPACITY = "storage.k8s.io" "v1" "CSIStorageCapacity" "csistoragecapacities";
     TOKEN_REVIEW = "authentication.k8s.io" "v1" "TokenReview" "tokenreviews";
+    VOLUME = "" "v1" "PersistentVolume" "persistentvolumes";
     WEBHOOK = "admissionregistration.k8s.io" "v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations";
 }
 

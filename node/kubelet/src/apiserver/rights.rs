@@ -81,6 +81,7 @@ const fn need_of(name: &'static str, need: Need) -> Need {
 
 const INVENTORY: &str = "to know what the cluster has";
 const STORAGE: &str = "to see whether the class of storage that is shared is there";
+const VOLUMES: &str = "to stand in for what is stored at a provider, and to say how much is left";
 const PODS: &str = "to say of the pods of virtual nodes how they are, and to end them";
 const NODE: &str = "to show a lease as a node";
 const KUBELET: &str = "to answer kubectl logs, exec and port-forward on a virtual node";
@@ -103,6 +104,16 @@ const NEEDS: &[Need] = &[
     need(INVENTORY, "", "nodes", &["get", "list", "watch"]),
     need(INVENTORY, "", "pods", &["get", "list", "watch"]),
     need(STORAGE, "storage.k8s.io", "storageclasses", &["get", "list", "watch"]),
+    need(VOLUMES, "", "persistentvolumes", &["get", "list", "watch", "create", "patch", "delete"]),
+    need_in(
+        "mercato",
+        need(
+            VOLUMES,
+            "storage.k8s.io",
+            "csistoragecapacities",
+            &["list", "create", "patch", "delete"],
+        ),
+    ),
     need(PODS, "", "pods", &["patch", "delete"]),
     need(PODS, "", "pods/status", &["patch"]),
     need(PODS, "", "events", &["create", "patch"]),
@@ -167,6 +178,7 @@ const DEMO: &[Need] = &[
         "endpointslices",
         &["get", "list", "watch", "create", "update", "delete"],
     ),
+    need(PLAY, "", "persistentvolumeclaims", CLAIMS),
     need(PLAY, "", "serviceaccounts", &["get", "list", "watch"]),
     need(PLAY, "", "serviceaccounts/token", &["create"]),
     need(PLAY, "", "resourcequotas", &["get", "create", "patch", "delete"]),
@@ -179,6 +191,7 @@ const DEMO: &[Need] = &[
     need_in("kube-node-lease", need(SWEEP, "coordination.k8s.io", "leases", &["delete"])),
 ];
 const NAMESPACED: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
+const CLAIMS: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 const OWN: &[&str] = &["get", "patch", "delete"];
 
 #[cfg(test)]
@@ -254,7 +267,8 @@ mod tests {
         });
         let constraints: Vec<_> =
             constraints.filter(|rule| holds(rule, "operations", "UPDATE")).collect();
-        let all = [None, Some("default"), Some("kube-node-lease")].map(rules).concat();
+        let all =
+            [None, Some("default"), Some("kube-node-lease"), Some("mercato")].map(rules).concat();
         for rule in all.iter().filter(|rule| holds(rule, "verbs", "patch")) {
             let group = rule["apiGroups"][0].as_str().unwrap();
             for resource in rule["resources"].as_array().unwrap() {

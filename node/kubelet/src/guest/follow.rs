@@ -21,7 +21,7 @@ use super::edits::is_followed;
 use super::names::pace::Pace;
 use super::names::{Named, names};
 use super::shared::{Asked, Shared};
-use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
+use crate::apiserver::kind::{CLAIM, CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::apiserver::life::Life;
 use crate::apiserver::watch::{Change, Selection, changes};
 use crate::names::CONTRACT;
@@ -46,7 +46,8 @@ pub(super) fn follow(
                     shared.tell(whole).await;
                 }
                 for life in &lives {
-                    for kind in KINDS {
+                    let claims = shared.context().has_storage().then_some(CLAIM);
+                    for kind in KINDS.into_iter().chain(claims) {
                         seen.add(&shared, &mut streams, kind, life);
                     }
                 }
@@ -98,7 +99,7 @@ pub(super) fn follow(
     .boxed()
 }
 
-/// What is followed in each guest namespace.
+/// What is followed in each guest namespace; and claims, where the contract has storage.
 const KINDS: [Kind; 5] = [POD, CONFIG_MAP, SECRET, SERVICE, ENDPOINT_SLICE];
 
 /// One watch: a kind, and the guest namespace.

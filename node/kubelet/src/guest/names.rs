@@ -88,7 +88,8 @@ impl Named {
             | ObjectKind::Pod
             | ObjectKind::ConfigMap
             | ObjectKind::Secret
-            | ObjectKind::ServiceAccountToken => None,
+            | ObjectKind::ServiceAccountToken
+            | ObjectKind::Claim => None,
         }
     }
 }

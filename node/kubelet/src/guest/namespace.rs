@@ -19,7 +19,7 @@ use crate::apiserver::account::{Account, Grant};
 use crate::apiserver::cluster::{Answer, Cluster, Deletion};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::{
-    Kind, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA,
+    CLAIM, Kind, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA,
     ROLE_BINDING, SECRET, SERVICE_ACCOUNT,
 };
 use crate::apiserver::watch::{Change, Selection, changes};
@@ -115,14 +115,28 @@ async fn login(cluster: &Cluster, name: &str, wanted: &GuestNamespace) -> Result
     Ok(())
 }
 
+/// What becomes of what guests have stored as their namespace is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// A namespace in which there is a claim is not removed.
+    Stays,
+    /// The contract is over, or has no storage: it goes with the namespace.
+    Goes,
+}
+
 /// Removes a guest namespace with all that is in it, whether its session has
 /// drained it or not; one that is not this lease's, or not `home`'s where that is
 /// said, stays. True once it is gone.
+///
+/// # Errors
+///
+/// Also where something is stored that is to stay.
 pub fn remove(
     cluster: &Cluster,
     name: &str,
     contract: &ContractId,
     home: Option<&str>,
+    stored: Stored,
 ) -> Answer<bool> {
     let (cluster, name, contract) = (cluster.clone(), name.to_owned(), *contract);
     let home = home.map(str::to_owned);
@@ -133,6 +147,12 @@ pub fn remove(
         }
         let metadata = &present["metadata"];
         if metadata["deletionTimestamp"].is_null() {
+            if stored == Stored::Stays
+                && !cluster.list(CLAIM, Some(&name), "limit=1").await?.is_empty()
+            {
+                let message = format!("claims are in namespace {name}, and what they hold is kept");
+                return Err(Failure::conflict(message));
+            }
             release(&cluster, &name, &contract).await?;
             let uid = metadata["uid"].as_str().map(str::to_owned);
             cluster.delete(NAMESPACE, None, &name, Deletion { uid, grace: None }).await?;

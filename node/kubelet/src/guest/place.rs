@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::shared::Shared;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::kind::{CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
+use crate::apiserver::kind::{CLAIM, CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 
 /// Where a guest object is.
 pub(super) struct Place {
@@ -23,6 +23,7 @@ impl Place {
             ObjectKind::Secret => SECRET,
             ObjectKind::Service => SERVICE,
             ObjectKind::EndpointSlice => ENDPOINT_SLICE,
+            ObjectKind::Claim => CLAIM,
             ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
         };
         Some(Self { kind, key })

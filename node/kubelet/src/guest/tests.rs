@@ -53,6 +53,7 @@ pub(super) fn context() -> GuestContext {
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),
         binding: Binding::default(),
+        storage_class: None,
         left_out: BTreeSet::new(),
         allocatable: [("cpu", "100"), ("memory", "8Gi"), ("pods", "9")]
             .map(|(name, amount)| (name.to_owned(), amount.to_owned()))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::body::Way;
+use mercato_offload::forge::claims_of;
 use mercato_offload::forge::told::{Note, kept_of_service};
 use mercato_offload::home::{HomePod, Input};
 use mercato_offload::key::{Item, PodId, Uid};
@@ -29,7 +30,7 @@ pub(super) fn follow(
     mut asked: mpsc::Receiver<Seen>,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let mut opted_in = shared.opted_in.clone();
+        let (mut opted_in, mut mounts) = (shared.opted_in.clone(), shared.mounts.subscribe());
         let bound = Selection::default().fields(format!("spec.nodeName={}", shared.config.node));
         let following = async {
             if opted_in.wait_for(Option::is_some).await.is_err() {
@@ -52,6 +53,12 @@ pub(super) fn follow(
                     Some(pod) = asked.recv() => {
                         let known = opted_in.borrow().clone();
                         if let Some(pod) = shared.pods.newest(pod) {
+                            teller.tell(Change::Changed(pod), &known).await;
+                        }
+                    }
+                    Ok(()) = mounts.changed() => {
+                        let known = opted_in.borrow().clone();
+                        for pod in shared.pods.all().into_iter().filter(has_claims) {
                             teller.tell(Change::Changed(pod), &known).await;
                         }
                     }
@@ -88,6 +95,10 @@ fn reflection(shared: &Arc<Shared>) -> Reflection {
         tokio::spawn(write::told(shared.clone(), key, notes));
     });
     Reflection { bodies, inputs, ranges, notes, left_out }
+}
+
+fn has_claims(pod: &Seen) -> bool {
+    !claims_of(&pod.object.open()).is_empty()
 }
 
 struct Teller<'a> {
@@ -158,9 +169,25 @@ impl Teller<'_> {
                 staying(pod, refusal)
             }
             Departure::Leaves(permit) => {
+                let mounts = self.shared.mounts.borrow().clone();
+                let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
+                let called = match mounts.of(pod) {
+                    Some(Ok(called)) => called,
+                    Some(Err(refusal)) if !deleting => {
+                        // The claim was not there when the webhook let the pod leave: the next one stays.
+                        let ends = permit.stays_next_time(pod, &mounts);
+                        if ends && let Some(asking) = write::end(self.shared, id) {
+                            tokio::spawn(asking);
+                        }
+                        return staying(pod, refusal);
+                    }
+                    // The end of a pod needs nothing to be known.
+                    Some(Err(_)) | None if deleting => BTreeMap::new(),
+                    Some(Err(_)) | None => return None,
+                };
                 let environment = self.environment(id).await;
                 let (bodies, notes) = (&self.shared.bodies, permit.notes(pod));
-                let told = permit.home_pod(pod, &environment, |body| {
+                let told = permit.home_pod(pod, &environment, called, |body| {
                     bodies.keep(Way::ToGuest, &Item::Pod(id.clone()), &body)
                 })?;
                 if told.refusal.is_none() {

@@ -19,7 +19,7 @@ use crate::apiserver::listener::Listener;
 use crate::bodies::Bodies;
 use crate::guest::stream::PeerStreams;
 use crate::home::node::{NodeNews, VirtualNode};
-use crate::home::{HomeConfig, HomeSide, Leavers};
+use crate::home::{ClusterClaims, HomeConfig, HomeSide, Leavers};
 use crate::kubelet_api::certificate::{self, Serving, Subject};
 use crate::kubelet_api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca, router};
 use crate::limits;
@@ -43,6 +43,8 @@ pub struct HomeLeaseConfig {
     pub api: Option<IpAddr>,
     /// By what it is heard that somebody else has changed the node.
     pub news: Arc<NodeNews>,
+    /// The claims of home's cluster.
+    pub claims: Arc<ClusterClaims>,
     /// What all virtual nodes that leave have in common.
     pub leavers: Arc<Leavers>,
     /// How many seconds guests have to end at most.
@@ -86,7 +88,7 @@ impl HomeLease {
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
             let HomeLeaseConfig { mut node, listen, audiences, domain, api, news, .. } = config;
-            let (leavers, left) = (config.leavers, config.left);
+            let (claims, leavers, left) = (config.claims, config.leavers, config.left);
             let longest_grace_s = config.longest_grace_s;
             let source = config.certificate;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
@@ -96,7 +98,7 @@ impl HomeLease {
             let (node_name, contract) = (name.clone(), node.contract);
             let home =
                 HomeConfig { node: node_name, contract, provider, host_ip, audiences, domain, api };
-            let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
+            let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in, claims);
             side.sees_to_leaving(leavers, longest_grace_s, left);
             let kubelet = VirtualKubelet {
                 name: name.clone(),

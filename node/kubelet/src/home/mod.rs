@@ -2,6 +2,7 @@
 //! virtual node and what they need, as inputs of the session, and performs the
 //! session's effects. What to do when is `mercato_offload::home`'s.
 
+mod claims;
 mod environments;
 mod events;
 mod follow;
@@ -15,6 +16,7 @@ mod services;
 mod shared;
 mod status_patch;
 mod tokens;
+mod volumes;
 mod write;
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use std::time::Instant;
 use mercato_offload::address::MappedRange;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::leaving::Left;
-use mercato_offload::home::{Input, Write};
+use mercato_offload::home::{Granted, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
 use mercato_offload::message::PodEvent;
 use mercato_offload::placement::spec::Leaving;
@@ -40,6 +42,8 @@ use crate::limits;
 use crate::offload_namespace::Known;
 use crate::pace::every;
 
+use claims::News;
+pub use claims::{ClusterClaims, Storage};
 use environments::Environments;
 pub use lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 pub use leaving::Leavers;
@@ -47,6 +51,7 @@ use objects::Objects;
 pub use shared::HomeConfig;
 use shared::Shared;
 use tokens::Tokens;
+pub use volumes::remove_volumes;
 
 /// Home's side of one lease. Each method starts the work and returns; what
 /// comes of it is an input. Everything ends when this is dropped.
@@ -55,6 +60,8 @@ pub struct HomeSide {
     objects: Objects,
     tokens: Arc<Tokens>,
     told: mpsc::Sender<(PodId, PodEvent)>,
+    claims: mpsc::Sender<News>,
+    storage: watch::Sender<Option<Storage>>,
     ranges: watch::Sender<Vec<MappedRange>>,
     leaving: watch::Sender<Option<Leaving>>,
     tasks: TaskTracker,
@@ -68,6 +75,7 @@ impl HomeSide {
         config: HomeConfig,
         bodies: Bodies,
         opted_in: watch::Receiver<Known>,
+        of_cluster: Arc<ClusterClaims>,
     ) -> (Self, mpsc::Receiver<Input>) {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
         let (asked, to_tell) = mpsc::channel(limits::INPUTS);
@@ -82,6 +90,8 @@ impl HomeSide {
             asked,
             inputs,
             ranges: known,
+            strays: watch::Sender::default(),
+            mounts: watch::Sender::default(),
             events: Bucket::new(Instant::now(), limits::EVENTS, limits::EVENTS_EACH_S),
             turns: Semaphore::new(limits::WRITES as usize),
             stop: CancellationToken::new(),
@@ -92,9 +102,14 @@ impl HomeSide {
         tasks.spawn(follow::follow(shared.clone(), to_tell).in_current_span());
         tasks.spawn(tokens.clone().keep_fresh(shared.clone()).in_current_span());
         tasks.spawn(events::write_all(shared.clone(), to_write).in_current_span());
+        let (claims, news) = mpsc::channel(limits::CLAIM_NEWS);
+        let (storage, bought) = watch::channel(None);
+        let followed = claims::follow(shared.clone(), of_cluster, news, bought);
+        tasks.spawn(followed.in_current_span());
         let objects = Objects::default();
         let leaving = watch::Sender::new(None);
-        (Self { shared, objects, tokens, told, ranges, leaving, tasks }, received)
+        let side = Self { shared, objects, tokens, told, claims, storage, ranges, leaving, tasks };
+        (side, received)
     }
 
     /// By which ranges guests know pods from now on: home's, and each other.
@@ -127,6 +142,21 @@ impl HomeSide {
         });
     }
 
+    /// So much storage was bought, or is taken up.
+    pub fn set_storage(&self, storage: Storage) {
+        self.storage.send_if_modified(|before| before.replace(storage) != Some(storage));
+    }
+
+    /// Claims that the provider holds, and of which nothing is left at home: by namespace and uid.
+    pub fn strays(&self) -> watch::Receiver<Vec<ObjectKey>> {
+        self.shared.strays.subscribe()
+    }
+
+    /// What came of a wish for a claim. What is too much is lost: each wish is said again.
+    pub fn claim(&self, key: ObjectKey, granted: Granted) {
+        let _ = self.claims.try_send(News::Granted(key, granted));
+    }
+
     /// The node's pods, for its kubelet API.
     pub fn pods(&self) -> Arc<dyn NodePods> {
         self.shared.pods.clone()
@@ -148,7 +178,8 @@ impl HomeSide {
             ObjectKind::Pod
             | ObjectKind::Namespace
             | ObjectKind::Service
-            | ObjectKind::EndpointSlice => {
+            | ObjectKind::EndpointSlice
+            | ObjectKind::Claim => {
                 tracing::debug!(%key, "not a kind that a pod needs");
             }
         }
@@ -174,6 +205,10 @@ impl HomeSide {
 
     /// Tells the owner of an object that the provider refuses it.
     pub fn object_refused(&self, key: ObjectKey, refusal: Refusal) {
+        if key.kind == ObjectKind::Claim {
+            let _ = self.claims.try_send(News::Refused(key, refusal));
+            return;
+        }
         self.spawn(write::object_refused(self.shared.clone(), key, refusal));
     }
 

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mercato_offload::home::Input;
+use mercato_offload::key::ObjectKey;
+use mercato_offload::placement::claims::Mounts;
 use mercato_offload::placement::export::{BoundNode, Departure, Leave};
 use mercato_protocol::id::{ClusterId, ContractId};
 use serde_json::Value;
@@ -52,6 +54,10 @@ pub(super) struct Shared {
     pub(super) asked: mpsc::Sender<Seen>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) ranges: Ranges,
+    /// Claims that the provider holds, and of which home has neither a volume nor a wish.
+    pub(super) strays: watch::Sender<Vec<ObjectKey>>,
+    /// What pods call their claims at the provider.
+    pub(super) mounts: watch::Sender<Arc<Mounts>>,
     pub(super) events: Bucket,
     /// One lease does not take all the requests of a cluster, nor their memory.
     pub(super) turns: Semaphore,

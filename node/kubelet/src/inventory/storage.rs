@@ -26,6 +26,8 @@ pub enum StorageState {
     Unknown,
     /// The cluster has this class.
     There {
+        /// What the cluster calls it.
+        class: String,
         /// What its owner should know, a sentence each.
         told: Vec<String>,
     },
@@ -102,7 +104,7 @@ pub(super) fn state(shared: &SharedStorage, classes: &BTreeMap<String, ClassView
         }
     };
     if let Some((name, class)) = found {
-        return StorageState::There { told: class.told(name) };
+        return StorageState::There { class: name.clone(), told: class.told(name) };
     }
     let there: Vec<_> = classes.keys().take(NAMES).map(String::as_str).collect();
     let why = match shared {
@@ -167,7 +169,8 @@ mod tests {
         let (why, line) = missing(SharedStorage::DefaultClass, &[]);
         assert_eq!(why, "the cluster has no StorageClass");
         assert!(line.contains("provisioner"), "{line}");
-        assert_eq!(of(named("standard"), &[plain]), StorageState::There { told: vec![] });
+        let there = |class: &str| StorageState::There { class: class.to_owned(), told: vec![] };
+        assert_eq!(of(named("standard"), &[plain]), there("standard"));
         assert_eq!(of(SharedStorage::Nothing, &[]), StorageState::Unknown);
     }
 
@@ -180,13 +183,16 @@ mod tests {
         });
         let old = class("2026-01-01T00:00:00Z", true);
         let both = [("a", old.clone()), ("b", odd)];
-        let StorageState::There { told } = of(SharedStorage::DefaultClass, &both) else { panic!() };
+        let StorageState::There { told, .. } = of(SharedStorage::DefaultClass, &both) else {
+            panic!()
+        };
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(told.iter().all(|it| it.contains("StorageClass b")), "{told:?}");
         for (said, word) in told.iter().zip(["Immediate", "Retain", "do not grow"]) {
             assert!(said.contains(word), "{said}");
         }
         let same = [("b", class("2026-01-01T00:00:00Z", true)), ("a", old)];
-        assert_eq!(of(SharedStorage::DefaultClass, &same), StorageState::There { told: vec![] });
+        let there = StorageState::There { class: "a".to_owned(), told: vec![] };
+        assert_eq!(of(SharedStorage::DefaultClass, &same), there);
     }
 }

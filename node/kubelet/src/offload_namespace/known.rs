@@ -51,6 +51,11 @@ impl OptedIn {
         self.namespaces.get(namespace).and_then(|entry| entry.life.clone())
     }
 
+    /// The lives of all that may be read.
+    pub(crate) fn lives(&self) -> Vec<Life> {
+        self.namespaces.values().filter_map(|entry| entry.life.clone()).collect()
+    }
+
     /// How the pods of this one may leave, as soon as they may.
     pub(crate) fn how(&self, namespace: &str) -> Option<OptIn> {
         self.namespaces.get(namespace).map(|entry| entry.how.clone())

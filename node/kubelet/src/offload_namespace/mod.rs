@@ -3,6 +3,7 @@
 //! holds its rights in it, and a mutating webhook lets the pods of a labelled one
 //! go where its strategy says.
 
+mod claims;
 mod known;
 mod left_behind;
 mod opt_in;

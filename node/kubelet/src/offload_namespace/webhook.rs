@@ -21,6 +21,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::claims::Claims;
 use super::known::Known;
 use super::review::{Reader, Review};
 use crate::apiserver::callers::Caller;
@@ -70,8 +71,9 @@ pub enum WebhookError {
 impl Webhook {
     /// Serves at `listen`. Where it is reached at an address with port 0, that
     /// is the port which `listen` got. With certificates of `client_ca` (PEM) it answers
-    /// those alone who show a certificate of one of them.
+    /// those alone who show a certificate of one of them. In this cluster it looks up what pods mount.
     pub fn serve(
+        cluster: Cluster,
         listen: SocketAddr,
         mut reach: Reach,
         client_ca: Option<String>,
@@ -84,7 +86,8 @@ impl Webhook {
                 Some(client_ca) => Tls::for_clients(serving, client_ca)?,
             };
             let (known, secret) = (watch::Sender::new(None), secret()?);
-            let router = router(known.subscribe(), secret.clone());
+            let claims = Arc::new(Claims::new(cluster));
+            let router = router(known.subscribe(), claims, secret.clone());
             let time = Some(limits::STRANGERS_TIME);
             let listener = Listener::bind(listen, tls, router, time).await?;
             if let Reach::Address(address) = &mut reach
@@ -162,11 +165,11 @@ pub(super) fn unregister(cluster: &Cluster) -> Answer<()> {
     .boxed()
 }
 
-fn router(known: watch::Receiver<Known>, secret: String) -> Router {
+fn router(known: watch::Receiver<Known>, claims: Arc<Claims>, secret: String) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/{secret}/{strategy}", post(review))
-        .with_state(Served { known, reader: Reader::default(), secret: secret.into() })
+        .with_state(Served { known, claims, reader: Reader::default(), secret: secret.into() })
 }
 
 /// What only the registration names: who can read that one sees all of the cluster's policies.
@@ -180,6 +183,7 @@ fn secret() -> Result<String, TlsError> {
 #[derive(Clone)]
 struct Served {
     known: watch::Receiver<Known>,
+    claims: Arc<Claims>,
     reader: Reader,
     secret: Arc<str>,
 }
@@ -205,6 +209,7 @@ async fn review(
         return Err(StatusCode::TOO_MANY_REQUESTS);
     }
     let Review { uid, namespace, pod } = served.reader.read(&caller, body).await?;
+    let pod = served.claims.without_ours(&namespace, pod).await;
     let known = &served.known;
     let mut response = json!({ "uid": uid, "allowed": true });
     let how = known.borrow().as_ref().and_then(|known| known.how(&namespace)).unwrap_or_default();
@@ -242,13 +247,18 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use crate::testing::{authority, connect, connect_from, exchange, leaf};
+    use crate::testing::{authority, connect, connect_from, exchange, leaf, scripted};
 
     const LISTEN: SocketAddr =
         SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
+    /// Nobody mounts anything.
+    fn nobody() -> Cluster {
+        scripted(|_, _, _| (404, Value::Null))
+    }
+
     async fn webhook(reach: Reach) -> Webhook {
-        Webhook::serve(LISTEN, reach, None).await.unwrap()
+        Webhook::serve(nobody(), LISTEN, reach, None).await.unwrap()
     }
 
     #[tokio::test]
@@ -337,7 +347,8 @@ mod tests {
     async fn who_shows_no_certificate_is_not_answered_where_one_is_asked_for() {
         let (ca, others) = (authority(), authority());
         let reach = Reach::Address(LISTEN);
-        let webhook = Webhook::serve(LISTEN, reach.clone(), Some(ca.pem())).await.unwrap();
+        let webhook =
+            Webhook::serve(nobody(), LISTEN, reach.clone(), Some(ca.pem())).await.unwrap();
         let Reach::Address(address) = webhook.reach else { panic!() };
         let ask = async |client: Option<(String, String)>| {
             let client = client.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
@@ -347,7 +358,7 @@ mod tests {
         assert_eq!(ask(Some(leaf(&ca, "kube-apiserver"))).await, 200);
         assert_eq!(ask(None).await, 0);
         assert_eq!(ask(Some(leaf(&others, "kube-apiserver"))).await, 0);
-        let empty = Webhook::serve(LISTEN, reach, Some("nothing".into())).await;
+        let empty = Webhook::serve(nobody(), LISTEN, reach, Some("nothing".into())).await;
         let error = empty.err().unwrap().to_string();
         assert!(error.contains("no certificate"), "{error}");
     }

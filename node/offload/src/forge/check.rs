@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use super::labels::CLAIM_NAME;
+
 pub(super) const HOST: &str = "would reach into the provider's node";
 
 const CAPABILITIES: [&str; 13] = [
@@ -131,6 +133,39 @@ pub(super) static PROTOCOL: Check = Check {
 
 pub(super) static ADDRESS_TYPE: Check =
     Check { allows: |value| value == "IPv4", allowed: "as `IPv4`", reason: "is not IPv4" };
+
+/// One that was made for a claim of home's, by its uid.
+pub(super) static OWN_CLAIM: Check = Check {
+    allows: |value| value.as_str().is_some_and(is_own_claim),
+    allowed: "as the name that a claim of the class `mercato` has there",
+    reason: "is storage of this cluster: order storage, and make the claim with storageClassName: mercato",
+};
+
+/// A virtual node is one place: several of its pods share a volume on one of the provider's nodes.
+pub(super) static ONE_NODE: Check = Check {
+    allows: one_node,
+    allowed: "as `ReadWriteOnce` or `ReadWriteOncePod`",
+    reason: "asks for a volume of several nodes: ask for ReadWriteOnce",
+};
+
+pub(super) static FILES: Check = Check {
+    allows: |value| value.is_null() || value == "Filesystem",
+    allowed: "as `Filesystem`",
+    reason: "asks for a raw device: ask for Filesystem",
+};
+
+fn is_own_claim(name: &str) -> bool {
+    let of_uid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let uid =
+        name.strip_prefix(CLAIM_NAME).filter(|uid| !uid.starts_with('-') && !uid.ends_with('-'));
+    uid.is_some_and(|uid| (1..=63).contains(&uid.len()) && uid.bytes().all(of_uid))
+}
+
+fn one_node(value: &Value) -> bool {
+    let modes = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_of_one = |mode: &Value| mode == "ReadWriteOnce" || mode == "ReadWriteOncePod";
+    !modes.is_empty() && modes.iter().all(is_of_one)
+}
 
 fn capabilities(value: &Value) -> bool {
     let added = value["add"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::schema::{CONFIG_MAP, POD, SECRET};
+use super::schema_claim::CLAIM;
 use super::schema_service::{ENDPOINT_SLICE, SERVICE};
 use super::schema_status::POD_STATUS;
 
@@ -144,14 +145,20 @@ fn kubernetes() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         EndpointConditions,
         EndpointPort,
     ];
-    pods.into_iter().chain(services).collect()
+    let claims = schema![
+        PersistentVolumeClaim,
+        PersistentVolumeClaimSpec,
+        VolumeResourceRequirements,
+        PersistentVolumeClaimVolumeSource
+    ];
+    pods.into_iter().chain(services).chain(claims).collect()
 }
 
 #[test]
 fn every_field_of_the_schema_is_decided() {
     let kubernetes = kubernetes();
     let mut wrong = Vec::new();
-    for root in [&POD, &CONFIG_MAP, &SECRET, &POD_STATUS, &SERVICE, &ENDPOINT_SLICE] {
+    for root in [&POD, &CONFIG_MAP, &SECRET, &POD_STATUS, &SERVICE, &ENDPOINT_SLICE, &CLAIM] {
         root.visit(&mut |table| {
             let rows: BTreeSet<&str> = table.rows.iter().map(|(name, _)| *name).collect();
             assert_eq!(rows.len(), table.rows.len(), "{}: a field has two rows", table.of);

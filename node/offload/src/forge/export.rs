@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::refs::{each, retain_tokens, visit_containers};
 use super::service_env::Variables;
-use super::{HomeContext, device_env, names};
+use super::{HomeContext, claim, device_env, names};
 
 /// A pod as it is sent: without status and book-keeping, with home's service variables and
 /// the address of its virtual node, and without the tokens that stay at home.
@@ -32,6 +32,7 @@ pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
         add_service_env(container, &given, which);
     });
     retain_tokens(spec, &ctx.tokens);
+    claim::call(&mut pod, &ctx.claims);
     if let Some(domain) = &ctx.domain {
         names::say_domain(&mut pod, domain);
     }

@@ -156,5 +156,11 @@ pub const LEFT_OUT: &str = "mercato.dev/left-out";
 /// made with, as JSON.
 pub const GATE: &str = "mercato.dev/gate";
 
+/// How the names of claims begin at a provider, and those of their volumes at home: the uid follows.
+pub const CLAIM_NAME: &str = "mercato-";
+
+/// The prefix of labels of guests that mount a claim, by its uid at home: they are on one node.
+pub const CLAIM: &str = "claim.mercato.dev";
+
 /// Finalizer of guest pods: they stay until their end is on record.
 pub const FINALIZER: &str = "mercato.dev/guest";

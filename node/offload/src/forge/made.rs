@@ -30,7 +30,8 @@ pub(super) fn digest_of_made(kind: ObjectKind, object: &Value) -> Option<Digest>
         | ObjectKind::Secret
         | ObjectKind::ServiceAccountToken
         | ObjectKind::Namespace
-        | ObjectKind::Pod => return None,
+        | ObjectKind::Pod
+        | ObjectKind::Claim => return None,
     };
     says["marks"] = ["labels", "annotations"].map(|map| ours(&object["metadata"][map])).into();
     Some(digest(&says))

@@ -119,12 +119,13 @@ fn said(ctx: &GuestContext, object: &Value) -> Option<(Item, Digest)> {
 }
 
 /// Kinds of guest objects that are no pods.
-const OBJECTS: [ObjectKind; 5] = [
+const OBJECTS: [ObjectKind; 6] = [
     ObjectKind::ConfigMap,
     ObjectKind::Secret,
     ObjectKind::ServiceAccountToken,
     ObjectKind::Service,
     ObjectKind::EndpointSlice,
+    ObjectKind::Claim,
 ];
 
 /// What nothing that is wanted has for its digest.

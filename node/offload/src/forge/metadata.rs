@@ -69,6 +69,7 @@ pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
         ObjectKind::ServiceAccountToken => "ServiceAccountToken",
         ObjectKind::Service => "Service",
         ObjectKind::EndpointSlice => "EndpointSlice",
+        ObjectKind::Claim => "PersistentVolumeClaim",
     }
 }
 

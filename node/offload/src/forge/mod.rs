@@ -4,6 +4,7 @@
 //! its path. Which fields those are is one table, `schema`, and a test holds it
 //! against the current Kubernetes schema.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -16,6 +17,7 @@ use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
 use crate::message::Route;
 use crate::placement::Binding;
+pub use claim::{claim_name, claims_of, export_claim, refused_claim};
 pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use fields_page::tables_of_fields;
@@ -43,6 +45,7 @@ pub use words::{Called, Place};
 
 mod api_env;
 mod check;
+mod claim;
 #[cfg(test)]
 mod coverage;
 mod device_env;
@@ -70,6 +73,7 @@ pub mod resize;
 mod rule;
 mod scheduling;
 mod schema;
+mod schema_claim;
 mod schema_container;
 mod schema_service;
 mod schema_status;
@@ -109,6 +113,8 @@ pub struct HomeContext {
     /// At which address inside the tunnel home's API server is reached, where the pod's namespace has
     /// access to it; none: nowhere.
     pub api: Option<IpAddr>,
+    /// What its claims are called at the provider, by what they are called at home.
+    pub claims: BTreeMap<String, String>,
 }
 
 /// What the provider imposes on the guests of a lease.
@@ -158,6 +164,8 @@ pub struct GuestContext {
     pub binding: Binding,
     /// The names of the provider's nodes that take no part in tunnels.
     pub left_out: BTreeSet<String>,
+    /// The class that storage is of; none: it is not had here now.
+    pub storage_class: Option<String>,
 }
 
 /// Home's `kube-root-ca.crt` is reflected under another name, since a controller of the
@@ -172,20 +180,26 @@ impl GuestContext {
         self.gate.is_some() && self.left_out.contains(node)
     }
 
+    /// Whether the contract has storage, and so claims.
+    pub fn has_storage(&self) -> bool {
+        self.allocatable.contains_key(crate::placement::STORAGE)
+    }
+
     /// What a home object is called over there; none if its namespace is not mapped.
     pub fn guest_key(&self, key: &ObjectKey) -> Option<GuestKey> {
         let namespace = self.namespaces.get(&key.namespace)?.clone();
         let is_token = key.kind == ObjectKind::ServiceAccountToken;
         let kind = if is_token { ObjectKind::Secret } else { key.kind };
-        let name = guest_name(key.kind, &key.name).to_owned();
+        let name = guest_name(key.kind, &key.name).into_owned();
         Some(GuestKey { kind, namespace, name })
     }
 }
 
-fn guest_name(kind: ObjectKind, name: &str) -> &str {
+fn guest_name(kind: ObjectKind, name: &str) -> Cow<'_, str> {
     match (kind, name) {
-        (ObjectKind::ConfigMap, ROOT_CA) => HOME_ROOT_CA,
-        (ObjectKind::Secret, registry::SECRET) => registry::HOME_SECRET,
-        _ => name,
+        (ObjectKind::ConfigMap, ROOT_CA) => HOME_ROOT_CA.into(),
+        (ObjectKind::Secret, registry::SECRET) => registry::HOME_SECRET.into(),
+        (ObjectKind::Claim, uid) => claim_name(uid).into(),
+        _ => name.into(),
     }
 }

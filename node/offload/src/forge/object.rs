@@ -3,6 +3,7 @@
 use mercato_protocol::id::Digest;
 use serde_json::{Map, Value, json};
 
+use super::claim::forge_claim;
 use super::rule::{Fields, refusal};
 use super::schema::{CONFIG_MAP, SECRET};
 use super::service::{forge_service, forge_slice};
@@ -38,6 +39,7 @@ pub fn forge(
         }
         ObjectKind::Service => forge_service(item, body, digest, route, ctx),
         ObjectKind::EndpointSlice => forge_slice(item, body, digest, route, ctx),
+        ObjectKind::Claim => forge_claim(item, body, digest, route, ctx),
         ObjectKind::Namespace | ObjectKind::Pod => {
             Err(refusal("kind", "is not an object that crosses by itself"))
         }

@@ -12,8 +12,8 @@ use super::rule::{LEVEL, refusal};
 use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{
-    Content, Gate, GuestContext, HomeContext, Refusal, device_env, export_pod, fields, gate, grace,
-    guest_name, hosts, metadata, names, registry, scheduling, service_env, tokens,
+    Content, Gate, GuestContext, HomeContext, Refusal, claim, device_env, export_pod, fields, gate,
+    grace, guest_name, hosts, metadata, names, registry, scheduling, service_env, tokens,
 };
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -86,10 +86,15 @@ pub fn forge_pod(
     // Whoever it was passed on to might not isolate it.
     let hops = if ctx.gate.is_some() { 0 } else { route.hops };
     let route = &Route { hops, ..route.clone() };
-    let marks = metadata::metadata(&item, &home["metadata"], *digest, route, further, ctx)?;
-    let passes_on = ctx.transit && route.hops > 0;
+    let mut marks = metadata::metadata(&item, &home["metadata"], *digest, route, further, ctx)?;
+    let claims = claim::mounted(spec);
+    for label in &claims {
+        marks["labels"][label] = json!("");
+    }
+    // What it mounts is here, and nowhere further on.
+    let passes_on = ctx.transit && route.hops > 0 && claims.is_empty();
     let placed = [
-        ("affinity", scheduling::affinity(home, passes_on, ctx)),
+        ("affinity", scheduling::affinity(home, passes_on, &claims, ctx)),
         ("topologySpreadConstraints", scheduling::spread(home, ctx)),
         ("tolerations", scheduling::tolerations(&devices, ctx)),
     ];

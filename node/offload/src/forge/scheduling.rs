@@ -24,8 +24,14 @@ const TOPOLOGY: [&str; 3] =
 const DEMANDED: u64 = 100;
 
 /// What becomes of the home pod's affinity to other pods, as `spec.affinity` of the guest,
-/// which is kept off virtual nodes unless it may be passed on.
-pub(super) fn affinity(home: &Value, passes_on: bool, ctx: &GuestContext) -> Option<Value> {
+/// which is kept off virtual nodes unless it may be passed on. It is on the node of the other guests that mount
+/// one of these claims: a claim is one node's.
+pub(super) fn affinity(
+    home: &Value,
+    passes_on: bool,
+    claims: &BTreeSet<String>,
+    ctx: &GuestContext,
+) -> Option<Value> {
     let mut affinity = Map::new();
     let requirements = node_requirements(passes_on, ctx);
     if !requirements.is_empty() {
@@ -37,6 +43,11 @@ pub(super) fn affinity(home: &Value, passes_on: bool, ctx: &GuestContext) -> Opt
             let wishes = json!({ "preferredDuringSchedulingIgnoredDuringExecution": wishes });
             affinity.insert(kind.into(), wishes);
         }
+    }
+    if !claims.is_empty() {
+        let beside = affinity.entry("podAffinity").or_insert_with(|| json!({}));
+        beside["requiredDuringSchedulingIgnoredDuringExecution"] =
+            claims.iter().map(|claim| beside_guests_of(claim)).collect();
     }
     (!affinity.is_empty()).then_some(Value::Object(affinity))
 }
@@ -108,6 +119,12 @@ fn node_requirements(passes_on: bool, ctx: &GuestContext) -> Vec<NodeRequirement
     ];
     // On its way to a cluster further on it is on a virtual node of this one.
     if passes_on { Vec::new() } else { real.into_iter().chain(ctx.binding.nodes.clone()).collect() }
+}
+
+/// Kubernetes lets the first one match itself.
+fn beside_guests_of(label: &str) -> Value {
+    let mounts = [json!({ "key": label, "operator": "Exists" })];
+    json!({ "topologyKey": TOPOLOGY[0], "labelSelector": { "matchExpressions": mounts } })
 }
 
 fn only_nodes(requirements: &[NodeRequirement]) -> Value {

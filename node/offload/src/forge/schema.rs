@@ -108,11 +108,14 @@ fields! {
         "gitRepo": Refuse(STORAGE), "glusterfs": Refuse(STORAGE),
         "hostPath": Baseline(&check::NOTHING_OF_THE_NODE),
         "image": In(&IMAGE_VOLUME), "iscsi": Refuse(STORAGE), "name": Carry,
-        "nfs": Refuse(STORAGE), "persistentVolumeClaim": Refuse(STORAGE),
+        "nfs": Refuse(STORAGE), "persistentVolumeClaim": In(&CLAIM_VOLUME),
         "photonPersistentDisk": Refuse(STORAGE), "portworxVolume": Refuse(STORAGE),
         "projected": In(&PROJECTED), "quobyte": Refuse(STORAGE), "rbd": Refuse(STORAGE),
         "scaleIO": Refuse(STORAGE), "secret": In(&SECRET_VOLUME), "storageos": Refuse(STORAGE),
         "vsphereVolume": Refuse(STORAGE),
+    }
+    CLAIM_VOLUME = "PersistentVolumeClaimVolumeSource" {
+        "claimName": If(&check::OWN_CLAIM), "readOnly": Carry,
     }
     CONFIG_MAP_VOLUME = "ConfigMapVolumeSource" {
         "defaultMode": Carry, "defaultUser": Carry, "items": Each(&KEY_TO_PATH),

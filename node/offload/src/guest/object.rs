@@ -22,6 +22,8 @@ pub(super) struct Object {
     /// It has turned up though home has not asked for it on this link: a write that was
     /// under way on an earlier one.
     stray: bool,
+    /// Home hears whether it is there, which is so of claims alone, and has not yet.
+    unheard: bool,
 }
 
 impl Object {
@@ -73,6 +75,18 @@ impl Object {
         self.stale = true;
     }
 
+    /// It is a claim, and has come or gone: home hears of that.
+    pub(super) fn announce(&mut self) {
+        self.unheard = true;
+    }
+
+    /// It is a claim, and gone: it is made again only if home says so once more.
+    pub(super) fn on_lost(&mut self) {
+        self.desired.withdraw();
+        self.desired.set_missing(false);
+        self.unheard = true;
+    }
+
     pub(super) fn is_dropped(&self) -> bool {
         self.dropped
     }
@@ -89,7 +103,10 @@ impl Object {
 
     /// Not there, and to be so.
     pub(super) fn is_gone_for_good(&self, closing: bool) -> bool {
-        self.absent && !self.desired.is_busy() && (self.dropped || closing)
+        self.absent
+            && (!self.unheard || closing)
+            && !self.desired.is_busy()
+            && (self.dropped || closing)
     }
 
     /// It is, or may be, in its guest namespace.
@@ -118,7 +135,7 @@ impl Object {
 
     /// What is listed of it as a link begins.
     pub(super) fn listed(&mut self) -> Option<Digest> {
-        self.stray = false;
+        (self.stray, self.unheard) = (false, false);
         self.seen
     }
 
@@ -127,7 +144,8 @@ impl Object {
         if let Some(missing) = self.desired.missing_statement(item) {
             return Some(missing);
         }
-        if std::mem::take(&mut self.stray) && self.seen.is_some() {
+        let is_stray = std::mem::take(&mut self.stray) && self.seen.is_some();
+        if std::mem::take(&mut self.unheard) || is_stray {
             return Some(ToHome::Have { item: item.clone(), digest: self.seen, report: None });
         }
         self.desired.refusal_statement(item)

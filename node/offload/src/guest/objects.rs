@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use mercato_protocol::id::Digest;
+
 use super::Effect;
 use super::desired::Step;
 use super::object::Object;
@@ -44,9 +46,38 @@ impl Objects {
         Some(self.all.entry(key.clone()).or_default())
     }
 
-    /// The object that the API server speaks of, which is there whatever the bound.
-    pub(super) fn entry(&mut self, key: &ObjectKey) -> &mut Object {
-        self.all.entry(key.clone()).or_default()
+    /// The API server has it, whatever the bound.
+    pub(super) fn on_observed(&mut self, key: &ObjectKey, digest: Digest) {
+        let object = self.all.entry(key.clone()).or_default();
+        object.on_observed(digest);
+        if key.kind == ObjectKind::Claim {
+            object.announce();
+        }
+    }
+
+    /// It is not there; whether it was known. A claim is not made again by itself: it would be empty.
+    pub(super) fn on_gone(&mut self, key: &ObjectKey, closing: bool) -> bool {
+        let Some(object) = self.all.get_mut(key) else { return false };
+        object.on_gone(closing);
+        if key.kind == ObjectKind::Claim {
+            object.on_lost();
+        }
+        true
+    }
+
+    /// The write that was under way for it succeeded; whether it was known.
+    pub(super) fn on_written(&mut self, key: &ObjectKey) -> bool {
+        let Some(object) = self.all.get_mut(key) else { return false };
+        object.on_written();
+        if key.kind == ObjectKind::Claim {
+            object.announce();
+        }
+        true
+    }
+
+    /// Home wants a claim gone, with what is stored: it hears when that is so, also of one that never was.
+    pub(super) fn discard(&mut self, key: &ObjectKey) -> bool {
+        self.admit(key).is_some_and(Object::on_drop)
     }
 
     /// Slices are made by ranges that hold no more; which they are.
@@ -84,7 +115,9 @@ impl Objects {
     pub(super) fn statement(&mut self, key: &ObjectKey) -> Option<ToHome> {
         let object = self.all.get_mut(key)?;
         let statement = object.statement(&Item::Object(key.clone()));
-        if matches!(statement, Some(ToHome::Missing(_))) && object.is_nothing() {
+        let is_no_more =
+            matches!(statement, Some(ToHome::Missing(_) | ToHome::Have { digest: None, .. }));
+        if is_no_more && object.is_nothing() {
             self.all.remove(key);
         }
         statement
@@ -93,6 +126,10 @@ impl Objects {
     /// Whether another object of that kind may be kept for home.
     fn has_room(&self, kind: ObjectKind) -> bool {
         match kind {
+            ObjectKind::Claim => {
+                let claims = self.all.keys().filter(|key| key.kind == ObjectKind::Claim);
+                claims.count() < limits::CLAIMS
+            }
             ObjectKind::ConfigMap
             | ObjectKind::Secret
             | ObjectKind::ServiceAccountToken

@@ -2,6 +2,7 @@
 //! statuses that come, and removes a pod only once nothing of it runs any more.
 
 mod addresses;
+mod claims;
 mod exports;
 pub mod leaving;
 mod objects;
@@ -115,6 +116,31 @@ pub enum StandIn {
     Written,
 }
 
+/// What is to be with a claim at the provider, as home's cluster has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// This lease is chosen for it, and no volume of it is there yet: it is to be, with this content.
+    Make(Digest),
+    /// Its volume is there: it is to stay. Where the provider has it no more, what was stored is lost,
+    /// and it is not made anew.
+    Keep(Digest),
+    /// It goes, with what is stored.
+    Discard,
+}
+
+/// What came of a [`Wish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granted {
+    /// The provider holds the claim: its volume may be there at home.
+    Held,
+    /// The provider holds the claim no more, whose volume is there at home: what was stored is lost.
+    Lost,
+    /// The provider has removed the claim, with what was stored.
+    Discarded,
+    /// The provider holds a claim of which home wishes nothing: what is stored there stays.
+    Stray,
+}
+
 /// What happens to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -149,6 +175,16 @@ pub enum Input {
         key: ObjectKey,
         /// Of what would be sent; none if there is no such object.
         digest: Option<Digest>,
+    },
+    /// A claim of this lease is so at home, or is said once more to be so. Of a claim that is not told of
+    /// nothing is concluded.
+    Claim {
+        /// The claim, by its uid.
+        key: ObjectKey,
+        /// What is to be with it.
+        wish: Wish,
+        /// What its guest namespace is to be called; none: the provider's to name.
+        place: Option<String>,
     },
     /// All Services of a namespace that pods leave, and where their pods are, with what would be
     /// sent; each change is an [`Input::Object`].
@@ -241,6 +277,8 @@ pub enum Effect {
     /// Tell the owner that the provider refuses this object, or a change to a pod that
     /// is there.
     ObjectRefused(ObjectKey, Refusal),
+    /// What came of home's [`Wish`] for this claim.
+    Claim(ObjectKey, Granted),
     /// Tell the owner of this pod what the kubelet over there says of it.
     Event(PodId, PodEvent),
     /// Carry packets for this pod to the provider, by this address and by no other; answered by

@@ -331,6 +331,8 @@ impl Objects {
             | ObjectKind::EndpointSlice
             | ObjectKind::Namespace
             | ObjectKind::Pod => self.all.len() < limits::OBJECTS,
+            // They are kept elsewhere (`claims`).
+            ObjectKind::Claim => false,
         }
     }
 }

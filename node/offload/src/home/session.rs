@@ -94,6 +94,7 @@ impl HomeSession {
             Input::PodMissing(uid) => exports.on_pod_missing(&uid, &mut out),
             Input::Overwritten(uid) => exports.on_overwritten(&uid, &mut out),
             Input::Object { key, digest } => exports.on_object(key, digest, &mut out),
+            Input::Claim { key, wish, place } => exports.claims.on_wish(key, wish, place, &mut out),
             Input::Services { namespace, objects } => {
                 exports.on_services(&namespace, objects, &mut out);
             }

@@ -18,6 +18,7 @@
 
 mod binding;
 mod capacity;
+pub mod claims;
 pub mod export;
 mod node_labels;
 mod ownership;
@@ -31,8 +32,8 @@ pub use binding::{Binding, GPUS, NodeOperator, NodeRequirement, Taint, taints_of
 pub use capacity::{Capacity, keeps_running};
 pub use node_labels::{NodeLabels, REGION, Shown, ZONE};
 pub use ownership::Ownership;
-pub(crate) use requests::counted;
 pub use requests::{Amounts, amounts, asked, devices, is_device, requests};
+pub(crate) use requests::{STORAGE, counted};
 pub use stored::{Stored, StoredBy, StoredObjects};
 pub use terms::{
     DEFAULT_REQUESTS, ProviderTerms, allocatable, gpus, guest_context, keeps_host_names, shown,

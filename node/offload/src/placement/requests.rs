@@ -6,7 +6,7 @@ use mercato_protocol::quantity;
 use serde_json::Value;
 
 /// What claims of a namespace ask for together, as a quota counts it.
-pub(super) const STORAGE: &str = "requests.storage";
+pub(crate) const STORAGE: &str = "requests.storage";
 /// How many claims there are, likewise.
 pub(super) const CLAIMS: &str = "persistentvolumeclaims";
 

@@ -46,6 +46,8 @@ pub struct ProviderTerms<'a> {
     pub binding: Binding,
     /// The names of nodes that take no part in tunnels.
     pub left_out: BTreeSet<String>,
+    /// The class that storage is made of; none: storage is not had here.
+    pub storage_class: Option<String>,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces: guest namespaces by home
@@ -57,6 +59,7 @@ pub fn guest_context(
 ) -> GuestContext {
     let ProviderTerms { priority_class, name_servers, user_namespaces, gate, .. } = provider;
     let ProviderTerms { ranges, name_server, binding, keeps_host_names, left_out, .. } = provider;
+    let ProviderTerms { storage_class, .. } = provider;
     let terms = &contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -89,6 +92,7 @@ pub fn guest_context(
         ),
         binding,
         left_out,
+        storage_class,
     }
 }
 
@@ -173,6 +177,7 @@ pub(super) mod tests {
             namespaces: BTreeMap::from([("shop".into(), "shop-rome".into())]),
             pod_security: PodSecurity::default(),
             priority_class: None,
+            storage_class: None,
             runtime_class: None,
             node_selector: BTreeMap::new(),
             dns_policy: "Default".into(),

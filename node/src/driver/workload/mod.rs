@@ -140,7 +140,7 @@ struct Taken {
 fn forgotten(statement: &ToGuest) -> Option<Item> {
     match statement {
         ToGuest::Forget(pod) => Some(Item::Pod(pod.clone())),
-        ToGuest::Drop(key) => Some(Item::Object(key.clone())),
+        ToGuest::Drop(key) | ToGuest::Discard(key) => Some(Item::Object(key.clone())),
         ToGuest::Put { .. }
         | ToGuest::Delete { .. }
         | ToGuest::Want(_)

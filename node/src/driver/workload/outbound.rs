@@ -213,6 +213,7 @@ pub(in crate::driver) fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)>
         ToGuest::Put { digest, item, .. } => Some((*digest, item.clone())),
         ToGuest::Delete { .. }
         | ToGuest::Drop(_)
+        | ToGuest::Discard(_)
         | ToGuest::Want(_)
         | ToGuest::Taken(_)
         | ToGuest::Forget(_)

@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result, anyhow};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
-use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::home::node::{self, Name, NodeState};
+use mercato_kubelet::home::{HomeSide, Storage, remove_volumes};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::forge::longest_grace_s;
 use mercato_offload::home;
@@ -109,6 +109,7 @@ impl AtHome {
                 domain: self.task.has_tunnels.then(|| self.shared.domain.clone()),
                 api: self.task.home_api,
                 news: self.shared.node_news.clone(),
+                claims: self.shared.claims.clone(),
                 leavers: self.shared.leavers.clone(),
                 longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
                 left: self.task.left.clone(),
@@ -136,6 +137,7 @@ impl AtHome {
         let (desire, peer) = (self.task.desire.clone(), self.task.peer.clone());
         let mut facts = Facts::of(desire, peer, std::mem::take(&mut self.labels));
         let (mut zones, mut said) = (self.shared.zones.subscribe(), Lacks::default());
+        let mut strays = lease.side.strays();
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
@@ -144,6 +146,8 @@ impl AtHome {
             lease.side.set_leaving(leaving.clone().filter(|it| it.why != LeavingWhy::Ended));
             let of_home = zones.borrow_and_update().clone();
             let terms = &wanted.contract.terms;
+            let is_open = wanted.phase == Phase::Open && wanted.reachable && leaving.is_none();
+            lease.side.set_storage(Storage { bytes: terms.quantity.storage_bytes, is_open });
             let Told { capacity, labels, lacks } = facts.told(&terms.quantity, of_home.as_ref());
             lease.node.update(|node| {
                 node.capacity = capacity;
@@ -151,6 +155,7 @@ impl AtHome {
                 node.jurisdiction = wanted.country.clone().filter(|it| is_label_value(it));
                 node.price = brief::price(&terms.price);
                 node.not_after_ms = wanted.ends.at_ms;
+                node.storage = terms.quantity.storage_bytes > 0;
                 node.reachable = wanted.reachable;
                 node.tunnel = tunnel;
                 node.leaving = leaving;
@@ -169,13 +174,27 @@ impl AtHome {
                 () = tokio::time::sleep(until), if !until.is_zero() => {}
                 () = facts.changed() => {}
                 Ok(()) = zones.changed() => {}
+                Ok(()) = strays.changed() => {
+                    let now = strays.borrow_and_update().clone();
+                    self.shared.strays().insert(self.task.contract, now);
+                }
                 () = lease.side.drained(), if wanted.phase >= Phase::Draining => break,
             }
         }
         self.remove(lease).await;
     }
 
+    /// Volumes go with the contract, as their data does.
     async fn remove(&self, lease: HomeLease) {
+        self.shared.strays().remove(&self.task.contract);
+        let has_storage = self.task.desire.borrow().contract.terms.quantity.storage_bytes > 0;
+        let mut backoff = Backoff::default();
+        while let Err(failure) =
+            remove_volumes(&self.shared.cluster, &self.task.contract, has_storage).await
+        {
+            backoff.warn(&failure, "volumes of a contract that is over stay");
+            backoff.wait().await;
+        }
         let mut done = lease.end().await;
         let mut backoff = Backoff::default();
         while let Err(failure) = done {
@@ -218,6 +237,7 @@ fn perform(side: &mut HomeSide, work: Work) {
         HomeWork::Confirm(pod) => side.confirm(pod),
         HomeWork::Write(pod, write) => side.write(pod, write),
         HomeWork::ObjectRefused(key, refusal) => side.object_refused(key, refusal),
+        HomeWork::Claim(key, granted) => side.claim(key, granted),
         HomeWork::Event(pod, event) => side.event(pod, event),
     }
 }

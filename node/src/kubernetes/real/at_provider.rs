@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase, Work};
 use mercato_kubelet::guest::GuestSide;
-use mercato_kubelet::guest::namespace as guest_namespace;
+use mercato_kubelet::guest::namespace::{self as guest_namespace, Stored};
 use mercato_kubelet::guest::stored::LeaseStored;
 use mercato_kubelet::{Class, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
@@ -146,6 +146,7 @@ impl AtProvider {
         let mut namespaces = guest_namespace::follow(&self.shared.cluster, &self.task.contract);
         let mut bindings = self.shared.bindings.subscribe();
         let mut left_out = self.shared.left_out.subscribe();
+        let mut storage_class = self.shared.storage_class.subscribe();
         loop {
             self.keep_up(side);
             tokio::select! {
@@ -163,6 +164,10 @@ impl AtProvider {
                 }
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
                 Ok(()) = left_out.changed() => side.set_context(self.context()),
+                Ok(()) = storage_class.changed() => {
+                    side.set_context(self.context());
+                    self.take_up(side).await;
+                }
                 () = self.patience.is_over(&mut self.task.name_server) => {
                     side.set_context(self.context());
                     self.take_up(side).await;
@@ -312,7 +317,9 @@ impl AtProvider {
     fn remove_one(&mut self, name: String, home: Option<String>) {
         self.shared.kept.forget(&name);
         let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
-        let going = removal::remove_one(cluster, name.clone(), contract, home);
+        let has_storage = self.task.desire.borrow().contract.terms.quantity.storage_bytes > 0;
+        let stored = if has_storage { Stored::Stays } else { Stored::Goes };
+        let going = removal::remove_one(cluster, name.clone(), contract, home, stored);
         let going = self.goers.spawn(going.in_current_span());
         while self.goers.try_join_next().is_some() {}
         self.leaving.retain(|_, going| !going.is_finished());
@@ -365,6 +372,7 @@ impl AtProvider {
             name_server: names::server(&self.task),
             binding: self.nodes.binding().cloned().unwrap_or_default(),
             left_out: self.shared.left_out.borrow().clone().unwrap_or_default(),
+            storage_class: self.shared.storage_class.borrow().clone().flatten(),
         };
         placement::guest_context(&desire.contract, namespaces, provider)
     }

@@ -17,6 +17,7 @@ use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
+use mercato_kubelet::home::ClusterClaims;
 use mercato_kubelet::home::node::NodeNews;
 use mercato_kubelet::offload_namespace::{Freed, OptIns, Reach, Webhook};
 use mercato_kubelet::{Account, Cluster, Upkeep, diagnose, rights};
@@ -192,11 +193,11 @@ async fn connect(
         settings::Offload::Chosen => Scope::Labelled,
         settings::Offload::All => Scope::All,
     };
-    let webhook = webhook(settings, address).await?;
+    let webhook = webhook(cluster.clone(), settings, address).await?;
     let kept = Upkeep::start(cluster.clone());
     let (account_of, keeper) = (account.clone(), kept.clone());
     let opt_ins = OptIns::start(cluster.clone(), account_of, Some(webhook), scope, keeper);
-    let meters = Meters::new(cluster.clone());
+    let (meters, claims_of) = (Meters::new(cluster.clone()), cluster.clone());
     let domain = cluster_domain::of_cluster(&cluster, settings).await?;
     let has_login = !nodes.image_pull_secrets.is_empty();
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
@@ -219,22 +220,29 @@ async fn connect(
         gate,
         logins: nodes.image_pull_secrets.clone(),
         scope,
+        claims: Arc::new(ClusterClaims::new(claims_of, opt_ins.known())),
         opt_ins,
         freed: Freed::default(),
         sold: watch::Sender::default(),
         bindings: watch::Sender::default(),
         left_out: watch::Sender::default(),
+        storage_class: watch::Sender::default(),
         zones: watch::Sender::default(),
         spot: tokio::sync::Mutex::default(),
         serving: std::sync::Mutex::default(),
         unmade: std::sync::Mutex::default(),
+        strays: std::sync::Mutex::default(),
         meters,
         stored: ClusterStored::default(),
     })
 }
 
 /// The webhook, served at the address: at its port, or at a free one.
-async fn webhook(settings: &settings::Kubernetes, address: IpAddr) -> anyhow::Result<Webhook> {
+async fn webhook(
+    cluster: Cluster,
+    settings: &settings::Kubernetes,
+    address: IpAddr,
+) -> anyhow::Result<Webhook> {
     let settings::Kubernetes { webhook, .. } = settings;
     let at = SocketAddr::new(address, webhook.port.map_or(0, NonZeroU16::get));
     let reach = match &webhook.service {
@@ -245,7 +253,7 @@ async fn webhook(settings: &settings::Kubernetes, address: IpAddr) -> anyhow::Re
         },
         None => Reach::Address(at),
     };
-    let served = Webhook::serve(at, reach, webhook_client_ca(settings).await?).await;
+    let served = Webhook::serve(cluster, at, reach, webhook_client_ca(settings).await?).await;
     served.with_context(|| match webhook.port {
         Some(port) => format!("the webhook cannot be served at {address}, port {port}"),
         None => "the webhook cannot be served".to_owned(),

@@ -30,6 +30,7 @@ pub(super) fn inventory(
         tell(&shared.bindings, bindings);
         tell(&shared.zones, zones);
         tell(&shared.left_out, left_out);
+        tell(&shared.storage_class, class_name(&storage));
         Inventory {
             pools: pools.into_iter().map(pool).collect(),
             unsold: unsold.into_iter().map(self::unsold).collect(),
@@ -54,10 +55,18 @@ fn pool(pool: Pool) -> PoolInventory {
     PoolInventory { id, platform, allocatable, requested, largest_pod, gpus }
 }
 
+/// What guests' claims are made of; it never crosses.
+fn class_name(state: &StorageState) -> Option<String> {
+    match state {
+        StorageState::There { class, .. } => Some(class.clone()),
+        StorageState::Unknown | StorageState::Missing { .. } => None,
+    }
+}
+
 fn class(state: StorageState) -> StorageClass {
     match state {
         StorageState::Unknown => StorageClass::Unknown,
-        StorageState::There { told } => StorageClass::There { told },
+        StorageState::There { told, .. } => StorageClass::There { told },
         StorageState::Missing { why, line } => StorageClass::Missing { why, line },
     }
 }

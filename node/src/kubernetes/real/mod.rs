@@ -339,8 +339,10 @@ impl Kubernetes for Real {
                 format!("guests of {} wait for their namespace: {why}", contract.short()),
             )
         });
+        let strays = link.shared.iter().flat_map(|shared| shared.volumes_left());
         trouble
             .into_iter()
+            .chain(strays)
             .chain(missing)
             .chain(named)
             .chain(waiting)

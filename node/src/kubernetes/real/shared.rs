@@ -6,15 +6,17 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use mercato_broker::Side;
 use mercato_config::settings;
 use mercato_kubelet::guest::stored::{ClusterStored, LeaseStored};
 use mercato_kubelet::guest::usage::Meters;
-use mercato_kubelet::home::Leavers;
 use mercato_kubelet::home::node::NodeNews;
+use mercato_kubelet::home::{ClusterClaims, Leavers};
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
 use mercato_kubelet::{Account, Cluster, Failure, Held, Upkeep};
 use mercato_offload::forge::Gate;
+use mercato_offload::key::ObjectKey;
 use mercato_offload::placement::Binding;
 use mercato_offload::placement::export::Scope;
 use mercato_offload::put_back::PutBack;
@@ -64,6 +66,8 @@ pub(super) struct Shared {
     /// Virtual nodes are there for all pods.
     pub(super) scope: Scope,
     pub(super) opt_ins: OptIns,
+    /// Claims of opted-in namespaces.
+    pub(super) claims: Arc<ClusterClaims>,
     /// Namespaces that stay at home, and whose pods have been looked at for that.
     pub(super) freed: Freed,
     /// Contracts under which this cluster has guests.
@@ -74,12 +78,16 @@ pub(super) struct Shared {
     pub(super) zones: watch::Sender<Option<BTreeSet<String>>>,
     /// The names of nodes that are left out of tunnels; none: not looked at yet.
     pub(super) left_out: watch::Sender<Option<BTreeSet<String>>>,
+    /// The class of storage that is shared, once it is known whether there is one.
+    pub(super) storage_class: watch::Sender<Option<Option<String>>>,
     /// Contracts whose guests need the priority class of spot ones.
     pub(super) spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// The serving certificates, by virtual node.
     pub(super) serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
     /// Guest namespaces that cannot be made, with the reason, by lease and home namespace.
     pub(super) unmade: Mutex<BTreeMap<(ContractId, String), String>>,
+    /// Claims that a provider holds, and of which nothing is left here, by contract.
+    pub(super) strays: Mutex<BTreeMap<ContractId, Vec<ObjectKey>>>,
     pub(super) meters: Meters,
     /// What guests fill of its etcd.
     pub(super) stored: ClusterStored,
@@ -104,6 +112,33 @@ impl Shared {
 
     pub(super) fn unmade(&self) -> MutexGuard<'_, BTreeMap<(ContractId, String), String>> {
         self.unmade.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What providers keep of which nothing is left here.
+    pub(super) fn volumes_left(&self) -> Vec<Attention> {
+        let strays = self.strays();
+        let keys = strays.iter().flat_map(|(id, keys)| keys.iter().map(move |key| (id, key)));
+        let left = |(contract, key): (&ContractId, &ObjectKey)| Attention {
+            side: Some(Side::Consumer),
+            order: Some((*contract).into()),
+            contract: Some(*contract),
+            namespace: Some(key.namespace.clone()),
+            ..Attention::of(
+                AttentionKind::VolumeLeft,
+                format!(
+                    "contract {}: the provider keeps what claim {} of namespace {} has stored, and its \
+                     volume here is gone: it ends with the contract, or see docs/volumes.md",
+                    contract.short(),
+                    key.name,
+                    key.namespace
+                ),
+            )
+        };
+        keys.map(left).collect()
+    }
+
+    pub(super) fn strays(&self) -> MutexGuard<'_, BTreeMap<ContractId, Vec<ObjectKey>>> {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {

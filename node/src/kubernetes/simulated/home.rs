@@ -97,6 +97,8 @@ impl Home {
                 tracing::warn!(%key, reason = refusal.reason, "refused by the provider");
                 return;
             }
+            // A simulated cluster has no claims.
+            HomeWork::Claim(..) => return,
             HomeWork::Event(pod, event) => {
                 tracing::debug!(pod = %pod.key(), reason = event.reason, "an event");
                 return;

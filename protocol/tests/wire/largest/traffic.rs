@@ -71,7 +71,12 @@ fn after_to_guest(statement: &ToGuest) -> Option<ToGuest> {
         ToGuest::Want(_) => ToGuest::Taken(pod()),
         ToGuest::Taken(_) => ToGuest::Forget(pod()),
         ToGuest::Forget(_) => ToGuest::Address { pod: pod(), address: ADDRESS },
-        ToGuest::Address { .. } => return None,
+        ToGuest::Address { .. } => ToGuest::Discard(ObjectKey {
+            kind: ObjectKind::Claim,
+            name: text(0, limits::LABEL_BYTES),
+            ..object()
+        }),
+        ToGuest::Discard(_) => return None,
     })
 }
 

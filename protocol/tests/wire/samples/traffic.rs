@@ -123,6 +123,11 @@ pub(crate) fn placed(name: &str) -> ToGuest {
     ToGuest::Put { item, digest, route, place: Some(name.to_owned()) }
 }
 
+/// The claim of that uid.
+pub(crate) fn claim(uid: &str) -> ObjectKey {
+    ObjectKey { kind: ObjectKind::Claim, namespace: "shop".into(), name: uid.into() }
+}
+
 pub(crate) fn to_guest(statements: Vec<ToGuest>, bodies: Vec<BodyHead>) -> Workload {
     Workload::ToGuest { frame: frame(1, statements), bodies }
 }
@@ -171,6 +176,9 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
     };
     let [in_force, in_both] =
         [&in_force[..], &in_both[..]].map(|all| all.iter().map(brought).collect::<Vec<_>>());
+    let ToGuest::Put { digest, route, place, .. } = put() else { panic!() };
+    let put_claim = ToGuest::Put { item: Item::Object(claim("0b7c-1f")), digest, route, place };
+    let gone = ToHome::Have { item: Item::Object(claim("0c7d-2f")), digest: None, report: None };
     let to_home = |statements, bodies| Workload::ToHome { frame: frame(1, statements), bodies };
     vec![
         ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
@@ -186,6 +194,11 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         ("statuses", to_home(statuses, vec![body_head()])),
         ("complaints", to_home(complaints, vec![])),
         ("events", to_home(events, vec![])),
+        (
+            "claims",
+            to_guest(vec![put_claim, ToGuest::Discard(claim("0c7d-2f"))], vec![body_head()]),
+        ),
+        ("a claim that is gone", to_home(vec![gone], vec![])),
         ("addresses", to_guest(called, vec![])),
         ("addresses in force", to_home(in_force, vec![])),
         ("addresses of both families in force", to_home(in_both, vec![])),

@@ -105,8 +105,7 @@ impl World {
         contract: ContractId,
         work: HomeWork,
     ) -> Result<(), Violation> {
-        let lease = self.sites[at].leases.get_mut(&contract);
-        let side = lease.and_then(Lease::home);
+        let side = self.sites[at].leases.get_mut(&contract).and_then(Lease::home);
         match (work, side) {
             (HomeWork::Watch(key), Some(side)) => side.watch(key),
             (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
@@ -114,6 +113,7 @@ impl World {
                 note!(self, at, "{key} is refused: {refusal:?}");
                 return Ok(());
             }
+            (HomeWork::Claim(..), _) => {}
             (HomeWork::Event(pod, event), _) => {
                 note!(self, at, "{}: {event:?}", pod.key());
                 return Ok(());

@@ -78,6 +78,7 @@ impl Provider<'_> {
             ToGuest::Put { item, .. } => Some(item),
             ToGuest::Delete { .. }
             | ToGuest::Drop(_)
+            | ToGuest::Discard(_)
             | ToGuest::Want(_)
             | ToGuest::Taken(_)
             | ToGuest::Forget(_)

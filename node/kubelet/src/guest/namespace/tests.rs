@@ -145,14 +145,19 @@ async fn only_its_own_namespace_is_left() {
             (200, json!({}))
         }
         _ if path.contains("/pods") => (200, json!({ "items": [] })),
+        _ if path.contains("/persistentvolumeclaims") => {
+            (200, json!({ "items": [{ "metadata": { "name": "mercato-1" } }] }))
+        }
         _ => (200, wanted().namespace()),
     });
-    let contract = wanted().contract;
-    assert_eq!(remove(&cluster, "shop-rome", &contract, Some("other")).await, Ok(true));
-    let another = ContractId([6; 16]);
-    assert_eq!(remove(&cluster, "shop-rome", &another, Some("shop")).await, Ok(true));
+    let (contract, another) = (wanted().contract, ContractId([6; 16]));
+    let removed = |of, home, stored| remove(&cluster, "shop-rome", of, Some(home), stored);
+    assert_eq!(removed(&contract, "other", Stored::Goes).await, Ok(true));
+    assert_eq!(removed(&another, "shop", Stored::Goes).await, Ok(true));
+    let kept = removed(&contract, "shop", Stored::Stays).await.unwrap_err();
+    assert!(kept.message.contains("shop-rome"), "{kept}");
     assert!(!deleted.load(Ordering::Relaxed));
-    assert_eq!(remove(&cluster, "shop-rome", &contract, Some("shop")).await, Ok(false));
+    assert_eq!(removed(&contract, "shop", Stored::Goes).await, Ok(false));
     assert!(deleted.load(Ordering::Relaxed));
 }
 

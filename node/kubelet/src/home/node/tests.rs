@@ -28,6 +28,7 @@ fn spec() -> NodeSpec {
         address: "10.0.0.1".parse().unwrap(),
         port: 10350,
         version: "v1.35.4".into(),
+        storage: false,
         taint: Taint::Tainted,
         leaving: None,
         suspended: false,

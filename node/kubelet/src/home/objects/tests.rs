@@ -13,7 +13,7 @@ use mercato_protocol::id::ClusterId;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::super::{HomeConfig, HomeSide};
+use super::super::{ClusterClaims, HomeConfig, HomeSide};
 use super::*;
 use crate::bodies::Bodies;
 use crate::offload_namespace::OptedIn;
@@ -109,7 +109,8 @@ async fn bed(answers: Vec<Option<Value>>) -> Bed {
         api: None,
     };
     let bodies = Bodies::default();
-    let (mut side, inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);
+    let claims = ClusterClaims::new(cluster.clone(), receiver.clone()).into();
+    let (mut side, inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver, claims);
     side.watch(key(ObjectKind::ConfigMap, "shop", "first"));
     let mut bed = Bed { side, inputs, bodies, api, events, _opted_in: opted_in };
     assert_eq!(bed.told().await, ("first".to_owned(), None), "as the list says");

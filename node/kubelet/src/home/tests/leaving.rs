@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::opted_in;
 use crate::bodies::Bodies;
 use crate::format::clock;
-use crate::home::{HomeConfig, HomeSide, Leavers};
+use crate::home::{ClusterClaims, HomeConfig, HomeSide, Leavers};
 use crate::offload_namespace::Known;
 use crate::testing::{scripted, status};
 
@@ -78,7 +78,8 @@ fn bed(how: OptIn, eviction: (u16, Value)) -> Bed {
         domain: None,
         api: None,
     };
-    let (side, inputs) = HomeSide::start(cluster, config, Bodies::default(), known);
+    let claims = ClusterClaims::new(cluster.clone(), known.clone()).into();
+    let (side, inputs) = HomeSide::start(cluster, config, Bodies::default(), known, claims);
     // Nobody listens to what the session would be told.
     drop(inputs);
     let (tell, left) = watch::channel(Left::new());

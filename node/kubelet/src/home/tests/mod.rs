@@ -15,7 +15,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::{HomeConfig, HomeSide};
+use super::{ClusterClaims, HomeConfig, HomeSide};
 use crate::bodies::Bodies;
 use crate::limits;
 use crate::offload_namespace::{Known, OptedIn};
@@ -105,7 +105,8 @@ async fn bed(
         api: None,
     };
     let bodies = Bodies::default();
-    let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);
+    let claims = ClusterClaims::new(cluster.clone(), receiver.clone()).into();
+    let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver, claims);
     let Some(Input::Synced(mut pods)) = inputs.recv().await else { panic!("no list came first") };
     (Bed { side, inputs, bodies, writes, opted_in }, pods.remove(0))
 }

@@ -45,7 +45,9 @@ async fn what_a_pod_needs_is_followed_in_each_life_of_its_namespace_and_not_betw
         domain: None,
         api: None,
     };
-    let (mut side, mut inputs) = HomeSide::start(cluster, config, Bodies::default(), receiver);
+    let claims = ClusterClaims::new(cluster.clone(), receiver.clone()).into();
+    let (mut side, mut inputs) =
+        HomeSide::start(cluster, config, Bodies::default(), receiver, claims);
     assert_eq!(inputs.recv().await, Some(Input::Synced(Vec::new())));
     let secret = key(ObjectKind::Secret, "shop", "sec");
     side.watch(secret.clone());

@@ -45,7 +45,8 @@ async fn services_come_with_the_first_pod_of_a_namespace_and_go_with_the_last() 
         api: None,
     };
     let bodies = Bodies::default();
-    let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);
+    let claims = ClusterClaims::new(cluster.clone(), receiver.clone()).into();
+    let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver, claims);
     let mut told = async || {
         let told = tokio::time::timeout(Duration::from_secs(30), inputs.recv()).await;
         told.unwrap().unwrap()

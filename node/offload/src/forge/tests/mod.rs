@@ -99,6 +99,7 @@ fn guest_context() -> GuestContext {
         binding: Binding::default(),
         left_out: BTreeSet::new(),
         allocatable: map([("cpu", "8"), ("memory", "16Gi")]),
+        storage_class: None,
     }
 }
 
@@ -124,6 +125,7 @@ fn home_context(tokens: Tokens) -> HomeContext {
         host_ip: Some("10.0.0.9".into()),
         domain: None,
         api: None,
+        claims: BTreeMap::new(),
     }
 }
 

@@ -26,8 +26,10 @@ impl Guests {
         self.retries.clear(item);
         match item {
             Item::Object(key) => {
-                let Some(object) = self.objects.get_mut(key) else { return };
-                object.on_written();
+                if !self.objects.on_written(key) {
+                    return;
+                }
+                out.changed(item.clone());
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };

@@ -9,13 +9,12 @@ use std::collections::BTreeSet;
 
 use mercato_protocol::time::Now;
 
-use super::object::Object;
 use super::objects::Objects;
 use super::pod::{Called, GuestPod, is_deferred};
 use super::pods::Pods;
 use super::{Config, Effect, Life, Observed};
 use crate::address::GuestAddress;
-use crate::key::{Item, PodId, Uid};
+use crate::key::{Item, ObjectKind, PodId, Uid};
 use crate::message::ToHome;
 use crate::output::Output;
 use crate::retry::Retries;
@@ -114,7 +113,7 @@ impl Guests {
     pub(super) fn on_observed(&mut self, now: Now, observed: Observed, out: &mut Output<Effect>) {
         let Observed { item, digest, pod } = observed;
         match (&item, pod) {
-            (Item::Object(key), _) => self.objects.entry(key).on_observed(digest),
+            (Item::Object(key), _) => self.objects.on_observed(key, digest),
             (Item::Pod(id), Some(seen)) => {
                 let made = self.pods.get(&id.uid).and_then(GuestPod::made_as);
                 if made.is_some_and(|made| *made != seen.uid) {
@@ -136,8 +135,9 @@ impl Guests {
         self.retries.clear(item);
         match item {
             Item::Object(key) => {
-                let Some(object) = self.objects.get_mut(key) else { return };
-                object.on_gone(self.closing);
+                if !self.objects.on_gone(key, self.closing) {
+                    return;
+                }
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
@@ -278,7 +278,11 @@ impl Guests {
     /// What home is told of such an item, which may have gone since.
     pub(super) fn listed(&mut self, item: &Item) -> ToHome {
         let digest = match item {
-            Item::Object(key) => self.objects.get_mut(key).and_then(Object::listed),
+            // A claim that is being removed is not there for whoever might count on it.
+            Item::Object(key) => self.objects.get_mut(key).and_then(|object| {
+                let is_going = key.kind == ObjectKind::Claim && object.is_dropped();
+                object.listed().filter(|_| !is_going)
+            }),
             Item::Pod(id) => match self.pods.get_mut(&id.uid) {
                 Some(pod) => return pod.listed(),
                 None => None,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use mercato_protocol::time::Now;
 
+use super::super::object::Object;
 use super::super::{Config, Effect};
 use super::Guests;
 use crate::forge::Content;
@@ -39,7 +40,14 @@ impl Guests {
                     self.on_put(now, &item, Content { digest, route, called }, out);
                 }
                 ToGuest::Delete { pod, grace_s } => self.on_delete(now, &pod, grace_s, out),
-                ToGuest::Drop(key) => self.on_drop(now, key, out),
+                ToGuest::Drop(key) => {
+                    let is_new = self.objects.get_mut(&key).map(Object::on_drop);
+                    self.on_drop(now, key, is_new, out);
+                }
+                ToGuest::Discard(key) => {
+                    let is_new = self.objects.discard(&key);
+                    self.on_drop(now, key, Some(is_new), out);
+                }
                 ToGuest::Want(id) => {
                     if let Some(pod) = self.pods.named(&id) {
                         pod.on_want();
@@ -98,9 +106,15 @@ impl Guests {
         self.step(now, &item, out);
     }
 
-    fn on_drop(&mut self, now: Now, key: ObjectKey, out: &mut Output<Effect>) {
-        let Some(object) = self.objects.get_mut(&key) else { return };
-        let is_new = object.on_drop();
+    /// `is_new`: whether it is dropped only now; none: it is not known.
+    fn on_drop(
+        &mut self,
+        now: Now,
+        key: ObjectKey,
+        is_new: Option<bool>,
+        out: &mut Output<Effect>,
+    ) {
+        let Some(is_new) = is_new else { return };
         let item = Item::Object(key);
         if is_new {
             self.stop_waiting(&item);

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
+use super::claims::Claims;
 use super::objects::{Certain, Objects};
 use super::pod::{Pod, new_uses};
 use super::pods::Pods;
@@ -35,12 +36,14 @@ pub(super) struct Exports {
     watched: Watched,
     waiting: Waiting,
     objects: Objects,
+    /// What home wishes for claims is said to them alone.
+    pub(in crate::home) claims: Claims,
 }
 
 impl Exports {
     pub(super) fn new(config: Config) -> Self {
-        let (pods, watched, waiting, objects) = Default::default();
-        Self { config, synced: false, pods, watched, waiting, objects }
+        let (pods, watched, waiting, objects, claims) = Default::default();
+        Self { config, synced: false, pods, watched, waiting, objects, claims }
     }
 
     /// How it is with the way to the provider.
@@ -275,6 +278,9 @@ impl Exports {
         out: &mut Output<Effect>,
     ) -> Option<ToGuest> {
         match item {
+            Item::Object(key) if key.kind == ObjectKind::Claim => {
+                self.claims.statement(key, &self.config)
+            }
             Item::Object(key) => self.object_statement(key),
             Item::Pod(id) => self.pod_statement(now, &id.uid, out),
         }

@@ -11,7 +11,7 @@ use super::super::way::Word;
 use super::super::{Effect, RecordKey};
 use super::Exports;
 use crate::forge::kind_name;
-use crate::key::{Item, ObjectKey, PodId, Uid};
+use crate::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use crate::message::{PodEvent, Refusal, Report, Stage};
 use crate::output::Output;
 use crate::placement::export::refusal_text;
@@ -21,6 +21,7 @@ impl Exports {
     pub(in crate::home) fn on_new_link(&mut self) {
         self.pods.iter_mut().for_each(Pod::on_new_link);
         self.objects.on_new_link();
+        self.claims.on_new_link();
     }
 
     /// The provider holds this; whether that is something that may be known.
@@ -32,6 +33,9 @@ impl Exports {
         out: &mut Output<Effect>,
     ) -> bool {
         let id = match item {
+            Item::Object(key) if key.kind == ObjectKind::Claim => {
+                return self.claims.on_have(key, digest, out);
+            }
             Item::Object(key) => return self.objects.on_have(key, digest),
             Item::Pod(id) => id,
         };
@@ -66,6 +70,7 @@ impl Exports {
             self.remove(&uid, out);
         }
         self.objects.mind_all(out);
+        self.claims.on_have_end(out);
         self.pods.hear(Word::Heard, out);
         // Of those it is certain only now that the provider does not hold them.
         let stay = self.pods.iter().filter(|pod| stand_in(pod).is_some());
@@ -103,6 +108,9 @@ impl Exports {
         out: &mut Output<Effect>,
     ) {
         match item {
+            Item::Object(key) if key.kind == ObjectKind::Claim => {
+                self.claims.on_refused(key, refusal, out);
+            }
             Item::Object(key) => {
                 // The provider's words reach the owner of what was sent, and nobody else.
                 if self.objects.is_used(&key) {
@@ -146,6 +154,9 @@ impl Exports {
         out: &mut Output<Effect>,
     ) {
         match &item {
+            Item::Object(key) if key.kind == ObjectKind::Claim => {
+                self.claims.on_withheld(key, digest);
+            }
             Item::Object(key) => self.objects.on_withheld(key, digest),
             Item::Pod(id) => {
                 if let Some(pod) = self.pods.sent(id) {
@@ -159,6 +170,7 @@ impl Exports {
     /// The provider asks for the content of this once more.
     pub(in crate::home) fn on_missing(&mut self, item: Item, out: &mut Output<Effect>) {
         let is_sent = match &item {
+            Item::Object(key) if key.kind == ObjectKind::Claim => self.claims.on_missing(key),
             Item::Object(key) => self.objects.on_missing(key),
             Item::Pod(id) => self.pods.sent(id).map(|pod| pod.on_missing(None)).is_some(),
         };

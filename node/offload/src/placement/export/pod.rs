@@ -1,13 +1,14 @@
 //! What becomes of a pod that is bound to a virtual node: by what its namespace allows, and what
 //! it uses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use mercato_protocol::workload::is_reserved;
 use serde_json::Value;
 
+use super::admission::was_let_leave;
 use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
 use super::secrets::Secrets;
@@ -16,6 +17,7 @@ use crate::forge::told::{Note, kept_of_pod};
 use crate::forge::{self, HomeContext, Refusal, ServiceEnv, TokenRequest, Tokens};
 use crate::home::{HomePod, StandIn};
 use crate::key::{ObjectKey, ObjectKind};
+use crate::placement::claims::Mounts;
 
 /// The virtual node that pods are bound to.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +144,19 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Whether the next pod of its owner would run at home: a claim of another class keeps it there.
+    pub fn stays_next_time(&self, pod: &Value, mounts: &Mounts) -> bool {
+        let owned = pod["metadata"]["ownerReferences"].as_array();
+        let owned =
+            owned.is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true));
+        let runs = pod["status"]["phase"] == "Running";
+        self.how.strategy == Strategy::Both
+            && owned
+            && !runs
+            && was_let_leave(pod)
+            && mounts.of_another_class(pod)
+    }
+
     /// The tokens that leave with the pod.
     pub fn token_requests(&self, pod: &Value) -> Vec<TokenRequest> {
         forge::token_requests_of(pod, &self.tokens)
@@ -152,19 +167,21 @@ impl Permit {
         kept_of_pod(pod, &self.tokens)
     }
 
-    /// The pod as its session sees it. `service_env` are the service variables of its namespace;
+    /// The pod as its session sees it. `service_env` are the service variables of its namespace; `claims`
+    /// says what those that it mounts are called there;
     /// `keep` stores the body that would be sent, and answers with its digest. None: what was given
     /// is no pod of an API server's.
     pub fn home_pod(
         self,
         pod: &Value,
         service_env: &ServiceEnv,
+        claims: BTreeMap<String, String>,
         keep: impl FnOnce(Value) -> Result<Digest, Refusal>,
     ) -> Option<HomePod> {
         let (service_env, tokens) = (service_env.clone(), self.tokens.clone());
         let domain = self.domain.clone();
         let host_ip = self.host_ip.map(|address| address.to_string());
-        let context = HomeContext { service_env, tokens, host_ip, domain, api: self.api };
+        let context = HomeContext { service_env, tokens, host_ip, domain, api: self.api, claims };
         let exported = forge::export_pod(pod, &context);
         let needs = forge::needs(&exported);
         if let Some(refusal) = self.kept_at_home(pod, &needs) {
@@ -273,7 +290,7 @@ mod tests {
             Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),
             Departure::Leaves(permit) => {
                 let keep = |body: Value| Ok(forge::digest(&body));
-                (permit.home_pod(pod, &ServiceEnv::default(), keep), false)
+                (permit.home_pod(pod, &ServiceEnv::default(), BTreeMap::new(), keep), false)
             }
         }
     }

@@ -10,6 +10,7 @@ mod node;
 mod node_name;
 mod transitions;
 mod tunnel;
+mod volume;
 
 pub use absence::Absence;
 pub use guest_namespace::{GuestNamespace, is_guest_namespace};
@@ -18,3 +19,6 @@ pub use node::{NodeSpec, Taint};
 pub use node_name::{NODE_PREFIX, meant, node_name, second_node_name, stem};
 pub use transitions::Transitions;
 pub use tunnel::TunnelWord;
+pub use volume::{
+    VOLUME_FINALIZER, VOLUME_PROTECTION, capacity_name, storage_capacity, volume, volumes_label,
+};

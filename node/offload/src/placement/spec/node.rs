@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::contains::contains;
 use super::node_name::stem;
-use super::{Leaving, Transitions, TunnelWord, absence, leaving};
+use super::{Leaving, Transitions, TunnelWord, absence, leaving, volumes_label};
 use crate::forge::labels::{
     CALLED, CONTRACT, FIELD_MANAGER, GROUP, JURISDICTION, MANAGED_BY, NOT_AFTER, PEER_REACHABLE,
     PRICE, PROVIDER, SUSPENDED,
@@ -49,6 +49,8 @@ pub struct NodeSpec {
     pub version: String,
     /// Keeps pods off that were not meant to leave home.
     pub taint: Taint,
+    /// It has storage: volumes of its contract find it by a label.
+    pub storage: bool,
     /// It ends soon: no new pods.
     pub leaving: Option<Leaving>,
     /// It is suspended: no new pods.
@@ -87,6 +89,7 @@ impl NodeSpec {
             port: 0,
             version,
             taint: Taint::Tainted,
+            storage: contract.terms.quantity.storage_bytes > 0,
             leaving: None,
             suspended: false,
             reachable: true,
@@ -115,6 +118,9 @@ impl NodeSpec {
         label(CONTRACT, &self.contract.to_string());
         label(PROVIDER, &self.provider.short());
         label(CALLED, stem(&self.name, &self.contract));
+        if self.storage {
+            label(&volumes_label(&self.contract), "");
+        }
         let said = [
             (REGION, &self.labels.region),
             (ZONE, &self.labels.zone),

@@ -1,6 +1,6 @@
 //! The end of a lease at the provider: nothing of it is left.
 
-use mercato_kubelet::guest::namespace as guest_namespace;
+use mercato_kubelet::guest::namespace::{self as guest_namespace, Stored};
 use mercato_kubelet::{Cluster, Failure};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::terms;
@@ -27,16 +27,17 @@ pub(super) async fn remove(shared: &Shared, task: &LeaseTask) {
 }
 
 /// Removes a guest namespace of a contract, however long it takes; of this home namespace only, if one
-/// is named.
+/// is named. The contract goes on: what is stored in it is not removed.
 pub(super) async fn remove_one(
     cluster: Cluster,
     name: String,
     contract: ContractId,
     home: Option<String>,
+    stored: Stored,
 ) {
     let mut backoff = Backoff::default();
     while let Err(failure) =
-        guest_namespace::remove(&cluster, &name, &contract, home.as_deref()).await
+        guest_namespace::remove(&cluster, &name, &contract, home.as_deref(), stored).await
     {
         backoff.warn(&failure, "a guest namespace stays");
         backoff.wait().await;
@@ -49,7 +50,7 @@ async fn remove_more(shared: &Shared, task: &LeaseTask) -> Result<bool, Failure>
     let mut gone = true;
     for name in existing.iter().filter(|(_, of)| **of == id).map(|(name, _)| name) {
         shared.kept.forget(name);
-        gone &= guest_namespace::remove(cluster, name, &task.contract, None).await?;
+        gone &= guest_namespace::remove(cluster, name, &task.contract, None, Stored::Goes).await?;
     }
     if gone && task.desire.borrow().contract.terms.class == terms::Class::Spot {
         let mut spot = shared.spot.lock().await;

@@ -23,6 +23,7 @@ fn spec() -> NodeSpec {
         port: 10350,
         version: "v1.35.4".into(),
         taint: Taint::Tainted,
+        storage: false,
         leaving: None,
         suspended: false,
         reachable: true,
