@@ -169,7 +169,7 @@ impl Turn<'_> {
                 }
                 match self.best(wanted, &fit, model.as_ref(), &aside) {
                     Ok((demand, chosen)) => match self.order(wanted, &demand, &chosen) {
-                        Ok(()) => return self.say_refused(wanted, refused, beyond, &bought),
+                        Ok(()) => return self.say_refused(wanted, refused, beyond),
                         Err(why) => {
                             refused.push((BurstWord::NoOffer, why, pods));
                             pods = Vec::new();
@@ -188,7 +188,7 @@ impl Turn<'_> {
                 }
             }
         }
-        self.say_refused(wanted, refused, pods, &bought);
+        self.say_refused(wanted, refused, pods);
     }
 
     /// Providers that are not asked: who lately did not sign, and where the pods may not go.

@@ -60,7 +60,8 @@ impl Effect {
     pub(crate) fn lease(deal: &Deal) -> Option<Self> {
         let ((desired, leaving), agreement) = (deal.phase().wanted()?, deal.agreement()?);
         let (side, contract) = (deal.side(), agreement.contract.clone());
-        Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired, leaving })))
+        let is_burst = deal.order().burst.is_some();
+        Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired, leaving, is_burst })))
     }
 }
 
@@ -87,4 +88,6 @@ pub struct LeaseSpec {
     pub desired: Desired,
     /// When it ends, and from when on its consumer prepares for that.
     pub leaving: Leaving,
+    /// Consumer: it was bought by itself for pods without room.
+    pub is_burst: bool,
 }

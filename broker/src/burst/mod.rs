@@ -156,7 +156,7 @@ impl Bursts {
             watched.was_used |= node.pods > 0;
             if node.pods > 0 {
                 watched.empty_since_ms = None;
-            } else if node.open {
+            } else {
                 watched.empty_since_ms.get_or_insert(now.mono_ms);
             }
         }

@@ -216,6 +216,8 @@ pub struct LeaseDesire {
     pub ranges: Vec<MappedRange>,
     /// Consumer: by which ranges guests know this cluster's own pods, and guests of other leases.
     pub own: Vec<MappedRange>,
+    /// Consumer: it was bought by itself for pods without room.
+    pub is_burst: bool,
 }
 
 impl LeaseDesire {

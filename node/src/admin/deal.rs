@@ -32,6 +32,9 @@ pub(crate) struct Deal {
     pub(crate) passing: bool,
     /// Consumer: the round of firm offers that it belongs to; none: it was ordered.
     pub(crate) round: Option<NegotiationId>,
+    /// Consumer: it was bought by itself, for pods of this namespace; none: somebody has ordered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) burst: Option<String>,
     /// What is bought, or offered, how.
     pub(crate) terms: Terms,
     /// What was asked for, where the provider offers or agreed to something else.

@@ -217,6 +217,11 @@ fn page(deal: &Deal) -> String {
     lines.push(("network isolation", name(terms.network_isolation)));
     lines.push(("pod security", name(terms.pod_security)));
     lines.extend(deal.node.as_deref().map(|node| ("node", shown(node).into_owned())));
+    lines.extend(
+        deal.burst
+            .as_deref()
+            .map(|it| ("burst", format!("bought by itself for pods of {}", shown(it)))),
+    );
     lines.extend(still_to_go(&deal.left).map(|text| ("leaving", text)));
     let spaces = deal.namespaces.iter().map(|(home, guest)| format!("{home} as {guest}"));
     let spaces: Vec<_> = spaces.collect();

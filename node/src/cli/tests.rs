@@ -188,6 +188,7 @@ pub(super) fn deal(state: State) -> Deal {
         reason: (state == State::Terminated).then(|| "denied by owner (not today)".to_owned()),
         passing: false,
         round: None,
+        burst: None,
         asked: None,
         change: None,
         disputed: false,

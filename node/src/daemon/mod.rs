@@ -137,6 +137,7 @@ impl Daemon {
         seek(&driver, peers, &data_dir, &mut tasks).await;
         if let Some(cluster) = &kubernetes {
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
+            tasks.spawn(tell_pending(driver.clone(), cluster.clone()));
         }
         let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };
         let seen = seen.unwrap_or_else(|| Arc::new(NoTunnels));
@@ -272,6 +273,13 @@ async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     let mut inventory = cluster.inventory();
     while let Some(inventory) = inventory.next().await {
         driver.tell(Input::Broker(BrokerInput::Inventory(inventory))).await;
+    }
+}
+
+async fn tell_pending(driver: Handle, cluster: Arc<dyn Kubernetes>) {
+    let mut pending = cluster.pending();
+    while let Some(demand) = pending.next().await {
+        driver.tell(Input::Broker(BrokerInput::Pending(Box::new(demand)))).await;
     }
 }
 

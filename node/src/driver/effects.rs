@@ -23,7 +23,7 @@ use super::tunnels::LeaseTunnels;
 use super::workload::outbound::{Out, Outbound};
 use super::workload::stuck;
 use super::{Driver, Streams};
-use crate::kubernetes::{LeaseHandle, NameServerAt, TellNames, TellServices, Telling};
+use crate::kubernetes::{Kubernetes, LeaseHandle, NameServerAt, TellNames, TellServices, Telling};
 use crate::telemetry::spans;
 use crate::telemetry::{Queue, Way};
 
@@ -129,6 +129,7 @@ impl Driver {
             return;
         }
         log(notice);
+        tell_pods(notice, self.kubernetes.as_deref());
         if let Some(event) = news::event(notice, &self.agent) {
             self.handle.say(event);
         }
@@ -269,6 +270,13 @@ impl Driver {
             | Input::Silent(..)
             | Input::Lease(..) => {}
         }
+    }
+}
+
+/// Says on pods what was decided for them.
+fn tell_pods(notice: &Notice, cluster: Option<&dyn Kubernetes>) {
+    if let (Notice::Burst(news), Some(cluster)) = (notice, cluster) {
+        cluster.tell_pods(news);
     }
 }
 

@@ -165,6 +165,7 @@ fn tell_cluster(cluster: &dyn Kubernetes, broker: &Broker) {
     let share = broker.share();
     let stores = share.filter(|share| share.amounts.contains_key(&Resource::Storage));
     cluster.tell_storage(stores.map(|share| &*share.storage));
+    cluster.tell_bursts(broker.buy().and_then(|buy| buy.bursts.as_deref()));
     cluster.tell_stored(share.and_then(|share| share.objects), shared(broker));
 }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{Input, LeaseDesire, LeaseInput, LeaseNews, Work};
-use mercato_broker::{DevicePolicy, Inventory, StoragePolicy};
+use mercato_broker::{BurstNews, BurstPolicy, DevicePolicy, Inventory, PodDemand, StoragePolicy};
 use mercato_kubelet::guest::stream::{Opened, PeerStreams, Refused};
 pub(crate) use mercato_kubelet::inventory::{ClusterRange, NodeMachine, PodPlace};
 use mercato_kubelet::offload_namespace::Waiting;
@@ -63,6 +63,16 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
     /// What it has, now and whenever that changes.
     fn inventory(&self) -> BoxStream<'static, Inventory>;
+
+    /// Which of its pods find no room and could run elsewhere, now and whenever that changes; empty while
+    /// nothing may be bought for them.
+    fn pending(&self) -> BoxStream<'static, PodDemand>;
+
+    /// Takes what may be bought by itself for such pods; none: nothing may.
+    fn tell_bursts(&self, bursts: Option<&BurstPolicy>);
+
+    /// Says on some of its pods what was decided for them.
+    fn tell_pods(&self, news: &BurstNews);
 
     /// Takes what its owner says of the devices of its nodes; what it has is read with that from then
     /// on.

@@ -202,7 +202,10 @@ impl Contracts {
             ends: deal.until_ms.map(brief::moment_of),
             change: deal.change.as_ref().map(|it| change::line(deal, it)),
             note: Some(shown(&deal.note).into_owned()).filter(|note| !note.is_empty()),
-            order: self.service.orders().get(&deal.id).cloned(),
+            order: match &deal.burst {
+                Some(namespace) => Some(format!("burst/{namespace}")),
+                None => self.service.orders().get(&deal.id).cloned(),
+            },
             node: deal.node.clone(),
             namespaces: deal.namespaces.clone(),
             conditions: Condition::ready(ready, (&state, message), generation, &before.conditions),

@@ -43,6 +43,7 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         reason: None,
         passing: false,
         round: None,
+        burst: None,
         terms: terms(),
         asked: None,
         change: None,

@@ -1,11 +1,10 @@
 //! What people are told of bursts: a line for each decision, and the pods that it is about.
 
 use mercato_protocol::id::{ClusterId, NegotiationId};
-use mercato_protocol::resources::Resources;
 
 use super::Turn;
 use crate::broker::Broker;
-use crate::burst::{Asking, BurstNews, BurstWord, WaitingPod, Wanted};
+use crate::burst::{self, Asking, BurstNews, BurstWord, WaitingPod, Wanted};
 use crate::catalogue::{Exclusion, Market};
 use crate::syntax::{Seconds, Show as _};
 
@@ -17,8 +16,8 @@ impl Turn<'_> {
         wanted: &Wanted,
         refused: Vec<(BurstWord, String, Vec<Asking>)>,
         beyond: Vec<Asking>,
-        bought: &Resources,
     ) {
+        let bought = burst::bought(&burst::running(self.broker.deals.current()));
         let most = self.policy.most.show();
         let bought = if bought.is_zero() { "nothing".to_owned() } else { bought.show() };
         let text = format!("bursts.most allows {most}, and {bought} is bought so already");

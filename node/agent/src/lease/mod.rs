@@ -335,6 +335,7 @@ impl Lease {
             namespaces: self.namespaces.clone(),
             ranges: self.reach.ranges.clone(),
             own: self.reach.own.clone(),
+            is_burst: self.spec.is_burst,
         };
         turn.push(Effect::Lease(Box::new(desire.clone())));
         self.said = Some(desire);

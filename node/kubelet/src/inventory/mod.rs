@@ -9,6 +9,7 @@ mod gpus;
 mod machine;
 mod node;
 pub mod own_nodes;
+mod pending;
 mod place;
 mod pod;
 mod ranges;
@@ -22,6 +23,10 @@ pub use binding::bindings;
 pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold, models};
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
+pub use pending::{
+    BurstWatch, NodeAsk, NodeAskOf, PendingPod, PendingPods, PodName, VirtualNode, pending,
+    tell_pod,
+};
 pub use place::{GuestPlace, PodPlace, places};
 pub use pod::PodView;
 pub use ranges::{ClusterRange, RangeUse, ranges};

@@ -67,6 +67,11 @@ impl OptedIn {
         Consent::new(self.namespaces.iter().map(|(name, entry)| (name.clone(), opened(entry))))
     }
 
+    /// Whether anything is to be bought by itself for pods of any of them.
+    pub fn bursts(&self) -> bool {
+        self.namespaces.values().any(|entry| entry.ready && entry.how.burst)
+    }
+
     /// Whether the pods of this one may leave home.
     pub fn leave(&self, namespace: &str) -> Leave {
         match self.namespaces.get(namespace) {

@@ -52,6 +52,10 @@ pub const AWAY: &str = "mercato.dev/daemon-away";
 /// Taint of a virtual node whose lease ends soon: no new pods come.
 pub const LEAVING: &str = "mercato.dev/leaving";
 
+/// Taint of a virtual node that was bought by itself for pods without room: others go there only where
+/// home has none.
+pub const BOUGHT: &str = "mercato.dev/bought";
+
 /// Taint of a virtual node whose lease is suspended: no new pods come.
 pub const SUSPENDED: &str = "mercato.dev/suspended";
 

@@ -120,6 +120,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         reason: reason(deal),
         passing: is_passing(deal),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
+        burst: mercato_broker::burst_of(deal).map(|key| key.namespace.clone()),
         terms: deal.terms().clone(),
         asked: asked(deal),
         limit: mercato_broker::limit(deal),

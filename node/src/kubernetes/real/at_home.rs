@@ -160,6 +160,7 @@ impl AtHome {
                 node.tunnel = tunnel;
                 node.leaving = leaving;
                 node.suspended = wanted.phase == Phase::Suspended;
+                node.bought = wanted.is_burst;
             });
             self.tell(&said, &lacks);
             said = lacks;

@@ -6,6 +6,8 @@
 
 mod at_home;
 mod at_provider;
+mod attention;
+mod bursts;
 mod certificates;
 mod cluster_domain;
 mod examine;
@@ -24,13 +26,15 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{DevicePolicy, Inventory, Side, StoragePolicy};
+use mercato_broker::{
+    BurstNews, BurstPolicy, DevicePolicy, Inventory, PodDemand, Side, StoragePolicy,
+};
 use mercato_config::gateway::Nodes;
 use mercato_config::settings;
 use mercato_kubelet::crd::EventType;
 use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::stream::{self as api, Opened, Refused};
-use mercato_kubelet::inventory::{OwnersWord, own_nodes};
+use mercato_kubelet::inventory::{BurstWatch, OwnersWord, own_nodes};
 use mercato_kubelet::offload_namespace::{Waiting, waiting};
 use mercato_kubelet::{Cluster, inventory};
 use mercato_offload::placement::StoredBy;
@@ -46,11 +50,11 @@ pub(crate) use certificates::Certificates;
 pub(crate) use name_servers::of_guests as name_servers;
 
 use super::{ClusterNetwork, Kubernetes, LeaseTask, NodeMachine, PodPlace, ToldOfNode};
-use crate::admin::{Attention, AttentionKind, Offload};
+use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
 use link::Link;
-use shared::{Shared, held, put_back};
+use shared::Shared;
 
 /// How the cluster is reached that the settings, the environment or the pod name.
 pub(crate) async fn config(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
@@ -73,6 +77,8 @@ pub(crate) struct Real {
     link: watch::Receiver<Link>,
     /// What the owner says of devices and of storage.
     word: watch::Sender<OwnersWord>,
+    /// How pods without room are watched; none: nothing may be bought for them.
+    bursts: watch::Sender<Option<BurstWatch>>,
     /// What guests fill of its etcd.
     stored: ClusterStored,
 }
@@ -108,7 +114,14 @@ impl Real {
                 () = link::keep(first, settings, nodes, metrics, certificates, filled, &tell) => {}
             }
         });
-        Ok(Self { server, scope, link, word: watch::Sender::default(), stored })
+        Ok(Self {
+            server,
+            scope,
+            link,
+            word: watch::Sender::default(),
+            bursts: watch::Sender::default(),
+            stored,
+        })
     }
 
     /// What is known of the cluster, once it has answered.
@@ -151,6 +164,22 @@ impl Kubernetes for Real {
     fn inventory(&self) -> BoxStream<'static, Inventory> {
         let (known, word) = (stream::once(self.known()).filter_map(ready), self.word.subscribe());
         known.flat_map(move |shared| market::inventory(shared, word.clone())).boxed()
+    }
+
+    fn pending(&self) -> BoxStream<'static, PodDemand> {
+        let (known, word) = (stream::once(self.known()).filter_map(ready), self.bursts.subscribe());
+        known.flat_map(move |shared| bursts::pending(&shared, word.clone())).boxed()
+    }
+
+    fn tell_bursts(&self, bursts: Option<&BurstPolicy>) {
+        let word = bursts.map(bursts::watched);
+        self.bursts.send_if_modified(|now| std::mem::replace(now, word) != word);
+    }
+
+    fn tell_pods(&self, news: &BurstNews) {
+        if let Ok(shared) = self.now() {
+            bursts::tell_pods(&shared, news);
+        }
     }
 
     fn tell_devices(&self, said: &DevicePolicy) {
@@ -314,42 +343,7 @@ impl Kubernetes for Real {
     }
 
     fn attention(&self) -> Vec<Attention> {
-        let link = self.link.borrow();
-        let trouble = link.trouble.as_ref().map(|why| {
-            Attention::of(AttentionKind::ClusterUnreachable, format!("no cluster for now: {why}"))
-        });
-        let missing = link.missing.iter();
-        let missing = missing.map(|line| Attention::of(AttentionKind::RightMissing, line));
-        let named = link.called_like_ours.iter().map(|name| {
-            Attention::of(AttentionKind::NodeNameTaken, examine::called_like_ours(name))
-                .command("mercato doctor")
-        });
-        let waiting = link.shared.iter().flat_map(|shared| shared.waiting());
-        let held = link.shared.iter().filter_map(|shared| held(&shared.cluster.held()));
-        let held = held.map(|text| Attention::of(AttentionKind::WritesHeld, text));
-        let put_back = link.shared.iter().flat_map(|shared| put_back(&shared.kept.recent()));
-        let put_back = put_back.map(|text| Attention::of(AttentionKind::PutBack, text));
-        let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
-        let unmade = unmade.map(|((contract, _), why)| Attention {
-            side: Some(Side::Provider),
-            order: Some(contract.into()),
-            contract: Some(contract),
-            ..Attention::of(
-                AttentionKind::NamespaceWaiting,
-                format!("guests of {} wait for their namespace: {why}", contract.short()),
-            )
-        });
-        let strays = link.shared.iter().flat_map(|shared| shared.volumes_left());
-        trouble
-            .into_iter()
-            .chain(strays)
-            .chain(missing)
-            .chain(named)
-            .chain(waiting)
-            .chain(held)
-            .chain(put_back)
-            .chain(unmade)
-            .collect()
+        attention::of(&self.link.borrow())
     }
 
     fn open(

@@ -11,7 +11,10 @@ use std::net::SocketAddr;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_broker::{DevicePolicy, Inventory, PoolInventory, Side, StorageClass, StoragePolicy};
+use mercato_broker::{
+    BurstNews, BurstPolicy, DevicePolicy, Inventory, PodDemand, PoolInventory, Side, StorageClass,
+    StoragePolicy,
+};
 use mercato_kubelet::guest::stream::{Opened, Refused};
 use mercato_kubelet::offload_namespace::Waiting;
 use mercato_offload::placement::export::Consent;
@@ -56,6 +59,15 @@ impl Kubernetes for Simulated {
 
     /// The model's devices are as it says.
     fn tell_devices(&self, _: &DevicePolicy) {}
+
+    /// The model has no namespace that wants anything bought by itself.
+    fn pending(&self) -> BoxStream<'static, PodDemand> {
+        stream::pending().boxed()
+    }
+
+    fn tell_bursts(&self, _: Option<&BurstPolicy>) {}
+
+    fn tell_pods(&self, _: &BurstNews) {}
 
     /// The model has every class.
     fn tell_storage(&self, _: Option<&StoragePolicy>) {}

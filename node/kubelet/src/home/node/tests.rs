@@ -32,6 +32,7 @@ fn spec() -> NodeSpec {
         taint: Taint::Tainted,
         leaving: None,
         suspended: false,
+        bought: false,
         reachable: true,
         tunnel: TunnelWord::Awaited,
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::forge;
-use crate::forge::labels::LEAVING;
+use crate::forge::labels::{CONTRACT, LEAVING};
 use crate::key::{PodId, Uid};
 use crate::limits;
 use crate::placement::spec::NODE_PREFIX;
@@ -128,6 +128,9 @@ fn needs(spec: &Value) -> Value {
     })
 }
 
+/// How the taints begin that the cluster's own controllers put on nodes.
+const CONTROLLERS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
+
 /// A node that pods may be bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -161,6 +164,28 @@ impl Node {
         })
     }
 
+    /// The lease that it stands for, if it is a virtual one.
+    pub fn contract(&self) -> Option<&str> {
+        self.label(CONTRACT)
+    }
+
+    /// The value of one of its labels.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).and_then(Value::as_str)
+    }
+
+    /// Whether it is ready, does not leave, and nobody has cordoned it.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Whether the cluster's controllers keep pods off for now, as they do of a node that is new: they
+    /// have not seen yet that it is ready.
+    pub fn is_settling(&self) -> bool {
+        let mut keys = self.taints.iter().filter_map(|taint| taint["key"].as_str());
+        keys.any(|key| CONTROLLERS.iter().any(|prefix| key.starts_with(prefix)))
+    }
+
     /// Whether the pod may be bound to it, room aside.
     fn takes(&self, pod: &PodSeen) -> bool {
         let selector = pod.needs["selector"].as_object().into_iter().flatten();
@@ -188,7 +213,7 @@ impl Node {
 }
 
 /// Whether an expression of a node affinity holds of the value of its label.
-fn holds(expression: &Value, value: Option<&Value>) -> bool {
+pub fn holds(expression: &Value, value: Option<&Value>) -> bool {
     let values = expression["values"].as_array().cloned().unwrap_or_default();
     let among = value.is_some_and(|value| values.contains(value));
     let number = |text: &Value| text.as_str().and_then(|text| text.parse::<i64>().ok());
@@ -217,7 +242,7 @@ fn is_tolerated(needs: &Value, taint: &Value) -> bool {
 }
 
 /// What is left of each node, as the scheduler counts it.
-pub(super) struct Room<'a> {
+pub struct Room<'a> {
     nodes: Vec<(&'a Node, Amounts)>,
 }
 
@@ -241,15 +266,35 @@ impl<'a> Room<'a> {
         this
     }
 
+    /// What the pods leave that are bound to virtual nodes, of these alone.
+    pub fn of_virtual(around: &'a Around) -> Self {
+        let virtual_nodes = around.nodes.values().filter(|it| it.contract().is_some() && it.open);
+        let mut nodes: BTreeMap<&str, (&Node, Amounts)> =
+            virtual_nodes.map(|node| (node.name.as_str(), (node, node.has.clone()))).collect();
+        for pod in around.pods.values() {
+            let node = pod.node.as_deref().and_then(|node| nodes.get_mut(node));
+            node.into_iter().for_each(|(_, free)| take(free, &pod.asks));
+        }
+        Self { nodes: nodes.into_values().collect() }
+    }
+
     /// Whether the first node that takes the pod has room for it, which is taken then.
     pub(super) fn place(&mut self, pod: &PodSeen) -> bool {
+        self.place_on(pod).is_some()
+    }
+
+    /// The first node that takes the pod and has room for it, which is taken then.
+    pub fn place_on(&mut self, pod: &PodSeen) -> Option<&'a Node> {
         let has_room = |free: &Amounts| {
             pod.asks
                 .iter()
                 .all(|(name, asks)| *asks == 0 || free.get(name).is_some_and(|free| free >= asks))
         };
         let found = self.nodes.iter_mut().find(|(node, free)| has_room(free) && node.takes(pod));
-        found.map(|(_, free)| take(free, &pod.asks)).is_some()
+        found.map(|(node, free)| {
+            take(free, &pod.asks);
+            *node
+        })
     }
 }
 

@@ -16,14 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::time::Now;
 
-pub use around::{Around, Node, Owner, OwnerSort, PodSeen};
+pub use around::{Around, Node, Owner, OwnerSort, PodSeen, Room, holds};
 pub use fate::Fate;
 pub use notes::Note;
 
 use crate::key::{PodId, Uid};
 use crate::limits;
 use crate::placement::spec::Leaving;
-use around::Room;
 
 /// How many pods of a node that leaves have still to go, by why they are there.
 pub type Left = BTreeMap<Fate, usize>;

@@ -12,8 +12,8 @@ use super::contains::contains;
 use super::node_name::stem;
 use super::{Leaving, Transitions, TunnelWord, absence, leaving, volumes_label};
 use crate::forge::labels::{
-    CALLED, CONTRACT, FIELD_MANAGER, GROUP, JURISDICTION, MANAGED_BY, NOT_AFTER, PEER_REACHABLE,
-    PRICE, PROVIDER, SUSPENDED,
+    BOUGHT, CALLED, CONTRACT, FIELD_MANAGER, GROUP, JURISDICTION, MANAGED_BY, NOT_AFTER,
+    PEER_REACHABLE, PRICE, PROVIDER, SUSPENDED,
 };
 use crate::placement::node_labels::{NodeLabels, REGION, ZONE};
 use crate::placement::terms::allocatable;
@@ -55,6 +55,8 @@ pub struct NodeSpec {
     pub leaving: Option<Leaving>,
     /// It is suspended: no new pods.
     pub suspended: bool,
+    /// It was bought by itself for pods without room: room at home is taken first.
+    pub bought: bool,
     /// The link to the provider is up.
     pub reachable: bool,
     /// How the tunnel to it is. The node is ready without one.
@@ -92,6 +94,7 @@ impl NodeSpec {
             storage: contract.terms.quantity.storage_bytes > 0,
             leaving: None,
             suspended: false,
+            bought: false,
             reachable: true,
             tunnel: TunnelWord::Awaited,
         }
@@ -185,6 +188,9 @@ impl NodeSpec {
         }
         if self.leaving.is_some() {
             taints.push(leaving::taint());
+        }
+        if self.bought {
+            taints.push(json!({ "key": BOUGHT, "effect": "PreferNoSchedule" }));
         }
         if self.suspended {
             taints.push(json!({ "key": SUSPENDED, "effect": "NoSchedule" }));

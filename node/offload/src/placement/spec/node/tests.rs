@@ -26,6 +26,7 @@ fn spec() -> NodeSpec {
         storage: false,
         leaving: None,
         suspended: false,
+        bought: false,
         reachable: true,
         tunnel: TunnelWord::Awaited,
     }
