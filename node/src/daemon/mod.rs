@@ -136,8 +136,7 @@ impl Daemon {
         tasks.spawn(driver::peers::inbound::listen(driver.clone(), events, tunnels));
         seek(&driver, peers, &data_dir, &mut tasks).await;
         if let Some(cluster) = &kubernetes {
-            tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
-            tasks.spawn(tell_pending(driver.clone(), cluster.clone()));
+            tasks.spawn(tell_market(driver.clone(), cluster.clone()));
         }
         let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };
         let seen = seen.unwrap_or_else(|| Arc::new(NoTunnels));
@@ -267,6 +266,11 @@ async fn tell_driver(driver: Handle, cluster: Arc<dyn Kubernetes>) {
 async fn hide_pods(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     listening(&driver).await;
     pods::hide(driver, cluster).await;
+}
+
+/// Tells what the cluster has, and which of its pods find no room.
+async fn tell_market(driver: Handle, cluster: Arc<dyn Kubernetes>) {
+    tokio::join!(tell_inventory(driver.clone(), cluster.clone()), tell_pending(driver, cluster));
 }
 
 async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {

@@ -6,6 +6,7 @@ use super::Turn;
 use crate::broker::Broker;
 use crate::burst::{self, Asking, BurstNews, BurstWord, WaitingPod, Wanted};
 use crate::catalogue::{Exclusion, Market};
+use crate::deal::BurstKey;
 use crate::syntax::{Seconds, Show as _};
 
 impl Turn<'_> {
@@ -21,6 +22,11 @@ impl Turn<'_> {
         let most = self.policy.most.show();
         let bought = if bought.is_zero() { "nothing".to_owned() } else { bought.show() };
         let text = format!("bursts.most allows {most}, and {bought} is bought so already");
+        if !beyond.is_empty() {
+            self.broker.bursts.set_unmet(self.now);
+        }
+        // Which pods stay without is seen once those are bound that what was bought has room for.
+        let beyond = if self.is_settled(&wanted.key) { beyond } else { Vec::new() };
         let beyond = (BurstWord::OverBudget, text, beyond);
         for (word, text, pods) in refused.into_iter().chain([beyond]) {
             if !pods.is_empty() {
@@ -28,6 +34,16 @@ impl Turn<'_> {
             }
             self.say(wanted, word, text, pods.into_iter().map(|asking| asking.pod).collect());
         }
+    }
+
+    /// Whether the nodes of all that was bought for these pods are there, and have no room for any of them.
+    fn is_settled(&self, key: &BurstKey) -> bool {
+        let (bursts, shown) = (&self.broker.bursts, self.broker.bursts.shown());
+        let running = burst::running(self.broker.deals.current());
+        let mut of_key = running.iter().filter(|deal| deal.order().burst.as_ref() == Some(key));
+        let shapes = bursts.demand().into_iter().flat_map(|demand| &demand.shapes);
+        let mut pods = shapes.filter(|shape| shape.key == *key).flat_map(|shape| &shape.pods);
+        of_key.all(|deal| shown.contains(&deal.id())) && pods.all(|pod| pod.room_on.is_none())
     }
 
     pub(super) fn tell_bought(&mut self, id: NegotiationId) {
