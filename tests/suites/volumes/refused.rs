@@ -62,8 +62,8 @@ pub(crate) async fn all(shop: &Shop<'_>) -> Result<()> {
     let chosen = user.kubectl(&["get", "pvc", "huge", "-o", chosen]).await?;
     ensure!(chosen.is_empty(), "the scheduler chose {chosen} for what no node has room for");
     for (name, _, _) in cases() {
-        let count = async |reason: &str| {
-            let about = format!("involvedObject.name={name},reason={reason}");
+        let count = async |which: &str| {
+            let about = format!("involvedObject.name={name},{which}");
             let ask = ["get", "events", "--field-selector", &about, "-o"];
             let counts = "jsonpath={range .items[*]}{.count} {.series.count}{\"\\n\"}{end}";
             let counts = user.kubectl(&[&ask[..], &[counts]].concat()).await?;
@@ -72,7 +72,8 @@ pub(crate) async fn all(shop: &Shop<'_>) -> Result<()> {
             };
             anyhow::Ok(counts.lines().map(most).sum::<usize>())
         };
-        let (pod, claim) = (count("FailedScheduling").await?, count(FAILED).await?);
+        let ours = format!("reason={FAILED},reportingComponent=mercato");
+        let (pod, claim) = (count("reason=FailedScheduling").await?, count(&ours).await?);
         ensure!(claim == 1 && pod < MOST, "{name}: {claim} of {FAILED}, {pod} of FailedScheduling");
     }
     let names = ["many", "block", "copy", "huge", "halves"];

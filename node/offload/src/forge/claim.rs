@@ -14,11 +14,6 @@ use super::{GuestContext, Refusal, metadata};
 use crate::key::Item;
 use crate::message::Route;
 
-/// What the claim of this uid is called at a provider, and its volume at home.
-pub fn claim_name(uid: &str) -> String {
-    format!("{CLAIM_NAME}{uid}")
-}
-
 /// The names of the claims that a pod of home mounts, those of its ephemeral volumes among them, each with the
 /// place of its volume in the spec.
 pub fn claims_of(pod: &Value) -> Vec<(usize, String)> {

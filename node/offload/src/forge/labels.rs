@@ -163,6 +163,11 @@ pub const GATE: &str = "mercato.dev/gate";
 /// How the names of claims begin at a provider, and those of their volumes at home: the uid follows.
 pub const CLAIM_NAME: &str = "mercato-";
 
+/// What the claim of this uid is called at a provider, and its volume at home.
+pub fn claim_name(uid: &str) -> String {
+    format!("{CLAIM_NAME}{uid}")
+}
+
 /// The prefix of labels of guests that mount a claim, by its uid at home: they are on one node.
 pub const CLAIM: &str = "claim.mercato.dev";
 

@@ -66,7 +66,7 @@ pub(super) struct Shared {
     /// Virtual nodes are there for all pods.
     pub(super) scope: Scope,
     pub(super) opt_ins: OptIns,
-    /// Claims of opted-in namespaces.
+    /// The claims of opted-in namespaces.
     pub(super) claims: Arc<ClusterClaims>,
     /// Namespaces that stay at home, and whose pods have been looked at for that.
     pub(super) freed: Freed,

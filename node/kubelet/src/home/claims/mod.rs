@@ -142,7 +142,9 @@ impl Table {
             Change::Synced(all) => {
                 let now = all.into_iter().filter_map(read).map(entry).collect();
                 let before = std::mem::replace(volumes, now);
-                gone.extend(before.into_values().filter(|(seen, _)| !volumes.contains_key(&seen.key)));
+                gone.extend(
+                    before.into_values().filter(|(seen, _)| !volumes.contains_key(&seen.key)),
+                );
             }
             Change::Changed(volume) => volumes.extend(read(volume).map(entry)),
             Change::Deleted(volume) => {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pod::kept_secret;
+use super::toleration::toleration;
 use super::{OptIn, Secrets, Strategy, Targets};
 use crate::forge::labels::{PLACED, PROVIDER};
 use crate::forge::{needs, refused_by_all};
@@ -139,15 +140,6 @@ pub fn placed_by(pod: &Value) -> Option<&str> {
 /// What a pod requires of its node, within its affinity.
 const TERMS: &str =
     "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-
-fn toleration() -> Value {
-    json!({ "key": PROVIDER, "operator": "Exists", "effect": "NoSchedule" })
-}
-
-/// Whether the webhook let it leave, and a scheduler has chosen its node; whoever names that itself is not asked.
-pub(super) fn was_let_leave(pod: &Value) -> bool {
-    pod["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(&toleration()))
-}
 
 fn tolerate(pod: &Value) -> Option<Value> {
     let toleration = toleration();

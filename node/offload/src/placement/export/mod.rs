@@ -12,6 +12,7 @@ mod refused;
 mod secrets;
 mod stand_in;
 mod targets;
+mod toleration;
 mod when_leaving;
 
 pub use admission::{admission, admitted, is_outdated, must_leave, placed_by};

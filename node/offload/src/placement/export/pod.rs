@@ -8,11 +8,11 @@ use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use mercato_protocol::workload::is_reserved;
 use serde_json::Value;
 
-use super::admission::was_let_leave;
 use super::opt_in::{Leave, OptIn, Strategy};
 use super::patience::Patience;
 use super::secrets::Secrets;
 use super::stand_in::stand_in;
+use super::toleration::was_let_leave;
 use crate::forge::told::{Note, kept_of_pod};
 use crate::forge::{self, HomeContext, Refusal, ServiceEnv, TokenRequest, Tokens};
 use crate::home::{HomePod, StandIn};
