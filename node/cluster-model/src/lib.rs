@@ -14,5 +14,5 @@ mod error;
 pub mod limits;
 pub mod sides;
 
-pub use cluster::{Cluster, Event, Key, Script};
+pub use cluster::{Cluster, Event, Key, LOCAL_CLASS, Script};
 pub use error::ApiError;

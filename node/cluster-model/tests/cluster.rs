@@ -1,6 +1,8 @@
 //! The model behaves as a cluster does, as far as offloading sees it.
 
-use mercato_cluster_model::{ApiError, Cluster, Event, Key, Script};
+use mercato_cluster_model::{ApiError, Cluster, Event, Key, LOCAL_CLASS, Script};
+use mercato_offload::placement::claims::SELECTED_NODE;
+use mercato_offload::placement::spec::VOLUME_PROTECTION;
 use mercato_protocol::time::Now;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -213,4 +215,109 @@ fn a_pod_has_an_address_of_its_own_until_it_has_ended() {
     cluster.create(at(4_000), pod("c", "500m", "Always")).unwrap();
     run(&mut cluster, 5_000);
     assert_eq!(address(&cluster, "c"), "10.42.0.4", "one that was given back rests for a while");
+}
+
+/// A claim on that class; where a node is chosen for it, one is.
+fn claim(name: &str, class: &str) -> Value {
+    json!({
+        "kind": "PersistentVolumeClaim", "metadata": { "name": name, "namespace": "shop" },
+        "spec": { "storageClassName": class,
+            "resources": { "requests": { "storage": "2Gi" } } },
+    })
+}
+
+fn claim_key(name: &str) -> Key {
+    Key::new("PersistentVolumeClaim", "shop", name)
+}
+
+fn mounting(name: &str, claim: &str) -> Value {
+    let mut pod = pod(name, "100m", "Always");
+    pod["spec"]["volumes"] =
+        json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
+    pod
+}
+
+#[test]
+fn a_pod_waits_for_its_claim_and_a_claim_for_its_pods() {
+    let mut cluster = cluster();
+    cluster.create(at(0), mounting("db", "data")).unwrap();
+    run(&mut cluster, 1_000);
+    assert!(cluster.get(&key("db")).unwrap()["spec"]["nodeName"].is_null());
+    cluster.create(at(1_000), claim("data", LOCAL_CLASS)).unwrap();
+    cluster.create(at(1_000), claim("other", LOCAL_CLASS)).unwrap();
+    run(&mut cluster, 3_000);
+    assert_eq!(cluster.get(&key("db")).unwrap()["status"]["phase"], "Running");
+    assert_eq!(cluster.get(&claim_key("other")).unwrap()["status"]["phase"], "Pending");
+    let volume = cluster.get(&claim_key("data")).unwrap()["spec"]["volumeName"].clone();
+    let volume = Key::new("PersistentVolume", "", volume.as_str().unwrap());
+    assert_eq!(cluster.get(&volume).unwrap()["status"]["phase"], "Bound");
+    // Neither goes while the pod runs.
+    cluster.delete(at(3_000), &claim_key("data"), None, None).unwrap();
+    run(&mut cluster, 4_000);
+    assert!(cluster.get(&claim_key("data")).is_some());
+    cluster.delete(at(4_000), &key("db"), None, None).unwrap();
+    run(&mut cluster, 9_000);
+    assert_eq!((cluster.get(&claim_key("data")), cluster.get(&volume)), (None, None));
+}
+
+#[test]
+fn a_claim_of_another_class_is_bound_by_its_uid_where_there_is_room() {
+    let mut cluster = cluster();
+    let node = json!({ "kind": "Node",
+        "metadata": { "name": "a-virtual", "labels": { "of": "c1", "volumes/c1": "" } } });
+    cluster.create(at(0), node).unwrap();
+    let status = json!({ "allocatable": { "cpu": "8", "pods": "5" } });
+    cluster.write_status(at(0), &Key::new("Node", "", "a-virtual"), None, status).unwrap();
+    let made = cluster.create(at(0), claim("data", "far")).unwrap();
+    cluster.create(at(0), mounting("db", "data")).unwrap();
+    run(&mut cluster, 1_000);
+    let said = |cluster: &Cluster| {
+        let pod = cluster.get(&key("db")).unwrap();
+        pod["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(said(&cluster).contains("2 node(s) did not have enough free storage"));
+    let capacity = |amount: &str| {
+        json!({
+            "kind": "CSIStorageCapacity", "metadata": { "namespace": "shop", "name": "c1" },
+            "nodeTopology": { "matchLabels": { "of": "c1" } }, "storageClassName": "far",
+            "capacity": amount,
+        })
+    };
+    cluster.apply(at(1_000), capacity("1Gi")).unwrap();
+    run(&mut cluster, 2_000);
+    assert!(said(&cluster).contains("enough free storage"));
+    cluster.apply(at(2_000), capacity("2Gi")).unwrap();
+    run(&mut cluster, 3_000);
+    let chosen = |cluster: &Cluster| {
+        cluster.get(&claim_key("data")).unwrap()["metadata"]["annotations"][SELECTED_NODE].clone()
+    };
+    assert_eq!(chosen(&cluster), "a-virtual");
+    // The scheduler chooses again, and the same.
+    cluster.unmark(at(3_000), &claim_key("data"), None, SELECTED_NODE).unwrap();
+    run(&mut cluster, 4_000);
+    assert_eq!(chosen(&cluster), "a-virtual");
+    assert!(cluster.get(&key("db")).unwrap()["spec"]["nodeName"].is_null());
+    let volume = json!({
+        "kind": "PersistentVolume", "metadata": { "name": "v1", "finalizers": ["ours"] },
+        "spec": {
+            "storageClassName": "far", "capacity": { "storage": "2Gi" },
+            "claimRef": { "namespace": "shop", "name": "data", "uid": made["metadata"]["uid"] },
+            "nodeAffinity": { "required": { "nodeSelectorTerms": [
+                { "matchExpressions": [{ "key": "volumes/c1", "operator": "Exists" }] }] } },
+        },
+    });
+    let v1 = Key::new("PersistentVolume", "", "v1");
+    cluster.create(at(4_000), volume).unwrap();
+    run(&mut cluster, 5_000);
+    assert_eq!(cluster.get(&key("db")).unwrap()["spec"]["nodeName"], "a-virtual");
+    // By force it is gone, and the claim is lost; a later pod of it runs nowhere.
+    cluster.delete(at(5_000), &v1, None, None).unwrap();
+    cluster.release(at(5_000), &v1, None, "ours").unwrap();
+    assert!(cluster.get(&v1).is_some(), "a claim is bound to it");
+    cluster.release(at(5_000), &v1, None, VOLUME_PROTECTION).unwrap();
+    cluster.delete(at(5_000), &key("db"), None, Some(0)).unwrap();
+    cluster.create(at(5_000), mounting("db", "data")).unwrap();
+    run(&mut cluster, 6_000);
+    assert_eq!(cluster.get(&claim_key("data")).unwrap()["status"]["phase"], "Lost");
+    assert!(said(&cluster).contains("non-existent"), "{}", said(&cluster));
 }

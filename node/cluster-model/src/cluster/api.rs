@@ -4,6 +4,7 @@ use mercato_offload::time;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
+use super::volumes::{CLAIM, VOLUME, add_protection, keep_of_claim};
 use super::{Cluster, Event, Key};
 use crate::{ApiError, limits};
 
@@ -61,6 +62,7 @@ impl Cluster {
         if key.kind == "Pod" {
             object["status"] = json!({ "phase": "Pending", "qosClass": "Burstable" });
         }
+        add_protection(&mut object);
         Ok(self.store(now, key, object))
     }
 
@@ -78,7 +80,10 @@ impl Cluster {
         for name in KEPT {
             object["metadata"][name] = old["metadata"][name].clone();
         }
-        for (outer, name) in [("spec", "nodeName")] {
+        if key.kind == CLAIM {
+            keep_of_claim(&old, &mut object);
+        }
+        for (outer, name) in [("spec", "nodeName"), ("spec", "volumeName")] {
             if !old[outer][name].is_null() {
                 object[outer][name] = old[outer][name].clone();
             }
@@ -107,6 +112,27 @@ impl Cluster {
         let mut object = self.existing(key, uid)?;
         object["status"] = status;
         Ok(self.store(now, key.clone(), object))
+    }
+
+    /// Takes an annotation away.
+    ///
+    /// # Errors
+    ///
+    /// 404; 409 if `uid` is given and another.
+    pub fn unmark(
+        &mut self,
+        now: Now,
+        key: &Key,
+        uid: Option<&str>,
+        annotation: &str,
+    ) -> Result<(), ApiError> {
+        self.fault()?;
+        let mut object = self.existing(key, uid)?;
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(annotation);
+        }
+        self.store(now, key.clone(), object);
+        Ok(())
     }
 
     /// Takes a finalizer off; the object goes if its deletion waited only for that.
@@ -292,7 +318,7 @@ fn key_of(object: &Value) -> Result<Key, ApiError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, metadata) = (text(&object["kind"]), &object["metadata"]);
     let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-    let global = kind == "Node" || kind == "Namespace";
+    let global = [VOLUME, "Node", "Namespace"].contains(&kind.as_str());
     if kind.is_empty() || name.is_empty() || namespace.is_empty() != global {
         return Err(ApiError::invalid("kind, metadata.name or metadata.namespace"));
     }

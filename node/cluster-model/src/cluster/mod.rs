@@ -5,6 +5,7 @@ mod addresses;
 mod api;
 mod kubelet;
 mod scheduler;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,12 +15,16 @@ use serde_json::Value;
 use self::addresses::Addresses;
 use crate::{ApiError, limits};
 
+/// The class of what the model's own nodes store, as much as anybody likes. Of any other class a node has
+/// room where a CSIStorageCapacity says so.
+pub const LOCAL_CLASS: &str = "standard";
+
 /// An object's place: kind, namespace (empty for what has none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The kind of the object: `Pod`, `ConfigMap`, `Node`, ...
     pub kind: String,
-    /// Empty for nodes and namespaces.
+    /// Empty for nodes, namespaces and volumes.
     pub namespace: String,
     /// The name of the object.
     pub name: String,
@@ -122,6 +127,7 @@ impl Cluster {
 
     /// Schedules, starts, runs and stops what is due.
     pub fn advance(&mut self, now: Now) {
+        self.keep_volumes(now);
         self.schedule(now);
         let due: Vec<Key> = self
             .due
@@ -133,6 +139,7 @@ impl Cluster {
             self.due.remove(&key);
             self.tend(now, &key);
         }
+        self.keep_volumes(now);
         self.schedule(now);
     }
 

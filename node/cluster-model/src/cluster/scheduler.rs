@@ -6,7 +6,7 @@ use mercato_offload::placement::{Amounts, amounts};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use super::{Cluster, Key};
+use super::{Cluster, Key, volumes};
 
 impl Cluster {
     pub(crate) fn schedule(&mut self, now: Now) {
@@ -19,6 +19,8 @@ impl Cluster {
         let pods: Vec<(Key, Value)> = pods.map(|(key, pod)| (key.clone(), pod.clone())).collect();
         for (key, mut pod) in pods {
             let condition = match self.place(&pod) {
+                // It waits for what it mounts.
+                Ok(node) if !volumes::choose(self, now, &pod, &node) => continue,
                 Ok(node) => {
                     pod["spec"]["nodeName"] = json!(node);
                     json!({ "type": "PodScheduled", "status": "True" })
@@ -73,6 +75,9 @@ impl Cluster {
         }
         if node["spec"]["unschedulable"] == true {
             return Some("node(s) were unschedulable".to_owned());
+        }
+        if let Some(reason) = volumes::obstacle(self, pod, node) {
+            return Some(reason);
         }
         let used = self.used(&node["metadata"]["name"]);
         let has = amounts(&node["status"]["allocatable"]);

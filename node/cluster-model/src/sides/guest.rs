@@ -1,7 +1,7 @@
 //! The provider's side of one lease: guest namespaces, and guest objects that are forged, applied,
 //! watched and removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::{Found, Way};
@@ -17,7 +17,10 @@ use serde_json::Value;
 
 use super::watch::{News, Watch};
 use super::{Bodies, Client, Lie, Outcome, place};
-use crate::{ApiError, Cluster, Key};
+use crate::{ApiError, Cluster, Key, LOCAL_CLASS};
+
+const CLAIM: &str = "PersistentVolumeClaim";
+const KINDS: [&str; 6] = ["Pod", "ConfigMap", "Secret", "Service", "EndpointSlice", CLAIM];
 
 /// What the watches of one lease have told.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl GuestSide {
         Self {
             context: context(contract),
             taken: BTreeMap::new(),
-            objects: Watch::new(&["Pod", "ConfigMap", "Secret", "Service", "EndpointSlice"]),
+            objects: Watch::new(&KINDS),
             capacity: Capacity::default(),
             stored: stored(contract),
             known: KnownGuests::default(),
@@ -54,7 +57,8 @@ impl GuestSide {
     }
 
     /// Guest namespaces by home namespace, from now on; makes those that are not there, and
-    /// removes those that are none any more. Another's is not entered.
+    /// removes those that are none any more, but for one in which something is stored. Another's is not
+    /// entered.
     ///
     /// # Errors
     /// Those of [`Cluster::create`] and [`Cluster::delete`].
@@ -64,7 +68,10 @@ impl GuestSide {
         contract: &Contract,
         namespaces: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
-        self.remove(client, |name| namespaces.values().all(|wanted| wanted != name))?;
+        let claims = client.cluster.objects(CLAIM);
+        let stored: BTreeSet<String> = claims.map(|(key, _)| key.namespace.clone()).collect();
+        let is_over = |name: &str| namespaces.values().all(|wanted| wanted != name);
+        self.remove(client, |name| is_over(name) && !stored.contains(name))?;
         let ranges = std::mem::take(&mut self.context.ranges);
         self.context = GuestContext { ranges, ..context(contract) };
         self.stored.begin(contract.id, contract.consumer.cluster, &contract.terms.quantity);
@@ -291,7 +298,8 @@ fn stored(contract: &Contract) -> StoredObjects {
 fn context(contract: &Contract) -> GuestContext {
     // The model's kubelets let every guest through at once.
     let gate = Gate { image: Some("mercato".to_owned()), ..Gate::default() };
-    let provider = ProviderTerms { gate, ..ProviderTerms::default() };
+    let storage_class = Some(LOCAL_CLASS.to_owned());
+    let provider = ProviderTerms { gate, storage_class, ..ProviderTerms::default() };
     placement::guest_context(contract, BTreeMap::new(), provider)
 }
 

@@ -8,7 +8,7 @@ use mercato_offload::address::MappedRange;
 use mercato_offload::body::{Found, Way};
 use mercato_offload::forge::labels::CONTRACT;
 use mercato_offload::forge::{self, ServiceEnv, StatusContext};
-use mercato_offload::home::{HomePod, Input, Write};
+use mercato_offload::home::{Granted, HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::placement::export::{
     BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, stand_in_status,
@@ -22,6 +22,8 @@ use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ClusterId, ContractId, Digest};
 use serde_json::Value;
 
+use super::claims::{Claims, Of};
+use super::namespaces::Namespaces;
 use super::reflected::Reflected;
 use super::watch::{News, Watch};
 use super::{Bodies, Client, Lie, Outcome, found, place};
@@ -57,11 +59,20 @@ pub struct HomeSide {
     transitions: Transitions,
     namespaces: Namespaces,
     pods: Watch<HomePod>,
-    /// With what was told last, if anything was.
-    objects: BTreeMap<ObjectKey, Option<Option<Digest>>>,
+    objects: BTreeMap<ObjectKey, Watched>,
     services: Reflected,
+    claims: Claims,
     /// The decisions are made from this false fact.
     pub lie: Option<Lie>,
+}
+
+/// An object that pods need.
+#[derive(Debug, Default)]
+struct Watched {
+    /// In which version it was looked at last, if it was; none: it was not there.
+    version: Option<Option<Value>>,
+    /// What was told last, if anything was.
+    told: Option<Option<Digest>>,
 }
 
 impl HomeSide {
@@ -78,6 +89,7 @@ impl HomeSide {
             pods: Watch::new(&["Pod"]),
             objects: BTreeMap::new(),
             services: Reflected::default(),
+            claims: Claims::default(),
             lie: None,
         }
     }
@@ -102,6 +114,8 @@ impl HomeSide {
         state: NodeState<'_>,
     ) -> Result<(), ApiError> {
         let NodeState { contract, peer_name, ends_ms, leaving, suspended, reachable } = state;
+        let is_open = reachable && !suspended && leaving.is_none();
+        self.claims.set_storage(contract.terms.quantity.storage_bytes, is_open);
         let Client { cluster, now, .. } = client;
         let name = self.own_node(cluster).unwrap_or_else(|| {
             let stem = node_name(peer_name, &self.provider);
@@ -112,14 +126,15 @@ impl HomeSide {
         let spec = NodeSpec::of(contract, name, Ipv4Addr::UNSPECIFIED.into(), VERSION.to_owned());
         let spec = NodeSpec { reachable, not_after_ms: ends_ms, leaving, suspended, ..spec };
         let key = node_key(&spec.name);
-        let mut node = match cluster.get(&key) {
+        let present = cluster.get(&key);
+        let is_at = |at: &Value| present.is_some_and(|it| it["metadata"]["resourceVersion"] == *at);
+        if self.written.as_ref().is_some_and(|(was, at)| *was == spec && is_at(at)) {
+            return Ok(());
+        }
+        let mut node = match present {
             Some(present) => present.clone(),
             None => cluster.create(*now, spec.created())?,
         };
-        let version = |node: &Value| node["metadata"]["resourceVersion"].clone();
-        if self.written.as_ref().is_some_and(|(was, at)| *was == spec && *at == version(&node)) {
-            return Ok(());
-        }
         let mut applied = spec.applied();
         for part in ["labels", "annotations"] {
             let marks = applied["metadata"][part].as_object_mut();
@@ -134,7 +149,7 @@ impl HomeSide {
         cluster.apply(*now, node)?;
         let mut status = spec.status(&mut self.transitions, &time::rfc3339(now.wall_ms));
         let written = cluster.write_status(*now, &key, None, status["status"].take())?;
-        self.written = Some((spec, version(&written)));
+        self.written = Some((spec, written["metadata"]["resourceVersion"].clone()));
         Ok(())
     }
 
@@ -149,7 +164,9 @@ impl HomeSide {
         state: NodeState<'_>,
     ) -> Result<bool, ApiError> {
         let Some(name) = self.own_node(client.cluster) else { return Ok(true) };
+        let bytes = state.contract.terms.quantity.storage_bytes;
         self.keep_node(client, state)?;
+        self.claims.set_storage(bytes, false);
         let Client { cluster, now, .. } = client;
         let bound = cluster.objects("Pod").filter(|(_, pod)| pod["spec"]["nodeName"] == *name);
         let bound: Vec<Value> = bound.map(|(_, pod)| pod.clone()).collect();
@@ -161,6 +178,8 @@ impl HomeSide {
             return Ok(false);
         }
         let key = node_key(&name);
+        self.claims.remove_all(client, &self.contract)?;
+        let Client { cluster, now, .. } = client;
         cluster.delete(*now, &key, None, Some(0))?;
         Ok(cluster.get(&key).is_none())
     }
@@ -174,7 +193,7 @@ impl HomeSide {
 
     /// From now on [`HomeSide::news`] tells of this object.
     pub fn watch(&mut self, key: ObjectKey) {
-        self.objects.insert(key, None);
+        self.objects.insert(key, Watched::default());
     }
 
     /// It does not any more.
@@ -186,12 +205,35 @@ impl HomeSide {
     pub fn relist(&mut self) {
         self.pods.relist();
         self.services.relist();
+        self.claims.relist();
+    }
+
+    /// This came of what home wishes for a claim.
+    pub fn granted(&mut self, client: &mut Client<'_>, key: &ObjectKey, granted: Granted) {
+        let Self { node, contract, namespaces, claims, .. } = self;
+        let Some(node) = node else { return };
+        let of = Of { contract, node, namespaces: &namespaces.by_name };
+        claims.on_granted(client, of, key, granted);
+    }
+
+    /// The provider refuses this claim.
+    pub fn claim_refused(&mut self, key: ObjectKey) {
+        self.claims.on_refused(key);
     }
 
     /// What the watches have to tell.
     pub fn news(&mut self, client: &mut Client<'_>) -> Vec<Input> {
         let mut pods = std::mem::replace(&mut self.pods, Watch::new(&["Pod"]));
         if self.namespaces.look(client.cluster, self.scope) {
+            pods.look_again();
+        }
+        let mounts = self.claims.mounts();
+        let Self { node, contract, namespaces, claims, .. } = self;
+        let of_claims = node.as_deref().map(|node| {
+            let of = Of { contract, node, namespaces: &namespaces.by_name };
+            claims.look(client, of)
+        });
+        if self.claims.mounts() != mounts {
             pods.look_again();
         }
         let Client { cluster, bodies, now, .. } = client;
@@ -216,14 +258,19 @@ impl HomeSide {
                 gone.chain(changed.into_iter().map(Input::Pod)).collect()
             }
         };
-        for (key, told) in &mut self.objects {
+        for (key, watched) in &mut self.objects {
             let object = place(key).and_then(|place| cluster.get(&place));
+            let version = object.map(|object| object["metadata"]["resourceVersion"].clone());
+            if watched.version.as_ref() == Some(&version) {
+                continue;
+            }
+            watched.version = Some(version);
             let digest = object.and_then(|object| {
                 let sent = forge::export_object(object);
                 bodies.keep(Way::ToGuest, &Item::Object(key.clone()), &sent).ok()
             });
-            if *told != Some(digest) {
-                *told = Some(digest);
+            if watched.told != Some(digest) {
+                watched.told = Some(digest);
                 news.push(Input::Object { key: key.clone(), digest });
             }
         }
@@ -231,7 +278,7 @@ impl HomeSide {
         let namespaces = leaving.map(|pod| pod.pod.namespace.clone()).collect();
         // Before the first pod of a namespace comes, and before its last one goes.
         let services = self.services.news(cluster, *bodies, &namespaces);
-        news.splice(0..0, services);
+        news.splice(0..0, services.into_iter().chain(of_claims.into_iter().flatten()));
         news
     }
 
@@ -266,8 +313,18 @@ impl HomeSide {
             Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),
             Departure::Leaves(permit) => {
                 let id = forge::pod_id(pod)?;
+                let is_deleting = !pod["metadata"]["deletionTimestamp"].is_null();
+                let called = match self.claims.mounts().of(pod) {
+                    Some(Ok(called)) => called,
+                    Some(Err(refusal)) if !is_deleting => {
+                        return Some((staying(pod, refusal), false));
+                    }
+                    // The end of a pod needs nothing to be known.
+                    Some(Err(_)) | None if is_deleting => BTreeMap::new(),
+                    Some(Err(_)) | None => return Some((None, false)),
+                };
                 let keep = |body: Value| bodies.keep(Way::ToGuest, &Item::Pod(id), &body);
-                (permit.home_pod(pod, &ServiceEnv::default(), BTreeMap::new(), keep), false)
+                (permit.home_pod(pod, &ServiceEnv::default(), called, keep), false)
             }
         })
     }
@@ -314,30 +371,6 @@ impl HomeSide {
             Err(ApiError { code: 404, .. }) => Input::PodMissing(uid),
             Ok(()) | Err(_) => Input::NotWritten { uid, missing: false },
         }
-    }
-}
-
-/// The namespaces that are opted in, as of a version of the cluster.
-#[derive(Debug, Default)]
-struct Namespaces {
-    version: Option<u64>,
-    by_name: BTreeMap<String, OptIn>,
-}
-
-impl Namespaces {
-    /// Whether what is said of them has changed.
-    fn look(&mut self, cluster: &Cluster, scope: Scope) -> bool {
-        let touched = self.version.map(|version| cluster.touched_since("Namespace", version));
-        self.version = Some(cluster.version());
-        if let Some(Ok(mut touched)) = touched
-            && touched.next().is_none()
-        {
-            return false;
-        }
-        let all = cluster.objects("Namespace");
-        let all = all.filter_map(|(key, found)| Some((key.name.clone(), scope.read(found)?)));
-        let before = std::mem::replace(&mut self.by_name, all.collect());
-        self.by_name != before
     }
 }
 

@@ -2,8 +2,10 @@
 //! work is `node/kubelet`'s on a real cluster. What is decided, `mercato_offload::placement`
 //! decides for both; here it is only performed, and may fail as it is told to.
 
+mod claims;
 mod guest;
 mod home;
+mod namespaces;
 mod reflected;
 mod watch;
 

@@ -3,6 +3,7 @@
 use mercato_agent::{HomeWork, LeaseNews, Phase, Work};
 use mercato_cluster_model::sides::{HomeSide, NodeState};
 use mercato_config::Show as _;
+use mercato_offload::key::ObjectKind;
 use mercato_offload::placement::export::Scope;
 
 use super::model::Simulated;
@@ -95,10 +96,14 @@ impl Home {
             HomeWork::ObjectRefused(key, refusal) => {
                 // Once for each refusal.
                 tracing::warn!(%key, reason = refusal.reason, "refused by the provider");
+                if key.kind == ObjectKind::Claim {
+                    side.claim_refused(key);
+                }
                 return;
             }
-            // A simulated cluster has no claims.
-            HomeWork::Claim(..) => return,
+            HomeWork::Claim(key, granted) => {
+                return self.cluster.request(bodies, |client| side.granted(client, &key, granted));
+            }
             HomeWork::Event(pod, event) => {
                 tracing::debug!(pod = %pod.key(), reason = event.reason, "an event");
                 return;
