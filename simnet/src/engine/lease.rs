@@ -85,7 +85,8 @@ impl Lease {
         }
     }
 
-    /// Does what was asked of the API server; its answer. None: the lease has no such side.
+    /// Does what was asked of the API server; its answer. None: nobody waits for one, or the lease has no
+    /// such side.
     pub(crate) fn work(&mut self, client: &mut Client<'_>, work: Work) -> Option<LeaseInput> {
         match (work, &mut self.side) {
             (Work::Home(HomeWork::Confirm(pod)), Side::Home(side)) => {
@@ -93,6 +94,10 @@ impl Lease {
             }
             (Work::Home(HomeWork::Write(pod, write)), Side::Home(_)) => {
                 Some(LeaseInput::Home(HomeSide::write(client, &pod, &write)))
+            }
+            (Work::Home(HomeWork::Claim(key, granted)), Side::Home(side)) => {
+                side.granted(client, &key, granted);
+                None
             }
             (Work::Guest(work), Side::Guest(side)) => {
                 Some(LeaseInput::Guest(at_provider(side, client, work)))

@@ -69,11 +69,13 @@ pub enum Bug {
     BodyEndsStream,
     /// That a lease was extended is not seen: its node shows that it leaves as if it were not.
     LeavingForgotten,
+    /// What is stored goes with the last pod that had it.
+    ClaimsGoWithPods,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -104,6 +106,7 @@ impl Bug {
         Self::EndpointOutlivesPod,
         Self::BodyEndsStream,
         Self::LeavingForgotten,
+        Self::ClaimsGoWithPods,
     ];
 }
 

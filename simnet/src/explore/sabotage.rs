@@ -4,7 +4,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a bug concerns few words of many")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_agent::{
@@ -46,6 +46,8 @@ pub(crate) struct Sabotage {
     addresses: BTreeMap<(usize, ContractId), IpAddr>,
     /// By cluster and lease: the earliest moment from when on it was to leave.
     leaves: BTreeMap<(usize, ContractId), u64>,
+    /// By cluster and lease: the claims that were made there.
+    claims: BTreeMap<(usize, ContractId), BTreeSet<Item>>,
 }
 
 impl Sabotage {
@@ -62,6 +64,7 @@ impl Sabotage {
             early: BTreeMap::new(),
             addresses: BTreeMap::new(),
             leaves: BTreeMap::new(),
+            claims: BTreeMap::new(),
         }
     }
 
@@ -185,6 +188,9 @@ impl Sabotage {
             Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
             Bug::LeavingForgotten => answer.into_iter().map(|e| self.old_end(at, e)).collect(),
+            Bug::ClaimsGoWithPods => {
+                answer.into_iter().flat_map(|e| self.without_claims(at, e)).collect()
+            }
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
             Bug::UidRunsAgain => {
@@ -267,6 +273,24 @@ impl Sabotage {
             desire.ends.from_ms = *known;
         }
         effect
+    }
+
+    /// A guest that is let go takes all claims with it.
+    fn without_claims(&mut self, at: usize, effect: Effect) -> Vec<Effect> {
+        let Effect::Work(of, Work::Guest(work)) = &effect else { return vec![effect] };
+        let (of, claims) = (*of, self.claims.entry((at, *of)).or_default());
+        match work {
+            GuestWork::Apply(item @ Item::Object(key), ..) if key.kind == ObjectKind::Claim => {
+                claims.insert(item.clone());
+                vec![effect]
+            }
+            GuestWork::Release(_) => {
+                let gone = std::mem::take(claims).into_iter();
+                let gone = gone.map(|item| Work::Guest(GuestWork::Delete(item, None)));
+                std::iter::once(effect).chain(gone.map(|work| Effect::Work(of, work))).collect()
+            }
+            _ => vec![effect],
+        }
     }
 
     fn remember_made(&mut self, effect: &Effect) {

@@ -10,7 +10,7 @@ use mercato_offload::forge::labels;
 use mercato_protocol::negotiation::State;
 use serde_json::{Value, json};
 
-use super::{Violation, disk, ensure, services};
+use super::{Violation, disk, ensure, services, volumes};
 use crate::engine::gateway::Gateway;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
@@ -32,7 +32,11 @@ impl Goal {
         view.everybody_knows()?;
         view.deals_agree(self)?;
         match self {
-            Self::Running => view.pods_agree().and_then(|()| services::agree(sites)),
+            Self::Running => {
+                view.pods_agree()?;
+                services::agree(sites)?;
+                volumes::agree(sites)
+            }
             Self::Over => view.nothing_is_left(),
         }
     }
@@ -161,6 +165,7 @@ impl View<'_> {
                 all.filter(|(_, one)| !one["metadata"]["labels"][labels::CONTRACT].is_null());
             let left = left.count();
             ensure(left == 0, || format!("{left} guest namespaces are left at {}", site.name))?;
+            volumes::nothing_is_left(site)?;
             let left = site.kube.list("Node").1.len() - 1;
             ensure(left == 0, || format!("{left} virtual nodes are left at {}", site.name))?;
             let held = disk::deals(site.gate.records()).filter(|deal| disk::takes(deal)).count();

@@ -12,6 +12,7 @@ mod services;
 pub(crate) mod settled;
 mod streams;
 mod violation;
+mod volumes;
 mod wire;
 
 use mercato_agent::{Change, Effect};
@@ -42,6 +43,7 @@ pub(crate) struct Checks {
     pub(crate) streams: streams::Streams,
     pub(crate) prompt: prompt::Prompt,
     pub(crate) leaving: leaving::Leaving,
+    volumes: volumes::Volumes,
     disk: disk::Disk,
 }
 
@@ -92,6 +94,7 @@ impl Checks {
         signature_cache: &mut SignatureCache,
         effect: &Effect,
     ) -> Result<(), Violation> {
+        self.volumes.on_effect(&actor, effect)?;
         self.wire.check(actor, signature_cache, effect)
     }
 
@@ -128,6 +131,7 @@ impl Checks {
             return Ok(());
         }
         self.pods.look(sites, at)?;
+        self.volumes.look(sites, at)?;
         let mut maps = site.kube.objects("ConfigMap").filter(|(key, _)| key.name == MESH);
         let lost = maps.find(|(_, map)| map["data"]["of"] != *site.name);
         ensure(lost.is_none(), || {

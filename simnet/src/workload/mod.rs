@@ -11,6 +11,7 @@ mod owners;
 mod price;
 mod script;
 mod services;
+mod stored;
 mod trading;
 
 use std::collections::BTreeSet;

@@ -17,6 +17,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
 use super::objects::{is_leaving, pod_key, virtual_node};
 use super::script::{Action, Script};
+use super::stored::stored_key;
 use crate::engine::rng::Rng;
 use crate::engine::site::Site;
 use crate::plan::Plan;
@@ -51,6 +52,9 @@ const TERM_S: u64 = 7_200;
 const SHORT_TERM_S: u64 = 80;
 /// So many owners of a thousand buy short leases.
 const BUY_SHORT: u32 = 300;
+
+/// So many owners of a thousand have pods that store.
+const STORE: u32 = 400;
 
 /// Notice before a lease is taken back, in seconds.
 const NOTICE_S: u64 = 60;
@@ -146,6 +150,7 @@ impl Look<'_> {
                 agent.is_some_and(|agent| agent.broker().deals().any(|deal| deal.is_active()))
             }
             Action::Create(name, _) => self.site.kube.get(&pod_key(name)).is_none(),
+            Action::Store(name) => self.site.kube.get(&stored_key(name)).is_none(),
             Action::Misplace => virtual_node(&self.site.kube).is_some(),
             Action::Edit(_)
             | Action::Configure
@@ -153,6 +158,8 @@ impl Look<'_> {
             | Action::Serve
             | Action::Unserve
             | Action::Delete(..)
+            | Action::Stop(..)
+            | Action::Discard(_)
             | Action::Force(_)
             | Action::Evict
             | Action::Wait => true,
@@ -318,6 +325,9 @@ pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Script {
         (true, None) => Script::of_seller(&mut Rng::new(seed, &format!("seller {at}"))),
         (false, None) => {
             let script = Script::of_buyer(&mut Rng::new(seed, &format!("buyer {at}")));
+            let mut rng = Rng::new(seed, &format!("stored {at}"));
+            let stores = rng.chance(STORE);
+            let script = if stores { script.storing(&mut rng) } else { script };
             script.buying_short(Rng::new(seed, &format!("term {at}")).chance(BUY_SHORT))
         }
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::objects::{heavy, pod, pod_key, settings, settings_key, staying, virtual_node};
 use super::services::{service, service_key};
+use super::stored::{discard, store, stored_key};
 use crate::engine::rng::Rng;
 use crate::verify::Pods;
 
@@ -34,6 +35,12 @@ pub(crate) enum Action {
     Delete(u64, u64),
     /// Removes a pod without waiting for its guest.
     Force(u64),
+    /// Makes a pod with a claim, and the claim where there is none of that name.
+    Store(u64),
+    /// Deletes that pod with that grace in seconds; its claim stays.
+    Stop(u64, u64),
+    /// Deletes the claim, and its pod.
+    Discard(u64),
     /// Binds pods to the virtual node that may not leave, or find no room.
     Misplace,
     /// The provider's people delete a guest.
@@ -73,6 +80,8 @@ impl Script {
                 (Force(0), 0),
                 (Create(0, false), 3_000),
                 (Delete(1, 1), 2_000),
+                (Store(0), 3_000),
+                (Discard(0), 2_000),
             ],
         };
         Self { actions, ..Self::default() }
@@ -98,6 +107,23 @@ impl Script {
             actions.push((action, rng.within(0..=8_000)));
         }
         Self { actions, ..Self::default() }
+    }
+
+    /// The same with pods that store, by chance between the other actions.
+    pub(crate) fn storing(mut self, rng: &mut Rng) -> Self {
+        // After the first ones, which wait for a lease and prepare for it.
+        let first = 4.min(self.actions.len());
+        for _ in 0..rng.within(3..=12) {
+            let name = rng.within(0..=2);
+            let action = match rng.within(0..=9) {
+                0..=5 => Action::Store(name),
+                6..=7 => Action::Stop(name, rng.within(1..=20)),
+                _ => Action::Discard(name),
+            };
+            let place = rng.within(first as u64..=self.actions.len() as u64) as usize;
+            self.actions.insert(place, (action, rng.within(0..=6_000)));
+        }
+        self
     }
 
     /// The script of a seller, by chance.
@@ -175,6 +201,9 @@ impl Action {
                 }
                 kube.delete(now, &pod_key(name), None, Some(0))
             }
+            Self::Store(name) => store(kube, now, name),
+            Self::Stop(name, grace_s) => kube.delete(now, &stored_key(name), None, Some(grace_s)),
+            Self::Discard(name) => discard(kube, now, name),
             Self::Evict => {
                 let (_, pods) = kube.list("Pod");
                 let guest =

@@ -5,7 +5,7 @@ use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput, Work};
 use mercato_broker::{Refusal, Reply};
 use mercato_cluster_model::sides::{Bodies as _, Outcome};
 use mercato_offload::address::GuestAddress;
-use mercato_offload::key::PodId;
+use mercato_offload::key::{ObjectKind, PodId};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
@@ -56,7 +56,7 @@ impl World {
             }
             // Lines here are of peers: a lease has none of its own.
             Effect::CloseStreams(_) => Ok(()),
-            Effect::Work(contract, Work::Home(work)) => self.on_home_work(at, contract, work),
+            Effect::Work(contract, Work::Home(work)) => on_home_work(self, at, contract, work),
             Effect::Work(contract, work @ Work::Guest(_)) => self.ask(at, contract, work),
             Effect::Carry(contract, pod, address) => {
                 self.later(at, Step::Carry(contract, pod, address))
@@ -99,30 +99,6 @@ impl World {
         tunnels.later(&mut ground, at, step)
     }
 
-    fn on_home_work(
-        &mut self,
-        at: usize,
-        contract: ContractId,
-        work: HomeWork,
-    ) -> Result<(), Violation> {
-        let side = self.sites[at].leases.get_mut(&contract).and_then(Lease::home);
-        match (work, side) {
-            (HomeWork::Watch(key), Some(side)) => side.watch(key),
-            (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
-            (HomeWork::ObjectRefused(key, refusal), _) => {
-                note!(self, at, "{key} is refused: {refusal:?}");
-                return Ok(());
-            }
-            (HomeWork::Claim(..), _) => {}
-            (HomeWork::Event(pod, event), _) => {
-                note!(self, at, "{}: {event:?}", pod.key());
-                return Ok(());
-            }
-            (work, _) => return self.ask(at, contract, Work::Home(work)),
-        }
-        self.kube_changed(at)
-    }
-
     /// A request on its way to the API server.
     fn ask(&mut self, at: usize, contract: ContractId, work: Work) -> Result<(), Violation> {
         match &work {
@@ -149,7 +125,7 @@ impl World {
         }
         let asked = site.at_lease(contract, now, outcome);
         let answer = asked.and_then(|(lease, mut client)| lease.work(&mut client, work));
-        let Some(answer) = answer else { return Ok(()) };
+        let Some(answer) = answer else { return self.kube_changed(at) };
         let input = Input::Lease(contract, answer);
         note!(self, at, "API server answers: {}", brief(&input));
         self.kube_changed(at)?;
@@ -250,4 +226,30 @@ fn map(
 fn unmap(world: &mut World, at: usize, contract: ContractId, pod: &PodId) {
     note!(world, at, "asks the gateway to forget {}", pod.key());
     world.sites[at].unmap(contract, pod);
+}
+
+fn on_home_work(
+    world: &mut World,
+    at: usize,
+    contract: ContractId,
+    work: HomeWork,
+) -> Result<(), Violation> {
+    if let HomeWork::ObjectRefused(key, refusal) = &work {
+        note!(world, at, "{key} is refused: {refusal:?}");
+    }
+    let lease = world.sites[at].leases.get_mut(&contract);
+    match (work, lease.and_then(Lease::home)) {
+        (HomeWork::Watch(key), Some(side)) => side.watch(key),
+        (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
+        (HomeWork::ObjectRefused(key, _), Some(side)) if key.kind == ObjectKind::Claim => {
+            side.claim_refused(key);
+        }
+        (HomeWork::ObjectRefused(..), _) => return Ok(()),
+        (HomeWork::Event(pod, event), _) => {
+            note!(world, at, "{}: {event:?}", pod.key());
+            return Ok(());
+        }
+        (work, _) => return world.ask(at, contract, Work::Home(work)),
+    }
+    world.kube_changed(at)
 }
