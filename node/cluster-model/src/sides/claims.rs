@@ -10,7 +10,7 @@ use mercato_offload::forge::labels::CONTRACT;
 use mercato_offload::home::{Granted, Input, Wish};
 use mercato_offload::key::{Item, ObjectKey};
 use mercato_offload::placement::claims::{
-    Bought, Mounts, SELECTED_NODE, SeenClaim, SeenVolume, Step,
+    Bought, Mounts, SELECTED_NODE, SeenClaim, SeenVolume, Step, UnderWay,
 };
 use mercato_offload::placement::export::OptIn;
 use mercato_offload::placement::spec::{
@@ -33,8 +33,7 @@ const NAMESPACE: &str = "mercato";
 pub(super) struct Claims {
     /// How much was bought, in bytes, and whether new claims are taken; none: not known yet.
     storage: Option<(u64, bool)>,
-    /// Those that the provider was told to make, and that have no volume yet.
-    made: BTreeSet<ObjectKey>,
+    under_way: UnderWay,
     /// What the session was told of each.
     told: BTreeMap<ObjectKey, Wish>,
     /// Those that the provider refuses.
@@ -90,9 +89,10 @@ impl Claims {
             all.iter().map(|(key, (seen, _))| (key.clone(), seen.clone())).collect();
         let volumes = volumes(client.cluster, of.contract);
         let is_known = |key: &&ObjectKey| of.namespaces.contains_key(&key.namespace);
-        let made = self.made.iter().filter(is_known).cloned().collect();
+        let made = self.under_way.made.iter().filter(is_known).cloned().collect();
+        let under_way = UnderWay { made, discarded: self.under_way.discarded.clone() };
         let bought = Bought { node: of.node, bytes, is_open };
-        let (steps, left) = bought.steps(&claims, &volumes, &made);
+        let (steps, left) = bought.steps(&claims, &volumes, &under_way);
         self.mounts = Arc::new(bought.mounts(claims.values(), &volumes));
         self.told.retain(|key, _| steps.contains_key(key));
         self.again_ms.retain(|key, _| claims.contains_key(key));
@@ -103,7 +103,10 @@ impl Claims {
                     self.choose_again(client, &key, &all);
                     continue;
                 }
-                Step::Discard => Wish::Discard,
+                Step::Discard => {
+                    self.under_way.discarded.insert(key.clone());
+                    Wish::Discard
+                }
                 Step::Make | Step::Keep => {
                     let Some((_, claim)) = all.get(&key) else { continue };
                     let (item, body) = (Item::Object(key.clone()), export_claim(claim));
@@ -111,8 +114,8 @@ impl Claims {
                         continue;
                     };
                     match step == Step::Keep {
-                        true => drop(self.made.remove(&key)),
-                        false => drop(self.made.insert(key.clone())),
+                        true => drop(self.under_way.made.remove(&key)),
+                        false => drop(self.under_way.made.insert(key.clone())),
                     }
                     if step == Step::Keep { Wish::Keep(digest) } else { Wish::Make(digest) }
                 }
@@ -181,22 +184,23 @@ impl Claims {
     ) -> Result<(), ApiError> {
         let is_there = volumes(client.cluster, of.contract).contains_key(key);
         match granted {
-            Granted::Held if !is_there => {
+            Granted::Held if !is_there && !self.under_way.discarded.contains(key) => {
                 let all = claims(client.cluster, of.namespaces);
                 let chosen =
                     all.get(key).filter(|(seen, _)| seen.chosen.as_deref() == Some(of.node));
                 if let Some(made) = chosen.and_then(|(_, claim)| volume(claim, of.contract)) {
                     client.cluster.create(client.now, made)?;
-                    self.made.remove(key);
+                    self.under_way.made.remove(key);
                 }
             }
-            // An event says so to people.
-            Granted::Held | Granted::Lost => {}
+            // People are told.
+            Granted::Held | Granted::Lost | Granted::Stray => {}
             Granted::Discarded => {
-                self.made.remove(key);
                 if is_there {
                     remove(client.cluster, client.now, &volume_place(key), &[VOLUME_FINALIZER])?;
                 }
+                self.under_way.made.remove(key);
+                self.under_way.discarded.remove(key);
             }
         }
         Ok(())

@@ -246,7 +246,10 @@ impl Bought<'_> {
             let is_chosen = claim.chosen.as_deref() == Some(self.node);
             claim.is_ours && is_chosen && !volumes.contains_key(&claim.key)
         };
-        for claim in claims.values().filter(is_new) {
+        // What was begun keeps its room.
+        let mut new: Vec<_> = claims.values().filter(is_new).collect();
+        new.sort_by_key(|claim| !made.contains(&claim.key));
+        for claim in new {
             let step = if let Some(refusal) = &claim.refusal {
                 Step::Refuse(refusal.clone())
             } else if !self.is_open && !made.contains(&claim.key) {

@@ -65,6 +65,9 @@ fn of_two_claims_that_do_not_fit_together_the_second_is_refused() {
     assert!(refusal.reason.starts_with("asks for 3Gi where 1Gi of what"), "{refusal:?}");
     assert!(refusal.reason.contains("contracts resize"), "{refusal:?}");
     assert_eq!(now.1, GIB);
+    let begun = steps(bought(4), &[claim("u1", 3), claim("u2", 3)], &[], &["u2"]);
+    assert!(matches!(of(&begun, "u1"), Some(Step::Refuse(_))), "{begun:?}");
+    assert_eq!(of(&begun, "u2"), Some(&Step::Make), "what was begun keeps its room");
 }
 
 #[test]
