@@ -62,12 +62,15 @@ impl Object {
         self.desired.set_missing(unasked);
     }
 
-    pub(super) fn on_written(&mut self) {
-        if let Some(Step::Apply(digest, _)) = self.desired.end() {
+    /// The write that was under way succeeded; whether that was to delete it, and it is there yet.
+    pub(super) fn on_written(&mut self) -> bool {
+        let done = self.desired.end();
+        if let Some(Step::Apply(digest, _)) = done {
             // Unless it has been seen to go since.
             self.seen = Some(digest).filter(|_| !self.absent);
             self.desired.accept();
         }
+        matches!(done, Some(Step::Delete(_))) && !self.absent
     }
 
     /// What it is made by has changed.

@@ -65,14 +65,15 @@ impl Objects {
         true
     }
 
-    /// The write that was under way for it succeeded; whether it was known.
-    pub(super) fn on_written(&mut self, key: &ObjectKey) -> bool {
-        let Some(object) = self.all.get_mut(key) else { return false };
-        object.on_written();
-        if key.kind == ObjectKind::Claim {
+    /// The write that was under way for it succeeded; whether that was to delete it, and it is there yet. None:
+    /// it is not known.
+    pub(super) fn on_written(&mut self, key: &ObjectKey) -> Option<bool> {
+        let object = self.all.get_mut(key)?;
+        let goes = object.on_written();
+        if key.kind == ObjectKind::Claim && !goes {
             object.announce();
         }
-        true
+        Some(goes)
     }
 
     /// Home wants a claim gone, with what is stored: it hears when that is so, also of one that never was.

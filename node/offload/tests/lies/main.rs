@@ -1,6 +1,7 @@
 //! Sessions whose other side, or whose API server, says more than it should.
 
 mod addresses;
+mod claims;
 #[path = "../told/gate.rs"]
 mod gate;
 mod marks;

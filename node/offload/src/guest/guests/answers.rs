@@ -23,15 +23,18 @@ impl Guests {
         uid: Option<GuestUid>,
         out: &mut Output<Effect>,
     ) {
-        self.retries.clear(item);
         match item {
             Item::Object(key) => {
-                if !self.objects.on_written(key) {
-                    return;
+                let Some(goes) = self.objects.on_written(key) else { return };
+                match goes {
+                    // What uses it holds it: to ask again at once would not make it go.
+                    true => self.retries.back_off(now.mono_ms, item),
+                    false => self.retries.clear(item),
                 }
                 out.changed(item.clone());
             }
             Item::Pod(id) => {
+                self.retries.clear(item);
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
                 pod.on_written(uid, out);
             }
