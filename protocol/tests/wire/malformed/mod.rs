@@ -11,7 +11,7 @@ use mercato_protocol::invoice::Invoice;
 use mercato_protocol::limits;
 use mercato_protocol::price::{Money, Price, UnitPrice};
 use mercato_protocol::resources::Resource;
-use mercato_protocol::workload::{self, BodyHead, Route};
+use mercato_protocol::workload::{self, BodyHead, ObjectKind, Route};
 
 use crate::{samples, talk};
 
@@ -34,6 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
         fields(),
         rules(),
         addresses(),
+        claims(),
         bounds::cases(),
         network::cases(),
         stream::cases(),
@@ -160,6 +161,26 @@ fn addresses() -> Vec<Case> {
     vec![
         ("workload", "a pod that is everybody", called([224, 0, 0, 1]), "Invalid"),
         ("workload", "a pod at the loopback address", called([127, 0, 0, 1]), "Invalid"),
+    ]
+}
+
+/// A claim goes by one word alone, and is called by its uid.
+fn claims() -> Vec<Case> {
+    let said = |statement| unchecked(&samples::to_guest(vec![statement], vec![]));
+    let dropped = said(workload::ToGuest::Drop(samples::claim("0b7c-1f")));
+    let map = workload::ObjectKey { kind: ObjectKind::ConfigMap, ..samples::claim("0b7c-1f") };
+    let named = |name: &str| said(workload::ToGuest::Discard(samples::claim(name)));
+    vec![
+        ("workload", "a claim that is dropped", dropped, "Invalid"),
+        (
+            "workload",
+            "something discarded that is no claim",
+            said(workload::ToGuest::Discard(map)),
+            "Invalid",
+        ),
+        ("workload", "a claim that is called by its name", named("data.db-0"), "Invalid"),
+        ("workload", "a claim with a path for its uid", named("../kube"), "Invalid"),
+        ("workload", "a uid of a claim too long", named(&"a".repeat(64)), "Invalid"),
     ]
 }
 
