@@ -188,9 +188,7 @@ impl Sabotage {
             Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
             Bug::LeavingForgotten => answer.into_iter().map(|e| self.old_end(at, e)).collect(),
-            Bug::ClaimsGoWithPods => {
-                answer.into_iter().flat_map(|e| self.without_claims(at, e)).collect()
-            }
+            Bug::ClaimsGoWithPods => answer.into_iter().flat_map(|e| self.unclaim(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
             Bug::UidRunsAgain => {
@@ -276,7 +274,7 @@ impl Sabotage {
     }
 
     /// A guest that is let go takes all claims with it.
-    fn without_claims(&mut self, at: usize, effect: Effect) -> Vec<Effect> {
+    fn unclaim(&mut self, at: usize, effect: Effect) -> Vec<Effect> {
         let Effect::Work(of, Work::Guest(work)) = &effect else { return vec![effect] };
         let (of, claims) = (*of, self.claims.entry((at, *of)).or_default());
         match work {
