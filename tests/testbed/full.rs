@@ -12,7 +12,7 @@ pub struct Full {
 }
 
 /// Every test program that looks at its level.
-pub const FULL: [Full; 26] = [
+pub const FULL: [Full; 27] = [
     Full { program: "application", minutes: 4, what: "the whole release at home, and half away" },
     Full { program: "churn", minutes: 36, what: "500 namespaces, and 100 contracts that end" },
     Full { program: "conformance", minutes: 34, what: "all chosen specs, on a plain kubelet too" },
@@ -51,6 +51,7 @@ pub const FULL: [Full; 26] = [
     },
     Full { program: "simnet/tunnel", minutes: 5, what: "10,000 sessions over bad links" },
     Full { program: "tunnel", minutes: 3, what: "200 sessions one after the other" },
+    Full { program: "volumes", minutes: 4, what: "a database without a pod for a minute" },
 ];
 
 #[cfg(test)]

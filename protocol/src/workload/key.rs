@@ -30,7 +30,7 @@ impl ObjectKey {
 }
 
 impl ObjectKind {
-    /// Each kind, once.
+    /// Each kind of object, once.
     pub const ALL: [Self; 8] = [
         Self::Namespace,
         Self::Pod,
