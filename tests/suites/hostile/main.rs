@@ -10,6 +10,7 @@ mod impostor;
 mod line;
 mod lists;
 mod provider;
+mod stored;
 
 use std::process::ExitCode;
 
@@ -24,9 +25,21 @@ use mercato_tests::user::User;
 
 use consumer::Other;
 use impostor::Impostor;
+use stored::Stored;
 
-const ORDER: [&str; 9] =
-    ["order", "--cpu", "500m", "--memory", "1Gi", "--pods", "10", "--for", "2h"];
+const ORDER: [&str; 11] = [
+    "order",
+    "--cpu",
+    "500m",
+    "--memory",
+    "1Gi",
+    "--storage",
+    "2Gi",
+    "--pods",
+    "10",
+    "--for",
+    "2h",
+];
 
 /// What may be bought at least, and so many of it.
 const SMALL_ORDER: [&str; 9] =
@@ -60,6 +73,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) small: Vec<ContractId>,
     /// Pisa is the provider, Milan the consumer.
     pub(crate) sold: ContractId,
+    /// What Milan has stored at Siena.
+    pub(crate) stored: Stored,
 }
 
 async fn lies(stage: &Stage) -> Result<()> {
@@ -80,6 +95,7 @@ async fn lies(stage: &Stage) -> Result<()> {
     flood::goes_on(&scene, consumer, provider).await.context("a long attack")?;
     timer.step("a long attack");
     unharmed(&lab, &other.uid).await.context("the honest pod")?;
+    scene.stored.is_there(&scene.siena, &scene.milan).await.context("what is stored")?;
     gateway::is_not_had_by_naming_it(&scene, &impostor).await.context("another's gateway")?;
     timer.step("naming another's gateway gains nothing");
     lists::keep_nobody_busy(&scene, &impostor).await.context("lists without end")?;
@@ -111,13 +127,16 @@ async fn uid(lab: &User<'_>) -> Result<Uid> {
 /// Three daemons, three contracts.
 async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
     let program = stage.program("mercato")?;
+    for seller in ["siena", "pisa"] {
+        stage.cluster(seller).apply(stored::CLASS).await?;
+    }
     let start = |name| Daemon::start(stage.cluster(name), &program, OFF);
     let (milan, siena, pisa) = futures::join!(start("milan"), start("siena"), start("pisa"));
     let (milan, siena, pisa) = (milan?, siena?, pisa?);
     for (seller, price) in [(&siena, "cpu=0.60 EUR/h"), (&pisa, "cpu=0.10 EUR/h")] {
         let share = ["share", "set", "--cpu", "1500m", "--memory", "4Gi", "--pods", "40"];
         // Who buys a third of it may fill a third.
-        let etcd = ["--objects", "9Mi"];
+        let etcd = ["--objects", "9Mi", "--storage", "8Gi"];
         let terms = ["--price", price, "--network-isolation", "none", "--approve", "ask"];
         seller.mercato(&[&share[..], &etcd, &terms].concat()).await?.ok()?;
     }
@@ -128,6 +147,7 @@ async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
             return Err(error.context(shared));
         }
         buyer.mercato(&["peer", "trust", seller.cluster.name(), "--yes"]).await?.ok()?;
+        stored::is_sold(buyer, seller).await?;
         buyer.buy(seller, &ORDER).await
     };
     let of_milan = buy(&milan, &siena).await.context("milan of siena")?.parse()?;
@@ -141,5 +161,6 @@ async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
     }
     milan.cluster.kubectl(&["create", "namespace", "lab"]).await?.ok()?;
     milan.offload("lab", "Both").await?;
-    Ok(Scene { milan, siena, pisa, of_milan, bought, small, sold })
+    let stored = Stored::at(&siena, &milan).await.context("what milan stores at siena")?;
+    Ok(Scene { milan, siena, pisa, of_milan, bought, small, sold, stored })
 }

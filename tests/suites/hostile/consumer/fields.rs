@@ -31,7 +31,7 @@ fn of_the_pod() -> Vec<(Value, &'static str)> {
         (volume(json!({ "flexVolume": { "driver": "d" } })), "spec.volumes[0].flexVolume"),
         (
             volume(json!({ "persistentVolumeClaim": { "claimName": "c" } })),
-            "spec.volumes[0].persistentVolumeClaim",
+            "spec.volumes[0].persistentVolumeClaim.claimName",
         ),
         (
             volume(json!({ "ephemeral": { "volumeClaimTemplate": {} } })),

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use mercato_net::Frame as Packet;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::Digest;
-use mercato_protocol::workload::{BodyHead, Frame, Message, ObjectKind, ToGuest};
+use mercato_protocol::workload::{BodyHead, Frame, Message, ObjectKey, ObjectKind, ToGuest};
 use serde_json::json;
 
-use super::{Consumer, GUEST, object, pod, services};
+use super::{Consumer, GUEST, HOME, claims, object, pod, services};
 use crate::Scene;
 use crate::impostor::lines;
 use crate::line::{PATIENCE, stream};
@@ -81,6 +81,15 @@ fn breaches(consumer: &Consumer<'_>) -> Result<Vec<Packet>> {
         &[0xa3, 1, 9, 2],
     )?;
     all.push(packet(foreign, &body));
+    // A claim that is dropped, what is discarded and none, and claims that no uid calls.
+    let key = ObjectKey { kind: ObjectKind::ConfigMap, ..claims::key(HOME, "aaaaaaaaaa") };
+    let (map, claim) = ([0xa3, 1, 2, 2], [0xa3, 1, 7, 2]);
+    all.push(packet(patched(&message(ToGuest::Drop(key), body.len())?, &map, &claim)?, &body));
+    let discard = message(ToGuest::Discard(claims::key(HOME, "aaaaaaaaaa")), body.len())?;
+    all.push(packet(patched(&discard, &claim, &map)?, &body));
+    for name in ["../../kube", "data.db-00", "Aaaaaaaaaa"] {
+        all.push(packet(patched(&discard, b"aaaaaaaaaa", name.as_bytes())?, &body));
+    }
     // Another body than was announced, and one of 4 GiB.
     all.push(packet(good, &vec![b'x'; body.len()].into()));
     let long = message(put, 1_000_000)?;

@@ -1,5 +1,6 @@
 //! A consumer that lies to the daemon of its provider.
 
+mod claims;
 mod fields;
 mod frames;
 mod numbers;
@@ -42,6 +43,9 @@ pub(crate) async fn attack<'a>(
     timer.take("fields that are refused", fields::are_refused(it)).await?;
     timer.take("fields that are dropped", fields::are_dropped(scene, it)).await?;
     timer.take("the Secret of gates", secrets::of_gates_is_not_named(scene, it)).await?;
+    timer.take("claims that are refused", claims::are_refused(scene, it)).await?;
+    timer.take("claims of others", claims::are_its_own(scene, it, other)).await?;
+    timer.take("too many claims", claims::too_many(scene, it)).await?;
     timer.take("services that are refused", services::are_refused(scene, it)).await?;
     timer.take("endpoints of nobody", services::lead_nowhere(scene, it)).await?;
     timer.take("too many services", services::too_many(scene, it)).await?;

@@ -1,5 +1,6 @@
 //! A provider that lies to the daemon of its consumer.
 
+mod claims;
 mod streams;
 
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub(crate) async fn attack<'a>(
     timer.take("a status that is none", nonsense(&lab, it)).await?;
     timer.take("a thousand processors", processors(scene, &lab, it)).await?;
     timer.take("pods of others", of_others(scene, &lab, it, honest)).await?;
+    timer.take("claims of others", claims::of_others(scene, &lab, it)).await?;
     timer.take("events without end", events_without_end(&lab, it)).await?;
     timer.take("a phase that goes backwards", from_the_dead(&lab, it)).await?;
     timer.take("answers to streams", streams::answers(scene, it)).await?;
