@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use mercato_offload::placement::claims::DRIVER;
 use serde_json::Value;
 
 /// Which class of storage the owner shares.
@@ -55,17 +56,21 @@ pub(super) struct ClassView {
 const NAMES: usize = 8;
 
 impl ClassView {
-    pub(super) fn read(class: &Value) -> Self {
+    /// None: it is the class of what is stored elsewhere, which nobody makes here.
+    pub(super) fn read(class: &Value) -> Option<Self> {
+        if class["provisioner"] == DRIVER {
+            return None;
+        }
         let metadata = &class["metadata"];
         let says = |key: &str| metadata["annotations"][key] == "true";
-        Self {
+        Some(Self {
             is_default: says("storageclass.kubernetes.io/is-default-class")
                 || says("storageclass.beta.kubernetes.io/is-default-class"),
             made: metadata["creationTimestamp"].as_str().unwrap_or_default().to_owned(),
             immediate: class["volumeBindingMode"] != "WaitForFirstConsumer",
             retain: class["reclaimPolicy"] == "Retain",
             grows: class["allowVolumeExpansion"] == true,
-        }
+        })
     }
 
     /// What its owner should know of one that is sold.
@@ -144,7 +149,8 @@ mod tests {
     }
 
     fn of(shared: SharedStorage, classes: &[(&str, Value)]) -> StorageState {
-        let classes = classes.iter().map(|(name, it)| ((*name).to_owned(), ClassView::read(it)));
+        let read = |(name, it): &(&str, Value)| Some(((*name).to_owned(), ClassView::read(it)?));
+        let classes = classes.iter().filter_map(read);
         state(&shared, &classes.collect())
     }
 
@@ -162,7 +168,10 @@ mod tests {
         let (why, line) = missing(named("fast"), std::slice::from_ref(&plain));
         assert_eq!(why, "the cluster has no StorageClass fast");
         assert_eq!(line, "share.storageClass: standard");
-        let two = [plain.clone(), ("slow", class("2026-01-01T00:00:00Z", false))];
+        let mut of_others = class("2026-01-01T00:00:00Z", true);
+        of_others["provisioner"] = DRIVER.into();
+        let two =
+            [plain.clone(), ("slow", class("2026-01-01T00:00:00Z", false)), ("mercato", of_others)];
         let (why, line) = missing(SharedStorage::DefaultClass, &two);
         assert_eq!(why, "no StorageClass of the cluster is the default");
         assert_eq!(line, "share.storageClass: one of slow, standard");

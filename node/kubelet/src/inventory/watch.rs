@@ -72,7 +72,7 @@ fn read_with(
         SharedStorage::Nothing => stream::pending().boxed(),
         SharedStorage::DefaultClass | SharedStorage::Class(_) => {
             let all = changes(cluster, STORAGE_CLASS, Selection::default(), |class| {
-                (key(&class, "name"), Some(Box::new(ClassView::read(&class))))
+                (key(&class, "name"), ClassView::read(&class).map(Box::new))
             });
             all.map(Seen::StorageClass).boxed()
         }
