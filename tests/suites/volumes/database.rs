@@ -6,31 +6,8 @@ use mercato_tests::wait;
 
 use super::shop::{AWAY, NODE, PATIENCE, Shop};
 
-const DATABASE: &str = r#"
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: { name: db, namespace: shop }
-spec:
-  replicas: 1
-  serviceName: db
-  selector: { matchLabels: { app: db } }
-  template:
-    metadata: { labels: { app: db } }
-    spec:
-      terminationGracePeriodSeconds: 2
-      containers:
-      - name: etcd
-        image: mercato.test/etcd:1
-        command: [etcd, --data-dir=/data/etcd, "--listen-client-urls=http://0.0.0.0:2379",
-          "--advertise-client-urls=http://127.0.0.1:2379", --unsafe-no-fsync]
-        volumeMounts: [{ name: data, mountPath: /data }]
-  volumeClaimTemplates:
-  - metadata: { name: data }
-    spec:
-      storageClassName: mercato
-      accessModes: [ReadWriteOnce]
-      resources: { requests: { storage: 1Gi } }
-"#;
+/// As people apply it who read docs/volumes.md.
+const DATABASE: &str = include_str!("../../../docs/volumes.yaml");
 
 /// `dish` and `carbonara`, as etcd's API has keys and values.
 const PUT: &str = r#"{"key":"ZGlzaA==","value":"Y2FyYm9uYXJh"}"#;
