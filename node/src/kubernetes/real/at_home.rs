@@ -188,6 +188,20 @@ impl AtHome {
     /// Volumes go with the contract, as their data does.
     async fn remove(&self, lease: HomeLease) {
         self.shared.strays().remove(&self.task.contract);
+        self.remove_volumes().await;
+        let mut done = lease.end().await;
+        let mut backoff = Backoff::default();
+        while let Err(failure) = done {
+            backoff.warn(&failure, "a virtual node stays");
+            backoff.wait().await;
+            done = node::remove_all(&self.shared.cluster, &self.task.contract).await;
+        }
+        // What was under way as the lease ended may have said once more how much is left.
+        self.remove_volumes().await;
+        tracing::info!("a virtual node is gone");
+    }
+
+    async fn remove_volumes(&self) {
         let has_storage = self.task.desire.borrow().contract.terms.quantity.storage_bytes > 0;
         let mut backoff = Backoff::default();
         while let Err(failure) =
@@ -196,14 +210,6 @@ impl AtHome {
             backoff.warn(&failure, "volumes of a contract that is over stay");
             backoff.wait().await;
         }
-        let mut done = lease.end().await;
-        let mut backoff = Backoff::default();
-        while let Err(failure) = done {
-            backoff.warn(&failure, "a virtual node stays");
-            backoff.wait().await;
-            done = node::remove_all(&self.shared.cluster, &self.task.contract).await;
-        }
-        tracing::info!("a virtual node is gone");
     }
 }
 
