@@ -51,7 +51,7 @@ pub const FULL: [Full; 27] = [
     },
     Full { program: "simnet/tunnel", minutes: 5, what: "10,000 sessions over bad links" },
     Full { program: "tunnel", minutes: 3, what: "200 sessions one after the other" },
-    Full { program: "volumes", minutes: 4, what: "a database without a pod for a minute" },
+    Full { program: "volumes", minutes: 9, what: "deaths at each point of a bind, another name" },
 ];
 
 #[cfg(test)]

@@ -62,3 +62,20 @@ pub(crate) async fn taken_away(shop: &Shop<'_>) -> Result<()> {
     user.kubectl(&["delete", "pvc", "lost", "--timeout=60s"]).await?;
     shop.is_gone(&called, PATIENCE).await
 }
+
+/// Its guest namespace is to have another name: one in which there is a claim keeps its own, and pods find their
+/// files.
+pub(crate) async fn renamed(shop: &Shop<'_>) -> Result<()> {
+    let user = shop.user(AWAY);
+    user.kubectl(&["scale", "statefulset", "db", "--replicas=0"]).await?;
+    user.kubectl(&["wait", "--for=delete", "pod", "-l", "app=db", "--timeout=60s"]).await?;
+    let before = shop.held().await?;
+    let patch = r#"{"spec":{"name":"elsewhere"}}"#;
+    user.kubectl(&["patch", "namespaceoffload", "default", "--type=merge", "-p", patch]).await?;
+    user.kubectl(&["scale", "statefulset", "db", "--replicas=1"]).await?;
+    super::database::has_it(shop).await.context("once it is to be called otherwise")?;
+    ensure!(shop.held().await? == before, "held are {:?}, and were {before:?}", shop.held().await?);
+    let patch = r#"{"spec":{"name":null}}"#;
+    user.kubectl(&["patch", "namespaceoffload", "default", "--type=merge", "-p", patch]).await?;
+    Ok(())
+}

@@ -6,6 +6,7 @@
 mod database;
 mod deleted;
 mod faults;
+mod killed;
 mod placed;
 mod refused;
 mod shop;
@@ -17,7 +18,7 @@ use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::image;
 use mercato_tests::step_timer::StepTimer;
-use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::suite::{self, Level, Stage, Test, level};
 use mercato_tests::wait;
 
 use shop::{CLASS_OF_DISKS, NODE, PATIENCE, Shop};
@@ -55,6 +56,11 @@ async fn volumes(stage: &Stage) -> Result<()> {
     faults::leaves_no_more(&shop).await.context("its namespace leaves no more")?;
     faults::taken_away(&shop).await.context("a volume that is taken away")?;
     timer.step("what was written is there, whatever happened");
+    if level() == Level::Full {
+        faults::renamed(&shop).await.context("its guest namespace is to have another name")?;
+        killed::at_points_of_the_bind(&shop).await.context("while a volume is made")?;
+        timer.step("what was begun went on after deaths and absences");
+    }
     deleted::ephemeral(&shop).await.context("a volume of a pod")?;
     deleted::by_its_claim(&shop).await.context("a claim is deleted")?;
     timer.step("what was deleted is gone, and nothing else");
