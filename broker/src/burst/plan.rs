@@ -87,8 +87,9 @@ pub(crate) fn signs_by_ms(policy: &BurstPolicy, order: &Deal) -> u64 {
     order.order().opened_ms.saturating_add(policy.wait_s.saturating_mul(1_000))
 }
 
-/// For whom something is to be bought now: pods that have waited for long enough, and for which neither
-/// a node nor what was just bought has room. `shown`: contracts whose nodes were open once.
+/// For whom something is to be bought now: pods for which neither a node nor what was just bought has
+/// room, and of whose key one has waited for long enough: those that came after it are bought for with it,
+/// since a contract for each is dearer and slower. `shown`: contracts whose nodes were open once.
 pub(crate) fn wanted(
     now: Now,
     policy: &BurstPolicy,
@@ -97,10 +98,14 @@ pub(crate) fn wanted(
     shown: &BTreeSet<NegotiationId>,
 ) -> Vec<Wanted> {
     let mut by_key: BTreeMap<&BurstKey, Vec<(Asking, &NodeChoice)>> = BTreeMap::new();
+    let mut due = BTreeSet::new();
     for shape in &demand.shapes {
         let per_pod = floored(&shape.per_pod);
         for pod in &shape.pods {
-            if pod.room_on.is_none() && counts_from_ms(policy, pod) <= now.wall_ms {
+            if pod.room_on.is_none() {
+                if counts_from_ms(policy, pod) <= now.wall_ms {
+                    due.insert(&shape.key);
+                }
                 let (pod, per_pod) = (pod.clone(), per_pod.clone());
                 let asking = Asking { pod, per_pod, gpus: shape.gpus };
                 by_key.entry(&shape.key).or_default().push((asking, &shape.to));
@@ -108,7 +113,7 @@ pub(crate) fn wanted(
         }
     }
     let mut all = Vec::new();
-    for (key, mut pods) in by_key {
+    for (key, mut pods) in by_key.into_iter().filter(|(key, _)| due.contains(key)) {
         let of_key = || running.iter().filter(|deal| deal.order().burst.as_ref() == Some(key));
         if of_key().any(|deal| deal.phase().is_open()) {
             continue;

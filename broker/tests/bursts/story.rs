@@ -146,3 +146,16 @@ fn a_pod_counts_only_after_its_time() {
     assert_eq!(world.bought().len(), 1);
     assert_eq!(quantity("cpu=1,memory=64Mi,pods=1"), world.bought()[0].terms().quantity);
 }
+
+#[test]
+fn younger_pods_are_bought_for_with_the_oldest() {
+    let mut world = World::new(BurstPolicy { after_s: 30, ..policy() }, &two());
+    world.pods("shop", 2, 1_000);
+    world.run(20);
+    world.pods("shop", 3, 500);
+    world.pods("lab", 1, 1_000);
+    world.run(15);
+    let bought: Vec<_> =
+        world.bought().iter().map(|deal| deal.terms().quantity.cpu_millis).collect();
+    assert_eq!((world.bound(), bought), (5, vec![3_500]), "those of another namespace wait on");
+}
