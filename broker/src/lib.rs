@@ -16,8 +16,8 @@ pub mod selector;
 pub mod syntax;
 
 pub use broker::{
-    Broker, BurstsNow, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal, Reply,
-    burst_of, bursts_now, limit, shared,
+    Broker, BurstsNow, BurstsOf, Command, Effect, Input, LeaseSpec, Record, RecordKey, Refusal,
+    Reply, burst_of, bursts_now, limit, shared,
 };
 pub use burst::{
     BurstNews, BurstWord, NodeChoice, NodeFact, NodeTerm, NodeUse, PodDemand, Shape, WaitingPod,

@@ -40,6 +40,9 @@ impl Broker {
     }
 }
 
+/// Why nothing is bought for pods for which something was bought a while ago.
+const RESTS: &str = "nothing is bought for them again so soon";
+
 /// One look at all of it.
 struct Turn<'a> {
     broker: &'a mut Broker,
@@ -140,11 +143,14 @@ impl Turn<'_> {
         let running = burst::running(deals.current());
         let wanted = burst::wanted(self.now, self.policy, demand, &running, &bursts.shown());
         let resting = burst::resting(self.now.wall_ms, deals.current());
-        let rests: Vec<Option<u64>> =
+        let rests: Vec<Option<(u64, BurstWord)>> =
             wanted.iter().map(|wanted| resting.get(&wanted.key).copied()).collect();
-        for (wanted, until_ms) in wanted.into_iter().zip(rests) {
-            match until_ms {
-                Some(until_ms) => self.broker.bursts.wake_at(self.now, until_ms),
+        for (wanted, rest) in wanted.into_iter().zip(rests) {
+            match rest {
+                Some((until_ms, word)) => {
+                    self.broker.bursts.wake_at(self.now, until_ms);
+                    self.broker.bursts.set_lacking(&wanted.key, word, RESTS);
+                }
                 None => self.buy_for(&wanted),
             }
         }

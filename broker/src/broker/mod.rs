@@ -36,7 +36,7 @@ pub use command::{Command, Refusal, Reply};
 pub use effect::{Effect, LeaseSpec};
 pub use input::Input;
 pub use record::{Record, RecordKey};
-pub use view::{BurstsNow, burst_of, bursts_now, limit, shared};
+pub use view::{BurstsNow, BurstsOf, burst_of, bursts_now, limit, shared};
 
 /// The market's side of one cluster.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use super::Broker;
-use crate::burst;
+use crate::burst::{self, BurstWord};
 use crate::catalogue::{
     Audience, Budget, BurstPolicy, BuyPolicy, CountryOf, Demand, Known, Market, Standing,
     reputations,
@@ -147,9 +147,26 @@ pub fn limit(of: &Deal) -> Option<Money> {
 pub fn bursts_now(of: &Broker) -> Option<BurstsNow<'_>> {
     let policy = of.catalogue.policy()?.bursts.as_deref()?;
     let running = burst::running(of.deals.current());
-    let waiting = of.bursts.demand().into_iter().flat_map(|demand| &demand.shapes);
-    let waiting = waiting.map(|shape| shape.pods.len()).sum();
-    Some(BurstsNow { policy, bought: burst::bought(&running), contracts: running.len(), waiting })
+    let mut by_namespace: BTreeMap<&str, Vec<&Deal>> = BTreeMap::new();
+    for deal in &running {
+        if let Some(key) = burst_of(deal) {
+            by_namespace.entry(&key.namespace).or_default().push(deal);
+        }
+    }
+    let has = |(namespace, deals): (_, Vec<&Deal>)| {
+        let (bought, contracts) = (burst::bought(&deals), deals.len());
+        (namespace, BurstsOf { bought, contracts, ..BurstsOf::default() })
+    };
+    let mut namespaces: BTreeMap<_, _> = by_namespace.into_iter().map(has).collect();
+    for shape in of.bursts.demand().into_iter().flat_map(|demand| &demand.shapes) {
+        let waiting = shape.pods.iter().filter(|pod| pod.room_on.is_none()).count();
+        namespaces.entry(&shape.key.namespace).or_default().waiting += waiting;
+    }
+    for (key, (word, text)) in of.bursts.lacks() {
+        namespaces.entry(&key.namespace).or_default().lacks = Some((*word, text));
+    }
+    let (bought, contracts) = (burst::bought(&running), running.len());
+    Some(BurstsNow { policy, bought, contracts, namespaces })
 }
 
 /// What is bought by itself at this moment.
@@ -161,6 +178,19 @@ pub struct BurstsNow<'a> {
     pub bought: Resources,
     /// How many contracts and orders those are.
     pub contracts: usize,
+    /// Each namespace for which something is bought, or whose pods wait.
+    pub namespaces: BTreeMap<&'a str, BurstsOf<'a>>,
+}
+
+/// What is bought by itself for the pods of a namespace at this moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BurstsOf<'a> {
+    /// What its contracts and orders have together.
+    pub bought: Resources,
+    /// How many contracts and orders those are.
+    pub contracts: usize,
     /// How many pods without room could run elsewhere, whether they count yet or not.
     pub waiting: usize,
+    /// Why nothing is bought for some of them.
+    pub lacks: Option<(BurstWord, &'a str)>,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::id::ClusterId;
 
+use super::news::BurstWord;
 use crate::deal::{BurstKey, Deal, EndCause, EndReason, Side};
 use crate::limits;
 
@@ -53,24 +54,24 @@ fn failed_ms(deal: &Deal) -> Option<u64> {
     }
 }
 
-/// Those for whom nothing is bought now, with the time until which that is so, wall clock.
+/// Those for whom nothing is bought now, with the time until which that is so, wall clock, and why.
 pub(crate) fn resting<'d>(
     now_ms: u64,
     deals: impl Iterator<Item = &'d Deal>,
-) -> BTreeMap<&'d BurstKey, u64> {
+) -> BTreeMap<&'d BurstKey, (u64, BurstWord)> {
     let mut resting = BTreeMap::new();
     for (key, deal) in deals.filter_map(|deal| Some((deal.order().burst.as_ref()?, deal))) {
         let Some(end) = deal.end() else { continue };
         let is_ours = end.ending.is_some_and(|ending| ending.by == Side::Consumer);
-        let rest_ms = match end.text {
-            IN_VAIN if is_ours => limits::BURST_VAIN_REST_MS,
-            IDLE if is_ours => limits::BURST_IDLE_REST_MS,
+        let (rest_ms, word) = match end.text {
+            IN_VAIN if is_ours => (limits::BURST_VAIN_REST_MS, BurstWord::BoughtInVain),
+            IDLE if is_ours => (limits::BURST_IDLE_REST_MS, BurstWord::GivenBack),
             _ => continue,
         };
         let until_ms = end.at_ms.saturating_add(rest_ms);
         if until_ms > now_ms {
-            let longest = resting.entry(key).or_insert(until_ms);
-            *longest = until_ms.max(*longest);
+            let longest = resting.entry(key).or_insert((until_ms, word));
+            *longest = (*longest).max((until_ms, word));
         }
     }
     resting

@@ -16,7 +16,7 @@ use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::time::{Deadline, Now};
 
 use crate::catalogue::BurstPolicy;
-use crate::deal::Deal;
+use crate::deal::{BurstKey, Deal};
 use crate::limits;
 
 pub use demand::{NodeChoice, NodeFact, NodeTerm, NodeUse, PodDemand, Shape, WaitingPod};
@@ -38,6 +38,8 @@ pub(crate) struct Bursts {
     looked_ms: u64,
     /// Pods wait for which there is no offer: another may come.
     is_unmet: bool,
+    /// Why nothing was bought for pods when it was last looked at; as many as there are kinds of pods.
+    lacks: BTreeMap<BurstKey, (BurstWord, String)>,
 }
 
 /// What is seen of a running contract.
@@ -118,11 +120,23 @@ impl Bursts {
     pub(crate) fn rest(&mut self) {
         self.next_ms = None;
         self.is_unmet = false;
+        self.lacks.clear();
     }
 
     /// It is looked at now, and then when the next of its times comes.
     pub(crate) fn begin(&mut self, now: Now) {
         (self.next_ms, self.looked_ms, self.is_unmet) = (None, now.mono_ms, false);
+        self.lacks.clear();
+    }
+
+    /// Nothing is bought for these pods now.
+    pub(crate) fn set_lacking(&mut self, key: &BurstKey, word: BurstWord, text: &str) {
+        self.lacks.insert(key.clone(), (word, text.to_owned()));
+    }
+
+    /// Why nothing is bought for pods now.
+    pub(crate) fn lacks(&self) -> impl Iterator<Item = (&BurstKey, &(BurstWord, String))> {
+        self.lacks.iter()
     }
 
     /// Pods wait for an offer, or for money.

@@ -159,3 +159,19 @@ fn younger_pods_are_bought_for_with_the_oldest() {
         world.bought().iter().map(|deal| deal.terms().quantity.cpu_millis).collect();
     assert_eq!((world.bound(), bought), (5, vec![3_500]), "those of another namespace wait on");
 }
+
+#[test]
+fn what_is_bought_and_what_is_lacking_is_seen_by_namespace() {
+    let mut world = World::new(policy(), &two());
+    world.pods("shop", 2, 1_000);
+    world.pods("lab", 1, 90_000);
+    world.run(5);
+    let home = &world.nodes[0].broker;
+    let now = mercato_broker::bursts_now(home).unwrap();
+    let shop = &now.namespaces["shop"];
+    assert_eq!((shop.contracts, shop.bought.cpu_millis, shop.waiting), (1, 2_000, 0));
+    assert_eq!(shop.lacks, None);
+    let lab = &now.namespaces["lab"];
+    assert_eq!((lab.contracts, lab.waiting), (0, 1));
+    assert_eq!(lab.lacks.map(|(word, _)| word), Some(BurstWord::OverBudget), "{lab:?}");
+}

@@ -10,7 +10,8 @@ use mercato_protocol::id::{ContractId, FederationId};
 use super::deal::Deal;
 use super::event::Event;
 use super::offload::{Leaving, Offload};
-use super::types::{Announced, Answer, Peer, Pong, Provider, Request, Share, Status};
+use super::status::Status;
+use super::types::{Announced, Answer, Peer, Pong, Provider, Request, Share};
 use super::{Class, Problem};
 use crate::doctor::Finding;
 

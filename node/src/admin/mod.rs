@@ -37,6 +37,7 @@ mod join;
 mod offload;
 mod problem;
 mod server;
+mod status;
 #[cfg(test)]
 mod tests;
 mod tunnel;
@@ -54,12 +55,12 @@ pub(crate) use join::{Invitation, go_by, is_by, join};
 pub(crate) use offload::{Leaving, Offload};
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::{Server, status};
+pub(crate) use status::{Bursts, BuyersObjects, GuestObjects, NamespaceBursts, Status};
 pub(crate) use tunnel::{
     NoTunnels, NodeTrouble, OwnApiServer, OwnGateway, TunnelLink, TunnelLost, TunnelState, Tunnels,
 };
 pub(crate) use types::{
-    Announced, Answer, BuyersObjects, Found, GuestObjects, OnSale, Peer, Pong, Provider, Request,
-    Share, Status, Token,
+    Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Token,
 };
 
 /// The only path, with the version of the vocabulary.

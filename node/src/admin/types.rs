@@ -1,8 +1,6 @@
 //! The vocabulary: what can be asked, what is answered. Ids are whole here; to complete
 //! what a person types is the command line's. Times are wall clock, in milliseconds.
 
-use std::path::PathBuf;
-
 use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
@@ -19,12 +17,12 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::text::{Line, Slug};
 use serde::{Deserialize, Serialize};
 
-use super::attention::Attention;
 use super::deal::Deal;
 use super::devices::Devices;
 use super::event::Event;
 use super::offload::{Leaving, Offload};
-use super::tunnel::{OwnGateway, TunnelState};
+use super::status::Status;
+use super::tunnel::TunnelState;
 use crate::doctor::Finding;
 
 /// What the owner can ask of a daemon.
@@ -212,63 +210,6 @@ pub(crate) enum Answer {
     State(String),
     /// What happened, the newest event last.
     Events(Vec<Event>),
-}
-
-/// Who a daemon is, and how it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Status {
-    /// The version of the program.
-    pub(crate) version: String,
-    /// Which cluster; the fingerprint that others are shown.
-    pub(crate) cluster: ClusterId,
-    /// What its owner calls it.
-    pub(crate) name: String,
-    /// The key that signs for it.
-    pub(crate) key: PublicKey,
-    /// Where identity and records are kept.
-    pub(crate) data_dir: PathBuf,
-    /// Where peers can reach it, as multiaddresses.
-    pub(crate) addresses: Vec<String>,
-    /// Where health and metrics are to be had, `IP:PORT`; none: nowhere.
-    pub(crate) health: Option<String>,
-    /// The address of the Kubernetes API server; none: without a cluster.
-    pub(crate) kubernetes: Option<String>,
-    /// Which cluster that is: the uid of its namespace `kube-system`; none: that is not known yet.
-    pub(crate) kubernetes_uid: Option<String>,
-    /// This cluster's end of the tunnels.
-    pub(crate) gateway: OwnGateway,
-    /// The tunnels, one to each peer with a lease in force.
-    pub(crate) tunnels: Vec<TunnelState>,
-    /// What guests fill of the cluster's etcd; none: without a cluster.
-    #[serde(default)]
-    pub(crate) guest_objects: Option<GuestObjects>,
-    /// What waits for a person, the most pressing first.
-    pub(crate) attention: Vec<Attention>,
-}
-
-/// What the objects of guests fill of the cluster's etcd.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct GuestObjects {
-    /// Bytes of those of all buyers.
-    pub(crate) used_bytes: u64,
-    /// How many more are taken up to.
-    pub(crate) bound_bytes: u64,
-    /// The same of each buyer that has a contract in force.
-    pub(crate) buyers: Vec<BuyersObjects>,
-}
-
-/// What the objects of one buyer's guests fill of the cluster's etcd.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BuyersObjects {
-    pub(crate) cluster: ClusterId,
-    pub(crate) name: Option<String>,
-    /// Bytes of those of all its contracts.
-    pub(crate) used_bytes: u64,
-    /// How many more are taken up to: its share by what it bought.
-    pub(crate) bound_bytes: u64,
 }
 
 /// A cluster, or an address, that is known.

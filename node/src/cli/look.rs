@@ -15,8 +15,8 @@ use super::table::{Table, WIDTH, pairs, wrapped};
 use super::tunnel;
 use super::watch::{self, POLL};
 use crate::admin::{
-    Attention, BuyersObjects, Deal, Event, Found, GuestObjects, OperatorApi, Peer, Problem, Share,
-    Status, unexpected,
+    Attention, Bursts, BuyersObjects, Deal, Event, Found, GuestObjects, OperatorApi, Peer, Problem,
+    Share, Status, unexpected,
 };
 use crate::present::deal::is_running;
 use crate::present::text::{
@@ -25,6 +25,8 @@ use crate::present::text::{
 
 /// Buyers whose guests fill the most of etcd, that are named without being asked for.
 const BUYERS: usize = 4;
+/// Namespaces whose pods wait, that are named without being asked for.
+const NAMESPACES: usize = 8;
 
 /// All of it on one screen.
 #[derive(Serialize)]
@@ -73,6 +75,7 @@ fn overview(all: &Overview, wide: bool) -> String {
     ]);
     let filled = daemon.guest_objects.as_ref().filter(|objects| !objects.buyers.is_empty());
     let rows = rows.chain(filled.map(|objects| ("etcd", guest_objects(objects, wide))));
+    let rows = rows.chain(daemon.bursts.as_ref().map(|all| ("bursts", bursts(all, wide))));
     text += &pairs(&rows.collect::<Vec<_>>());
     let running: Vec<&Deal> = contracts.iter().filter(|deal| is_running(deal)).collect();
     if !running.is_empty() {
@@ -84,6 +87,26 @@ fn overview(all: &Overview, wide: bool) -> String {
         text.extend(daemon.attention.iter().map(advice));
     }
     text
+}
+
+/// What is bought by itself, and for which pods nothing is.
+fn bursts(all: &Bursts, wide: bool) -> String {
+    let bought = match all.contracts {
+        0 => format!("nothing bought of {}", all.most.show()),
+        _ => format!("{} bought of {}", all.bought.show(), all.most.show()),
+    };
+    let waiting: Vec<_> = all.namespaces.iter().filter(|of| of.waiting > 0).collect();
+    let lines = if wide { waiting.len() } else { NAMESPACES.min(waiting.len()) };
+    let more = waiting.len() - lines;
+    let waits = waiting.into_iter().take(lines).map(|of| {
+        let why = of.message.as_ref().map(|why| format!(": {}", shown(why))).unwrap_or_default();
+        match of.waiting {
+            1 => format!("{}: a pod waits without room{why}", shown(&of.namespace)),
+            pods => format!("{}: {pods} pods wait without room{why}", shown(&of.namespace)),
+        }
+    });
+    let more = (more > 0).then(|| format!("and {more} namespaces more: mercato status -o wide"));
+    std::iter::once(bought).chain(waits).chain(more).collect::<Vec<_>>().join("\n")
 }
 
 /// What guests fill of etcd: of all buyers, and of those that fill the most.

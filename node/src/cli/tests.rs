@@ -4,6 +4,7 @@
 
 mod bills;
 mod change;
+mod daemon;
 mod every;
 mod federation;
 mod market;
@@ -27,10 +28,10 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Attention, AttentionKind, BuyersObjects, Class, Client, Deal, Found, GuestObjects,
-    Leaving, OperatorApi, OwnGateway, Peer, Problem, Request, Server, Share, Status, Token,
-    TunnelLink, TunnelState,
+    Answer, Class, Client, Deal, Found, Leaving, OperatorApi, Peer, Problem, Request, Server,
+    Share, Token, TunnelLink, TunnelState,
 };
+use daemon::status;
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
 const ORDER: NegotiationId = NegotiationId([0x3f; 16]);
@@ -105,38 +106,6 @@ impl Script {
     fn deal(&self, state: State) -> Deal {
         Deal { side: self.side.unwrap_or(Side::Consumer), ..deal(state) }
     }
-}
-
-fn status() -> Status {
-    Status {
-        version: "0.1.0".to_owned(),
-        cluster: ClusterId([0x4e; 32]),
-        name: "rome".to_owned(),
-        key: PublicKey([1; 32]),
-        data_dir: "/var/lib/mercato".into(),
-        addresses: vec!["/ip4/192.0.2.1/udp/7474/quic-v1".to_owned()],
-        health: Some("127.0.0.1:7476".to_owned()),
-        kubernetes: None,
-        kubernetes_uid: None,
-        gateway: OwnGateway {
-            enabled: true,
-            port: Some(7475),
-            pool: Some("10.200.0.0/13".parse().unwrap()),
-            pool_v6: Some("fd4d:6572:6361:746f::/96".parse().unwrap()),
-            closed: 2,
-            isolates: true,
-            ..OwnGateway::default()
-        },
-        tunnels: vec![tunnel(TunnelLink::Up)],
-        guest_objects: Some(filled()),
-        attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],
-    }
-}
-
-fn filled() -> GuestObjects {
-    let (used_bytes, name) = (3 << 20, Some("turin".to_owned()));
-    let turin = BuyersObjects { cluster: TURIN, name, used_bytes, bound_bytes: 4 << 20 };
-    GuestObjects { used_bytes, bound_bytes: 512 << 20, buyers: vec![turin] }
 }
 
 fn peer() -> Peer {

@@ -1,6 +1,10 @@
 //! NamespaceOffload: what `mercato offload` does, kept so for as long as the object is
 //! there.
 
+mod bursts;
+mod reach;
+mod told;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Unknown;
@@ -14,7 +18,10 @@ use mercato_protocol::id::ClusterId;
 
 use super::ruling::Lacking;
 use super::service::{Serve, Service, news, say};
-use crate::admin::{Offload, OwnGateway, Problem, Request};
+use crate::admin::{Offload, Problem, Request};
+use bursts::BURSTS;
+use reach::API_ACCESS;
+use told::Told;
 
 pub(super) struct Offloads {
     pub(super) service: Service,
@@ -103,20 +110,20 @@ impl Offloads {
             true => stay(left_behind(&self.service.cluster, &namespace).await?),
             false => None,
         };
-        let reach = self.reach_of_api(object).await?;
-        conditions.extend(reach.as_ref().map(|reach| {
-            let Reach { holds, reason, message } = reach;
-            let (kind, before) = (API_ACCESS, &before.conditions);
-            Condition::of(kind, *holds, reason, message.clone(), generation, before)
+        let Beside { reach, bursts } = self.beside(object, &namespace).await?;
+        let beside =
+            reach.iter().map(|it| (API_ACCESS, it)).chain(bursts.iter().map(|it| (BURSTS, it)));
+        conditions.extend(beside.map(|(kind, Told { holds, reason, message })| {
+            Condition::of(kind, *holds, reason, message.clone(), generation, &before.conditions)
         }));
         let status = NamespaceOffloadStatus { to: to_line(&spec.to), conditions };
         if !say(objects, object, status, news).await? {
             return Ok(());
         }
-        let left = left.map(|message| (EventType::Warning, LEFT_BEHIND, message));
+        let left = left.map(|message| (EventType::Warning, LEFT_BEHIND.to_owned(), message));
         let further = further(&before.conditions, names.flatten(), reach);
         for (kind, reason, message) in left.into_iter().chain(further) {
-            objects.event(object, kind, reason, &message).await?;
+            objects.event(object, kind, &reason, &message).await?;
         }
         Ok(())
     }
@@ -137,14 +144,27 @@ impl Offloads {
         Ok(objects.hold(object, false).await?)
     }
 
-    /// Whether pods elsewhere reach this cluster's API server, where they may; none: they may not.
-    async fn reach_of_api(&self, object: &NamespaceOffload) -> Result<Option<Reach>, Problem> {
-        if object.spec.api_access != ApiAccess::Home {
-            return Ok(None);
+    /// What else holds of it, by how the daemon is.
+    async fn beside(&self, object: &NamespaceOffload, namespace: &str) -> Result<Beside, Problem> {
+        let (calls, bursts) = (object.spec.api_access == ApiAccess::Home, object.spec.burst);
+        if !calls && !bursts {
+            return Ok(Beside { reach: None, bursts: None });
         }
         let status = self.service.api.status().await?;
-        Ok(Some(Reach::of(&status.gateway)))
+        let all = status.bursts.as_ref();
+        Ok(Beside {
+            reach: calls.then(|| reach::of(&status.gateway)),
+            bursts: bursts.then(|| bursts::of(object.spec.strategy, namespace, all)),
+        })
     }
+}
+
+/// What holds of an object beside that it is ready; none: it is not asked for.
+struct Beside {
+    /// Whether pods elsewhere reach this cluster's API server.
+    reach: Option<Told>,
+    /// Whether capacity is bought for its pods without room.
+    bursts: Option<Told>,
 }
 
 /// Whether new pods go where the strategy says, why, and what they do; `lacks` says that there is no
@@ -166,13 +186,13 @@ fn leads_to(
 fn further(
     before: &[Condition],
     names: Option<String>,
-    reach: Option<Reach>,
-) -> impl Iterator<Item = (EventType, &'static str, String)> {
+    reach: Option<Told>,
+) -> impl Iterator<Item = (EventType, String, String)> {
     let said = |kind| before.iter().find(|known| known.kind == kind);
     let is_new = |names: &String| said(NAMES).is_none_or(|said| said.message != *names);
-    let names = names.filter(is_new).map(|names| (EventType::Warning, UNKNOWN, names));
-    let is_new = |reach: &Reach| said(API_ACCESS).is_none_or(|said| said.reason != reach.reason);
-    let reach = reach.filter(is_new).map(|Reach { holds, reason, message }| {
+    let names = names.filter(is_new).map(|names| (EventType::Warning, UNKNOWN.to_owned(), names));
+    let is_new = |reach: &Told| said(API_ACCESS).is_none_or(|said| said.reason != reach.reason);
+    let reach = reach.filter(is_new).map(|Told { holds, reason, message }| {
         (if holds { EventType::Normal } else { EventType::Warning }, reason, message)
     });
     names.into_iter().chain(reach)
@@ -220,38 +240,6 @@ fn slips(unknown: &[Unknown]) -> Option<String> {
     (!names.is_empty()).then(|| format!("spec.to: {}", names.join("; ")))
 }
 
-/// Whether pods elsewhere reach this cluster's API server, and why, or why not.
-#[derive(Debug, PartialEq, Eq)]
-struct Reach {
-    holds: bool,
-    reason: &'static str,
-    message: String,
-}
-
-impl Reach {
-    /// With what is known of this cluster's end of all tunnels.
-    fn of(gateway: &OwnGateway) -> Self {
-        let why = gateway.reason.as_deref().unwrap_or(NO_GATEWAY);
-        let not = |reason, why: &str| {
-            let message = format!("pods elsewhere do not reach this cluster's API server: {why}");
-            Self { holds: false, reason, message }
-        };
-        match (gateway.enabled, &gateway.api.reason) {
-            (false, _) => not("NoGateway", why),
-            (true, Some(why)) => not("NotReachable", why),
-            (true, None) if gateway.pool.is_some_and(|pool| pool.addr().is_ipv6()) => {
-                not("NoIpv4", "gateway.pool is of IPv6; set one of IPv4, with poolV6 beside it")
-            }
-            (true, None) => Self {
-                holds: true,
-                reason: "Reachable",
-                message: "pods elsewhere reach this cluster's API server as kubernetes.default.svc"
-                    .to_owned(),
-            },
-        }
-    }
-}
-
 /// Why it is not: its namespace is not marked yet.
 const NOT_READY: &str = "NotReady";
 /// What is said of pods that were made before.
@@ -262,11 +250,6 @@ const OFFLOADED: &str = "Offloaded";
 const NAMES: &str = "NamesKnown";
 const KNOWN: &str = "Known";
 const UNKNOWN: &str = "UnknownNames";
-/// What says whether pods elsewhere reach this cluster's API server.
-const API_ACCESS: &str = "ApiReachable";
-/// What its owner has to set.
-const NO_GATEWAY: &str =
-    "there is no gateway, by whose tunnels they would: set gateway.enabled: on";
 
 /// For a table: as short as ids are typed.
 fn to_line(to: &[String]) -> String {
@@ -278,8 +261,6 @@ fn to_line(to: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use mercato_broker::Noun;
-
-    use crate::admin::OwnApiServer;
 
     use super::*;
 
@@ -333,28 +314,5 @@ mod tests {
         assert!(said.as_ref().is_some_and(|said| said.starts_with("spec.to: mercato-truin is no")));
         assert!(!was_known(2, &names(2, said)) && !was_known(2, &[]));
         assert_eq!(slips(&[]), None);
-    }
-
-    #[test]
-    fn why_nobody_reaches_the_api_server_is_said_with_what_to_do() {
-        let on = OwnGateway {
-            enabled: true,
-            pool: "10.200.0.0/13".parse().ok(),
-            ..OwnGateway::default()
-        };
-        assert_eq!((Reach::of(&on).holds, Reach::of(&on).reason), (true, "Reachable"));
-        let why = |gateway: &OwnGateway| {
-            let reach = Reach::of(gateway);
-            assert!(!reach.holds, "{reach:?}");
-            (reach.reason, reach.message)
-        };
-        let (reason, said) = why(&OwnGateway::default());
-        assert!(reason == "NoGateway" && said.contains("gateway.enabled: on"), "{said}");
-        let broken = OwnGateway { reason: Some("no /dev/net/tun".into()), ..OwnGateway::default() };
-        assert!(why(&broken).1.ends_with("no /dev/net/tun"));
-        let api = OwnApiServer { reason: Some("port 443 is taken".into()), ..on.api.clone() };
-        assert_eq!(why(&OwnGateway { api, ..on.clone() }).0, "NotReachable");
-        let six = OwnGateway { pool: "fd00::/48".parse().ok(), ..on };
-        assert_eq!(why(&six).0, "NoIpv4");
     }
 }

@@ -118,6 +118,7 @@ fn status_of(uid: Option<&str>) -> Status {
         gateway: NoTunnels.own(),
         tunnels: Vec::new(),
         guest_objects: None,
+        bursts: None,
         attention: Vec::new(),
     }
 }

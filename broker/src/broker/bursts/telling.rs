@@ -69,7 +69,7 @@ impl Turn<'_> {
         bursts.tell(word, pods.iter().take(most))
     }
 
-    /// Tells of pods, if it is news to any of them.
+    /// Tells of pods why nothing is bought for them, if it is news to any of them.
     pub(super) fn say(
         &mut self,
         wanted: &Wanted,
@@ -77,6 +77,9 @@ impl Turn<'_> {
         text: String,
         pods: Vec<WaitingPod>,
     ) {
+        if !pods.is_empty() {
+            self.broker.bursts.set_lacking(&wanted.key, word, &text);
+        }
         let pods = self.broker.bursts.tell(word, pods.iter());
         if !pods.is_empty() {
             let (key, deal, provider) = (wanted.key.clone(), None, None);

@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 61] = [
+const FIELDS: [&str; 64] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -93,6 +93,9 @@ const FIELDS: [&str; 61] = [
     "status/attention/peer/name",
     "status/attention/reason",
     "status/attention/text",
+    "status/bursts/namespaces/message",
+    "status/bursts/namespaces/namespace",
+    "status/bursts/namespaces/reason",
     "status/dataDir",
     "status/gateway/cutOff/node",
     "status/gateway/cutOff/reason",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mercato_broker::{BurstsOf, bursts_now};
 use mercato_offload::limits::SILENCE_S;
 use mercato_offload::placement::{Stored, StoredBy};
 use mercato_protocol::id::ClusterId;
@@ -10,8 +11,8 @@ use mercato_session::limits::LINK_DOWN_MS;
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
 use super::{OperatorService, attention, share, view};
 use crate::admin::{
-    Answer, Attention, AttentionKind as Kind, BuyersObjects, EventPeer, GuestObjects, Problem,
-    Status, TunnelLink, TunnelLost, TunnelState,
+    Answer, Attention, AttentionKind as Kind, Bursts, BuyersObjects, EventPeer, GuestObjects,
+    NamespaceBursts, Problem, Status, TunnelLink, TunnelLost, TunnelState,
 };
 use crate::doctor::Finding;
 use crate::driver::Driver;
@@ -109,6 +110,7 @@ impl OperatorService {
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
             kubernetes_uid: self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.uid()),
             guest_objects,
+            bursts: self.driver.look(bursts).await?,
             attention,
         }))
     }
@@ -127,6 +129,25 @@ fn guest_objects(stored: StoredBy, names: &BTreeMap<ClusterId, String>) -> Guest
         bound_bytes: stored.all.bound,
         buyers: stored.buyers.into_iter().map(buyer).collect(),
     }
+}
+
+/// What is bought by itself, as the market has it.
+fn bursts(driver: &Driver) -> Option<Bursts> {
+    let now = bursts_now(driver.agent().broker())?;
+    let of = |(namespace, of): (&str, BurstsOf<'_>)| NamespaceBursts {
+        namespace: namespace.to_owned(),
+        bought: of.bought,
+        contracts: of.contracts,
+        waiting: of.waiting,
+        reason: of.lacks.map(|(word, _)| word.as_str().to_owned()),
+        message: of.lacks.map(|(_, text)| text.to_owned()),
+    };
+    Some(Bursts {
+        most: now.policy.most.clone(),
+        bought: now.bought,
+        contracts: now.contracts,
+        namespaces: now.namespaces.into_iter().map(of).collect(),
+    })
 }
 
 /// That what a NamespaceOffload says does not hold.
