@@ -11,6 +11,7 @@ mod agent;
 mod ahead;
 mod connections;
 mod context;
+mod demand;
 mod effect;
 mod federation;
 mod gate;
@@ -27,6 +28,7 @@ mod unsent;
 
 pub use agent::{Agent, Config, Placed};
 pub use ahead::LeasesAhead;
+pub use demand::demand;
 pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, OwnRanges, Phase, Work};
 pub use federation::ask::{Answer, Ask, FederationRefusal};
 pub use federation::issued::{Grant, Issued, RegistrarRecord};

@@ -266,8 +266,6 @@ pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);
 /// The longest wait before an API server is asked once more.
 pub const CONFIRM_RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Pods without room that are told of; beyond, the youngest wait. As many as are looked at.
-pub(crate) const BURST_PODS: usize = 4_096;
 /// Pods that are told why nothing is bought for them, of those that wait at a time.
 pub(crate) const BURST_TOLD: usize = 1_024;
 /// Between two looks at pods of which nothing has changed: their time may have come.

@@ -129,3 +129,6 @@ pub const LEAVING_SETTLE_MS: u64 = 2_000;
 pub const LAST_WORDS_MS: u64 = 10_000;
 /// The grace of a pod that names none, in seconds: Kubernetes'.
 pub const USUAL_GRACE_S: u32 = 30;
+
+/// Pods without room that are told of; beyond, the youngest wait. As many as are looked at.
+pub const BURST_PODS: usize = 4_096;

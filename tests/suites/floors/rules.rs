@@ -216,7 +216,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("broker", "BURST_GPUS", "the owner's policy is refused"),
     ("broker", "BURST_NODES", "virtual nodes beyond the contracts that there can be: none"),
     ("broker", "BURST_TOLD", "further pods of a kind are not told of the decision"),
-    ("node/kubelet", "BURST_PODS", "the youngest pods are bought for later"),
+    ("node/offload", "BURST_PODS", "the youngest pods are bought for later"),
     ("node/kubelet", "BURST_TOLD", "further pods are not told why nothing is bought for them"),
     ("broker", "CHANGES", "the owner's next change is refused"),
     ("broker", "CLOSED", "to the archive goes the oldest of whoever has the most"),

@@ -23,10 +23,7 @@ pub use binding::bindings;
 pub use gpus::{Cut, Found, OwnersWord, Unit, Unsold, models};
 pub use machine::{NodeMachine, machines};
 pub use node::{NodeView, user_namespaces};
-pub use pending::{
-    BurstWatch, NodeAsk, NodeAskOf, PendingPod, PendingPods, PodName, VirtualNode, pending,
-    tell_pod,
-};
+pub use pending::{BurstWatch, PodName, pending, tell_pod};
 pub use place::{GuestPlace, PodPlace, places};
 pub use pod::PodView;
 pub use ranges::{ClusterRange, RangeUse, ranges};

@@ -7,6 +7,7 @@ mod exports;
 pub mod leaving;
 mod objects;
 mod outbox;
+pub mod pending;
 mod pod;
 mod pods;
 mod session;

@@ -164,6 +164,11 @@ impl Node {
         })
     }
 
+    /// The name that it has in the cluster.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The lease that it stands for, if it is a virtual one.
     pub fn contract(&self) -> Option<&str> {
         self.label(CONTRACT)

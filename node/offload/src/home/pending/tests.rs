@@ -1,9 +1,10 @@
 //! Which pods are demand, and which are told that they are not.
 
-use mercato_offload::placement::export::{OptIn, Scope};
 use serde_json::json;
 
 use super::*;
+use crate::placement::export::{OptIn, Scope};
+use crate::time;
 
 const CONTRACT: &str = "2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f";
 const SINCE: &str = "2026-11-30T00:00:00Z";
@@ -29,21 +30,16 @@ fn node(name: &str, labels: &Value, ready: bool) -> Value {
             "conditions": [{ "type": "Ready", "status": ready }] } })
 }
 
-fn known(how: OptIn) -> Arc<OptedIn> {
-    Arc::new(OptedIn::ready(Scope::Labelled, [("shop".to_owned(), how)].into()))
-}
-
-fn look(nodes: &[Value], pods: &[Value], how: OptIn) -> (PendingPods, Vec<String>) {
-    let mut state = State::default();
-    let name = |node: &Value| node["metadata"]["name"].as_str().unwrap().to_owned();
-    let nodes = nodes.iter().map(|it| (name(it), Node::read(it))).collect();
-    assert!(state.pending(&known(how.clone())).is_none(), "nothing is known yet");
-    state.take(Seen::Node(Change::Synced(nodes)));
-    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap().to_owned();
-    let pods = pods.iter().map(|it| (uid(it), Pod::read(it).map(Box::new))).collect();
-    state.take(Seen::Pod(Change::Synced(pods)));
-    let All { pending, lacking } = state.pending(&known(how)).unwrap();
-    (pending, lacking.into_iter().map(|(.., lack)| lack.to_string()).collect())
+fn look(nodes: &[Value], pods: &[Value], how: &OptIn) -> (PendingPods, Vec<String>) {
+    let nodes = nodes.iter().filter_map(Node::read).map(|it| (it.name().to_owned(), it));
+    let uid = |pod: &Value| Uid(pod["metadata"]["uid"].as_str().unwrap().to_owned());
+    let pods = pods.iter().filter_map(|it| Some((uid(it), RoamingPod::read(it)?))).collect();
+    let leave = |namespace: &str| match namespace {
+        "shop" => Leave::Now(how.clone()),
+        _ => Scope::Labelled.unknown(namespace),
+    };
+    let Found { pending, lacking } = find(&nodes.collect(), &pods, leave);
+    (pending, lacking.into_iter().map(|one| one.why.to_string()).collect())
 }
 
 fn bursts() -> OptIn {
@@ -53,12 +49,12 @@ fn bursts() -> OptIn {
 #[test]
 fn a_pod_without_room_is_demand_and_its_kind_is_that_of_homes_nodes() {
     let arm = json!({ "kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux" });
-    let (pending, lacking) = look(&[node("rome-1", &arm, true)], &[pod("web")], bursts());
+    let (pending, lacking) = look(&[node("rome-1", &arm, true)], &[pod("web")], &bursts());
     assert_eq!(lacking, Vec::<String>::new());
     let [one] = &pending.pods[..] else { panic!("{pending:?}") };
     assert_eq!((one.cpu_millis, one.memory_bytes, one.gpus), (1_000, 64 << 20, None));
     assert_eq!((one.platform.arch.as_str(), &one.to), ("arm64", &vec![Vec::new()]));
-    assert_eq!((one.since_ms, one.room_on), (clock::parse_ms(SINCE).unwrap(), None));
+    assert_eq!((one.since_ms, one.room_on), (time::parse_ms(SINCE).unwrap(), None));
 }
 
 #[test]
@@ -86,7 +82,7 @@ fn what_does_not_count_says_why() {
             "example.com/fpga",
         ),
     ] {
-        let (pending, lacking) = look(&[], std::slice::from_ref(&pod), bursts());
+        let (pending, lacking) = look(&[], std::slice::from_ref(&pod), &bursts());
         assert_eq!(pending.pods, [], "{field}");
         assert!(lacking[0].contains(field), "{field}: {lacking:?}");
     }
@@ -105,7 +101,7 @@ fn nobody_is_asked_who_does_not_want_it_or_who_runs() {
         (vec![pod("web")], OptIn { strategy: Strategy::Local, ..bursts() }),
         (vec![bound, ends, new], bursts()),
     ] {
-        let (pending, lacking) = look(&[], &pods, how);
+        let (pending, lacking) = look(&[], &pods, &how);
         assert_eq!((pending.pods, lacking), (Vec::new(), Vec::new()));
     }
 }
@@ -117,7 +113,7 @@ fn room_on_a_virtual_node_is_seen_and_its_pods_are_counted() {
     bound["spec"]["nodeName"] = "mercato-turin".into();
     let pods = [bound, pod("a"), pod("b")];
     let turin = |ready| node("mercato-turin", &labels, ready);
-    let (pending, _) = look(&[turin(true)], &pods, bursts());
+    let (pending, _) = look(&[turin(true)], &pods, &bursts());
     let contract: ContractId = CONTRACT.parse().unwrap();
     assert_eq!(pending.nodes[&contract], VirtualNode { open: true, pods: 1 });
     let room: Vec<_> = pending.pods.iter().map(|pod| pod.room_on).collect();
@@ -127,7 +123,7 @@ fn room_on_a_virtual_node_is_seen_and_its_pods_are_counted() {
     new["spec"]["taints"] =
         json!([{ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" }]);
     for not_yet in [turin(false), new] {
-        let (pending, _) = look(&[not_yet], &pods, bursts());
+        let (pending, _) = look(&[not_yet], &pods, &bursts());
         assert_eq!(pending.nodes[&contract], VirtualNode { open: false, pods: 1 });
         assert!(pending.pods.iter().all(|pod| pod.room_on.is_none()));
     }
@@ -141,7 +137,7 @@ fn a_namespaces_choice_of_nodes_is_kept() {
         "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
             of("mercato.dev/called", "mercato-turin"), of("mercato.dev/provider", "4f4f4f4f"),
             of("kubernetes.io/arch", "s390x"), {}] } } });
-    let (pending, _) = look(&[], &[chosen], bursts());
+    let (pending, _) = look(&[], &[chosen], &bursts());
     let ask = |of, word: &str| NodeAsk { of, among: [word.to_owned()].into(), not: false };
     let expected = vec![
         vec![ask(NodeAskOf::Name, "mercato-turin")],

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use mercato_offload::forge::labels::{CALLED, CONTRACT, FIELD_MANAGER, MANAGED_BY, PROVIDER};
-use mercato_offload::home::leaving::holds;
 use mercato_protocol::terms::Platform;
 use serde_json::{Value, json};
+
+use crate::forge::labels::{CALLED, CONTRACT, FIELD_MANAGER, MANAGED_BY, PROVIDER};
+use crate::home::leaving::holds;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 

@@ -3,24 +3,24 @@
 
 use std::fmt;
 
-use mercato_offload::forge::labels::PROVIDER;
-use mercato_offload::forge::{needs, refused_by_all};
-use mercato_offload::home::leaving::{OwnerSort, PodSeen};
-use mercato_offload::key::ObjectKind;
-use mercato_offload::placement::export::Secrets;
-use mercato_offload::placement::{is_device, requests};
 use mercato_protocol::terms::Platform;
 use serde_json::Value;
 
 use super::choice::{self, NodeAsk};
-use crate::format::clock;
+use crate::forge::labels::PROVIDER;
+use crate::forge::{needs, refused_by_all};
+use crate::home::leaving::{OwnerSort, PodSeen};
+use crate::key::ObjectKind;
+use crate::placement::export::Secrets;
+use crate::placement::{is_device, requests};
+use crate::time;
 
 /// Resources of GPUs that can be bought by their vendor.
 const GPUS: [(&str, &str); 2] = [("nvidia.com/gpu", "nvidia"), ("amd.com/gpu", "amd")];
 
 /// Why nothing is bought for a pod, with its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lack(String);
+pub struct Lack(String);
 
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +54,7 @@ impl Waits {
         let mut said =
             conditions.filter(|it| it["type"] == "PodScheduled" && it["status"] == "False");
         let said = said.next()?;
-        let since_ms = said["lastTransitionTime"].as_str().and_then(clock::parse_ms)?;
+        let since_ms = said["lastTransitionTime"].as_str().and_then(time::parse_ms)?;
         let asks = requests(spec);
         let ask = |name: &str| asks.get(name).copied().unwrap_or(0);
         let gpus = GPUS.iter().find(|(name, _)| ask(name) > 0);
