@@ -31,6 +31,7 @@ pub mod nodes;
 pub mod relay;
 pub mod requirements;
 pub mod sample_app;
+pub mod seen;
 pub mod step_timer;
 pub mod suite;
 pub mod supervisor;

@@ -5,7 +5,6 @@
 
 mod notice;
 mod pods;
-mod seen;
 mod stand;
 mod term;
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use mercato_tests::seen::Seen;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::Stage;
 use mercato_tests::wait;
@@ -10,7 +11,6 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::pods;
-use super::seen::Seen;
 use super::stand::{Lease, NOTICE, SOON, Stand, condition};
 
 const MOVES: &str = "moves";

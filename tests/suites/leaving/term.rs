@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use mercato_tests::seen::Seen;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::Stage;
 use mercato_tests::wait;
 use tokio::time::sleep;
 
 use super::pods::{self, ENDS, budget, deployment, spec};
-use super::seen::Seen;
 use super::stand::{Lease, SOON, Stand};
 
 const NAMESPACE: &str = "terms";

@@ -13,10 +13,18 @@ impl Daemon<'_> {
     /// # Errors
     /// When they may not within half a minute.
     pub async fn offload(&self, namespace: &str, strategy: &str) -> Result<()> {
+        self.offload_as(namespace, &json!({ "strategy": strategy })).await
+    }
+
+    /// The same with all that its people say of it: the spec of a NamespaceOffload.
+    ///
+    /// # Errors
+    /// As [`Daemon::offload`].
+    pub async fn offload_as(&self, namespace: &str, spec: &Value) -> Result<()> {
         let object = json!({
             "apiVersion": "mercato.dev/v1alpha1", "kind": "NamespaceOffload",
             "metadata": { "name": "default", "namespace": namespace },
-            "spec": { "strategy": strategy },
+            "spec": spec,
         });
         self.cluster.apply(&object.to_string()).await?;
         let asks = ["get", "-n", namespace, "namespaceoffload/default", "-o", "json"];

@@ -9,17 +9,19 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use mercato_tests::cluster::Cluster;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::cluster::Cluster;
+
 /// What was seen so far; the watch ends with it.
-pub(crate) struct Seen {
+#[derive(Debug)]
+pub struct Seen {
     all: Arc<Mutex<Log>>,
     _watch: JoinSet<()>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Log {
     changes: Vec<Change>,
     /// Why nothing more is seen.
@@ -28,17 +30,23 @@ struct Log {
 
 /// A pod as it was from then on.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) at: Instant,
-    pub(crate) name: String,
-    pub(crate) pod: Value,
+pub struct Change {
+    /// When this was seen of it.
+    pub at: Instant,
+    /// What it is called in its namespace.
+    pub name: String,
+    /// The whole of it, as the API server has it.
+    pub pod: Value,
     /// It was gone from then on.
     gone: bool,
 }
 
 impl Seen {
     /// Follows the pods of a namespace from now on.
-    pub(crate) async fn start(cluster: &Cluster, namespace: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn start(cluster: &Cluster, namespace: &str) -> Result<Self> {
         let pods: Api<Pod> = Api::namespaced(cluster.client().await?, namespace);
         let all = Arc::<Mutex<Log>>::default();
         let listed = pods.list(&ListParams::default()).await?;
@@ -53,7 +61,10 @@ impl Seen {
     }
 
     /// All changes so far, of pods whose names begin so.
-    pub(crate) fn of(&self, name: &str) -> Result<Vec<Change>> {
+    ///
+    /// # Errors
+    /// When the watch has ended.
+    pub fn of(&self, name: &str) -> Result<Vec<Change>> {
         let log = lock(&self.all);
         ensure!(log.broken.is_none(), "the watch has ended: {:?}", log.broken);
         let changes = log.changes.iter().filter(|change| change.name.starts_with(name));
@@ -62,7 +73,10 @@ impl Seen {
 
     /// How many pods of such a name were ready and not asked to end, at the least: after any change
     /// since so many were for the first time.
-    pub(crate) fn fewest(&self, name: &str, whole: usize) -> Result<usize> {
+    ///
+    /// # Errors
+    /// When the watch has ended, or so many never were.
+    pub fn fewest(&self, name: &str, whole: usize) -> Result<usize> {
         let (mut ready, mut fewest) = (BTreeSet::new(), None);
         for change in self.of(name)? {
             if change.is_ready() && !change.is_ending() {
@@ -78,7 +92,10 @@ impl Seen {
     }
 
     /// Pods of such a name that were asked to end, and when that was seen.
-    pub(crate) fn asked_to_end(&self, name: &str) -> Result<BTreeMap<String, Instant>> {
+    ///
+    /// # Errors
+    /// When the watch has ended.
+    pub fn asked_to_end(&self, name: &str) -> Result<BTreeMap<String, Instant>> {
         let mut asked = BTreeMap::new();
         for change in self.of(name)?.into_iter().filter(Change::is_ending) {
             asked.entry(change.name).or_insert(change.at);
@@ -87,7 +104,10 @@ impl Seen {
     }
 
     /// The pods of such a name that are there and not asked to end, by node.
-    pub(crate) fn there(&self, name: &str) -> Result<BTreeMap<String, String>> {
+    ///
+    /// # Errors
+    /// When the watch has ended.
+    pub fn there(&self, name: &str) -> Result<BTreeMap<String, String>> {
         let mut there = BTreeMap::new();
         for change in self.of(name)? {
             let node = change.pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -101,14 +121,20 @@ impl Seen {
     }
 
     /// With which code the container of such a pod ended, as home has it, while it had the pod.
-    pub(crate) fn exit_code(&self, name: &str) -> Result<Option<i64>> {
+    ///
+    /// # Errors
+    /// When the watch has ended.
+    pub fn exit_code(&self, name: &str) -> Result<Option<i64>> {
         let code = "/status/containerStatuses/0/state/terminated/exitCode";
         let codes = self.of(name)?;
         Ok(codes.iter().find_map(|change| change.pod.pointer(code)?.as_i64()))
     }
 
     /// Why such pods were disrupted, as their conditions say it.
-    pub(crate) fn disrupted(&self, name: &str) -> Result<BTreeSet<String>> {
+    ///
+    /// # Errors
+    /// When the watch has ended.
+    pub fn disrupted(&self, name: &str) -> Result<BTreeSet<String>> {
         let changes = self.of(name)?;
         let reasons = changes.iter().filter_map(|change| {
             let said = change.condition("DisruptionTarget")?;
@@ -119,15 +145,21 @@ impl Seen {
 }
 
 impl Change {
-    fn is_ready(&self) -> bool {
+    /// It is ready to serve.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|ready| ready["status"] == "True")
     }
 
-    fn is_ending(&self) -> bool {
+    /// It is asked to end, or gone.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
         self.gone || !self.pod["metadata"]["deletionTimestamp"].is_null()
     }
 
-    fn condition(&self, kind: &str) -> Option<&Value> {
+    /// What the pod says by a condition of this kind.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&Value> {
         let all = self.pod["status"]["conditions"].as_array()?;
         all.iter().find(|condition| condition["type"] == kind)
     }
