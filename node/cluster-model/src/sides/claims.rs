@@ -34,6 +34,10 @@ pub(super) struct Claims {
     /// How much was bought, in bytes, and whether new claims are taken; none: not known yet.
     storage: Option<(u64, bool)>,
     under_way: UnderWay,
+    /// The volumes as they were seen last: their watch is behind that of claims. None before the first look.
+    volumes: Option<BTreeMap<ObjectKey, SeenVolume>>,
+    /// Claims whose volume was made, and is not seen yet.
+    unsure: BTreeSet<ObjectKey>,
     /// What the session was told of each.
     told: BTreeMap<ObjectKey, Wish>,
     /// Those that the provider refuses.
@@ -77,23 +81,36 @@ impl Claims {
         self.refused.insert(key);
     }
 
-    /// Looks at what there is; what the session is to know.
+    /// Looks at what there is; what the session is to know. Claims are seen before volumes are.
     pub(super) fn look(&mut self, client: &mut Client<'_>, of: Of<'_>) -> Vec<Input> {
         let Some((bytes, is_open)) = self.storage else { return Vec::new() };
         if bytes == 0 {
             self.mounts = Arc::new(Mounts::NoStorage);
             return Vec::new();
         }
+        let bought = Bought { node: of.node, bytes, is_open };
+        let now = volumes(client.cluster, of.contract);
+        let before = self.volumes.replace(now.clone()).filter(|before| *before != now);
+        let mut news = before.map(|it| self.act(client, of, bought, &it)).unwrap_or_default();
+        news.extend(self.act(client, of, bought, &now));
+        news
+    }
+
+    fn act(
+        &mut self,
+        client: &mut Client<'_>,
+        of: Of<'_>,
+        bought: Bought<'_>,
+        volumes: &BTreeMap<ObjectKey, SeenVolume>,
+    ) -> Vec<Input> {
         let all = claims(client.cluster, of.namespaces);
         let claims: BTreeMap<_, _> =
             all.iter().map(|(key, (seen, _))| (key.clone(), seen.clone())).collect();
-        let volumes = volumes(client.cluster, of.contract);
         let is_known = |key: &&ObjectKey| of.namespaces.contains_key(&key.namespace);
         let made = self.under_way.made.iter().filter(is_known).cloned().collect();
         let under_way = UnderWay { made, discarded: self.under_way.discarded.clone() };
-        let bought = Bought { node: of.node, bytes, is_open };
-        let (steps, left) = bought.steps(&claims, &volumes, &under_way);
-        self.mounts = Arc::new(bought.mounts(claims.values(), &volumes));
+        let (steps, left) = bought.steps(&claims, volumes, &under_way);
+        self.mounts = Arc::new(bought.mounts(claims.values(), volumes));
         self.told.retain(|key, _| steps.contains_key(key));
         self.again_ms.retain(|key, _| claims.contains_key(key));
         let mut news = Vec::new();
@@ -103,6 +120,7 @@ impl Claims {
                     self.choose_again(client, &key, &all);
                     continue;
                 }
+                Step::Discard if self.has_unseen_volume(client, &key) => continue,
                 Step::Discard => {
                     self.under_way.discarded.insert(key.clone());
                     Wish::Discard
@@ -113,11 +131,14 @@ impl Claims {
                     let Ok(digest) = client.bodies.keep(Way::ToGuest, &item, &body) else {
                         continue;
                     };
-                    match step == Step::Keep {
-                        true => drop(self.under_way.made.remove(&key)),
-                        false => drop(self.under_way.made.insert(key.clone())),
+                    if step == Step::Keep {
+                        self.under_way.made.remove(&key);
+                        self.unsure.remove(&key);
+                        Wish::Keep(digest)
+                    } else {
+                        self.under_way.made.insert(key.clone());
+                        Wish::Make(digest)
                     }
-                    if step == Step::Keep { Wish::Keep(digest) } else { Wish::Make(digest) }
                 }
             };
             if self.told.insert(key.clone(), wish) != Some(wish) {
@@ -133,6 +154,15 @@ impl Claims {
             self.left = Some(left);
         }
         news
+    }
+
+    /// Whether a volume was made for it after all: then it goes by what becomes of that.
+    fn has_unseen_volume(&mut self, client: &Client<'_>, key: &ObjectKey) -> bool {
+        let has = self.unsure.remove(key) && client.cluster.get(&volume_place(key)).is_some();
+        if has {
+            self.under_way.made.remove(key);
+        }
+        has
     }
 
     fn choose_again(
@@ -189,8 +219,8 @@ impl Claims {
                 let chosen =
                     all.get(key).filter(|(seen, _)| seen.chosen.as_deref() == Some(of.node));
                 if let Some(made) = chosen.and_then(|(_, claim)| volume(claim, of.contract)) {
+                    self.unsure.insert(key.clone());
                     client.cluster.create(client.now, made)?;
-                    self.under_way.made.remove(key);
                 }
             }
             // People are told.

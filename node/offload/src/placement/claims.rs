@@ -242,6 +242,14 @@ impl Bought<'_> {
                 steps.insert(volume.key.clone(), Step::Discard);
             }
         }
+        // What is bound has a volume, though that is not seen yet.
+        let is_unseen = |key: &ObjectKey| {
+            let is_bound = claims.get(key).is_some_and(SeenClaim::has_own_volume);
+            is_bound && made.contains(key) && !volumes.contains_key(key)
+        };
+        for (_, claim) in claims.iter().filter(|(key, _)| is_unseen(key)) {
+            left = left.saturating_sub(claim.bytes);
+        }
         let is_new = |claim: &&SeenClaim| {
             let is_chosen = claim.chosen.as_deref() == Some(self.node);
             claim.is_ours && is_chosen && !volumes.contains_key(&claim.key)
@@ -272,7 +280,7 @@ impl Bought<'_> {
             };
             steps.insert(claim.key.clone(), step);
         }
-        for key in made.iter().filter(|key| !volumes.contains_key(key)) {
+        for key in made.iter().filter(|key| !volumes.contains_key(key) && !is_unseen(key)) {
             if !matches!(steps.get(key), Some(Step::Make)) {
                 steps.insert(key.clone(), Step::Discard);
             }

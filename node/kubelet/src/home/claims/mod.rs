@@ -112,7 +112,8 @@ struct Table {
     volumes: Option<BTreeMap<ObjectKey, (SeenVolume, Value)>>,
     /// What was begun, and is not seen in the cluster.
     under_way: UnderWay,
-    /// Claims whose volume may have been made, which was not answered.
+    /// Claims whose volume was made, or may have been, and is not seen yet: their own watch may be ahead of that
+    /// of volumes.
     unsure: BTreeSet<ObjectKey>,
     /// What the session was told of each.
     told: BTreeMap<ObjectKey, Wish>,
@@ -184,9 +185,6 @@ impl Table {
                 if let Some(made) = claim.and_then(|it| volume(it, &shared.config.contract)) {
                     self.unsure.insert(key.clone());
                     volumes::make(&shared.cluster, made).await?;
-                    self.unsure.remove(key);
-                    // From now on it goes by its volume alone.
-                    self.under_way.made.remove(key);
                 }
             }
             Granted::Lost => {
@@ -271,7 +269,9 @@ impl Table {
                 match shared.bodies.keep(Way::ToGuest, &item, &body) {
                     Err(refusal) => self.refuse(shared, &key, &refusal).await,
                     Ok(digest) if keeps => {
+                        // From now on it goes by its volume alone.
                         self.under_way.made.remove(&key);
+                        self.unsure.remove(&key);
                         self.wish(shared, key, Wish::Keep(digest)).await;
                     }
                     Ok(digest) => {

@@ -91,6 +91,14 @@ fn nothing_is_discarded_but_by_a_released_volume_or_before_there_is_one() {
 }
 
 #[test]
+fn a_claim_that_is_bound_before_its_volume_is_seen_keeps_what_is_stored() {
+    let now = steps(bought(4), &[bound("u1", 3), claim("u2", 3)], &[], &["u1"]);
+    assert_eq!(of(&now, "u1"), None, "nothing is discarded, and nothing is to be said yet");
+    assert!(matches!(of(&now, "u2"), Some(Step::Refuse(_))), "its room is not sold again: {now:?}");
+    assert_eq!(now.1, GIB);
+}
+
+#[test]
 fn a_volume_is_discarded_where_it_is_released_and_says_delete() {
     let of = |phase: &str, policy: &str, driver: &str| {
         SeenVolume::read(&json!({
