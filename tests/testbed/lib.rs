@@ -20,6 +20,7 @@ pub mod conformance;
 pub mod costs;
 pub mod courier;
 pub mod daemon;
+pub mod disks;
 pub mod dockerfile;
 pub mod fault_proxy;
 pub mod full;

@@ -5,12 +5,15 @@
 //! each group of specs; a run that differs from it fails.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::conformance::{self, Column, Group, with_api_access};
 use mercato_tests::daemon::{Daemon, deploy, deploy_file};
+use mercato_tests::disks::{self, CLASS_OF_DISKS};
 use mercato_tests::suite::{self, Level, Stage, Test};
+use mercato_tests::wait;
 
 const NODE: Group = Group {
     focus: NODE_CONFORMANCE,
@@ -27,7 +30,13 @@ const BEYOND: Group = Group {
     skip: NODE_CONFORMANCE,
     expected: include_str!("beyond.txt"),
 };
-const GROUPS: [Group; 3] = [NODE, APPS, BEYOND];
+/// Those whose pods have claims of the default class: at home that is the class of what was bought.
+const STORED: Group = Group {
+    focus: r"\[sig-apps\] StatefulSet .*(basic identity|matching orphans|with PVCs|Non-retain)|\[sig-storage\] (PVC Protection|PersistentVolumes Default StorageClass)",
+    skip: "^$",
+    expected: include_str!("stored.txt"),
+};
+const GROUPS: [Group; 4] = [NODE, APPS, BEYOND, STORED];
 const NODE_CONFORMANCE: &str = r"\[sig-node\].*(Pods|Container Runtime|InitContainer|Downward API|ConfigMap|Secrets).*\[NodeConformance\]";
 
 /// Those that run with every change: each goes another way through the node. From the
@@ -52,14 +61,19 @@ const PRE_STOP: &str = "prestop";
 /// What home's daemon is told: to leave all to its cluster's scheduler, and to reach guests.
 const HOME: &str = "kubernetes: {offload: all}\ngateway: {enabled: on}";
 const AWAY: &str = "gateway: {enabled: on}";
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let home = ClusterSpec { nodes: 0, ..ClusterSpec::named("home") };
-    let mut clusters = vec![home, ClusterSpec::named("away")];
+    let cluster = |name, nodes| ClusterSpec {
+        nodes,
+        controller_flags: disks::controller_flags(),
+        ..ClusterSpec::named(name)
+    };
+    let mut clusters = vec![cluster("home", 0), cluster("away", 1)];
     let tests = match suite::level() {
         Level::Ci => vec![Test::ci("chosen_specs_through_a_virtual_node", |s| Box::pin(chosen(s)))],
         Level::Full => {
-            clusters.push(ClusterSpec::named("plain"));
+            clusters.push(cluster("plain", 1));
             vec![
                 Test::full("specs_on_a_plain_kubelet", |s| Box::pin(plain(s))),
                 Test::full("specs_through_a_virtual_node", |s| Box::pin(through(s))),
@@ -87,12 +101,18 @@ async fn chosen(stage: &Stage) -> Result<()> {
 }
 
 async fn plain(stage: &Stage) -> Result<()> {
+    stage.cluster("plain").apply(CLASS_OF_DISKS).await?;
     conformance::as_expected(stage, stage.cluster("plain"), Column::Plain, &GROUPS).await
 }
 
 async fn through(stage: &Stage) -> Result<()> {
+    stage.cluster("away").apply(CLASS_OF_DISKS).await?;
     buy_all(stage).await?;
     let home = stage.cluster("home");
+    let is_default = ["storageclass.kubernetes.io/is-default-class=true"];
+    home.kubectl(&[&["annotate", "storageclass", "mercato"], &is_default[..]].concat())
+        .await?
+        .ok()?;
     let specs = conformance::as_expected(stage, home, Column::Virtual, &GROUPS);
     with_api_access(home, PRE_STOP, specs).await
 }
@@ -106,11 +126,22 @@ async fn buy_all(stage: &Stage) -> Result<()> {
     let away = Daemon::start(stage.cluster("away"), &program, AWAY).await?;
     deploy_file(stage.cluster("away"), "optional/privileged-guests.yaml").await?;
     let share = ["share", "set", "--cpu", "100%", "--memory", "100%", "--pods", "100%"];
+    let (disks, bought) = match suite::level() {
+        Level::Ci => (&[][..], &[][..]),
+        Level::Full => (&["--storage", "200Gi"][..], &["--storage", "160Gi"][..]),
+    };
     let terms = ["--price", "free", "--network-isolation", "none", "--approve", "ask"];
     let terms = [&terms[..], &["--pod-security", "privileged"]].concat();
-    away.mercato(&[&share[..], &terms].concat()).await?.ok()?;
+    away.mercato(&[&share[..], disks, &terms].concat()).await?.ok()?;
     home.sees_offer_of("away").await?;
     home.mercato(&["peer", "trust", "away", "--yes"]).await?.ok()?;
     let order = ["order", "--cpu", "1900m", "--memory", "8Gi", "--pods", "100", "--for", "4h"];
+    let order = [&order[..], bought].concat();
+    // The class is looked for with the nodes, and told with the next body of the offer.
+    wait::until("all of it is on sale", PATIENCE, || async {
+        home.mercato(&[&order[..], &["--dry-run"]].concat()).await?.ok()?;
+        Ok(true)
+    })
+    .await?;
     home.buy(&away, &order).await.map(drop)
 }

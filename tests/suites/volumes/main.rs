@@ -16,17 +16,20 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
+use mercato_tests::disks::{self, CLASS_OF_DISKS};
 use mercato_tests::image;
 use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Level, Stage, Test, level};
 use mercato_tests::wait;
 
-use shop::{CLASS_OF_DISKS, NODE, PATIENCE, Shop};
+use shop::{NODE, PATIENCE, Shop};
 
 fn main() -> ExitCode {
-    let disks = || vec!["--enable-hostpath-provisioner=true".to_owned()];
-    let cluster =
-        |name, nodes| ClusterSpec { nodes, controller_flags: disks(), ..ClusterSpec::named(name) };
+    let cluster = |name, nodes| ClusterSpec {
+        nodes,
+        controller_flags: disks::controller_flags(),
+        ..ClusterSpec::named(name)
+    };
     let clusters = vec![cluster("rome", 1), cluster("turin", 2)];
     let tests = vec![Test::ci("a_claim_is_a_volume_at_a_provider", |s| Box::pin(volumes(s)))];
     suite::run("volumes", env!("CARGO_BIN_EXE_lab"), clusters, tests)

@@ -18,11 +18,6 @@ pub(crate) const BOTH: &str = "both";
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Folders of the bed, as each cluster's own volumes: its machines share them.
-pub(crate) const CLASS_OF_DISKS: &str = r#"{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass",
-    "metadata":{"name":"disks","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},
-    "provisioner":"kubernetes.io/host-path","volumeBindingMode":"WaitForFirstConsumer"}"#;
-
 /// A customer and a provider, with a contract on storage between them.
 pub(crate) struct Shop<'a> {
     pub(crate) home: &'a Daemon<'a>,
