@@ -1,7 +1,9 @@
 //! The model behaves as a cluster does, as far as offloading sees it.
 
+use mercato_cluster_model::sides::{self, PendingSide};
 use mercato_cluster_model::{ApiError, Cluster, Event, Key, LOCAL_CLASS, Script};
 use mercato_offload::placement::claims::SELECTED_NODE;
+use mercato_offload::placement::export::{OptIn, Scope};
 use mercato_offload::placement::spec::VOLUME_PROTECTION;
 use mercato_protocol::time::Now;
 use proptest::prelude::*;
@@ -84,6 +86,54 @@ fn a_pod_without_room_says_so_and_fits_later() {
     run(&mut cluster, 9_000);
     assert_eq!(cluster.get(&key("big")), None);
     assert_eq!(cluster.get(&key("late")).unwrap()["status"]["phase"], "Running");
+}
+
+#[test]
+fn room_on_a_node_that_would_rather_not_is_taken_last() {
+    let mut cluster = cluster();
+    let resources = [("cpu", "2"), ("memory", "4Gi"), ("pods", "10")];
+    cluster.add_node(at(0), "away", &resources, &json!({ "rack": "a" }));
+    let mut away = cluster.get(&Key::new("Node", "", "away")).unwrap().clone();
+    away["spec"]["taints"] = json!([{ "key": "bought", "effect": "PreferNoSchedule" }]);
+    cluster.apply(at(0), away).unwrap();
+    for name in ["a", "b", "c"] {
+        cluster.create(at(0), pod(name, "1", "Always")).unwrap();
+        run(&mut cluster, 1_000);
+    }
+    let mut spread = pod("spread", "500m", "Always");
+    spread["spec"]["topologySpreadConstraints"] =
+        json!([{ "topologyKey": "row", "whenUnsatisfiable": "DoNotSchedule" }]);
+    cluster.create(at(0), spread).unwrap();
+    run(&mut cluster, 1_000);
+    let node = |name| cluster.get(&key(name)).unwrap()["spec"]["nodeName"].clone();
+    let nodes = ["a", "b", "c", "spread"].map(node);
+    assert_eq!(nodes, [json!("node-1"), json!("node-1"), json!("away"), Value::Null]);
+}
+
+#[test]
+fn pods_without_room_are_told_of_where_something_may_be_bought_for_them() {
+    let mut cluster = cluster();
+    let mut side = PendingSide::default();
+    let scope = Scope::Labelled;
+    cluster.create(at(0), pod("before", "3", "Always")).unwrap();
+    run(&mut cluster, 1_000);
+    assert_eq!(side.news(&cluster, scope), None);
+    let mut metadata = OptIn { burst: true, ..OptIn::default() }.marks();
+    metadata["name"] = json!("shop");
+    cluster.apply(at(0), json!({ "kind": "Namespace", "metadata": metadata })).unwrap();
+    let new = sides::admit(&cluster, scope, pod("web", "3", "Always"));
+    cluster.create(at(5_000), new).unwrap();
+    cluster.advance(at(5_000));
+    let told = side.news(&cluster, scope).unwrap();
+    let [web] = &told.pods[..] else { panic!("{told:?}") };
+    assert_eq!((web.name.as_str(), web.cpu_millis), ("web", 3_000));
+    assert_eq!(web.since_ms, 1_700_000_005_000);
+    // The scheduler looks again, for another reason: it waits since then all the same.
+    cluster.add_node(at(9_000), "small", &[("cpu", "1")], &json!({}));
+    cluster.advance(at(9_000));
+    assert_eq!(side.news(&cluster, scope), None);
+    cluster.delete(at(10_000), &key("web"), None, None).unwrap();
+    assert_eq!(side.news(&cluster, scope).unwrap().pods, []);
 }
 
 #[test]

@@ -162,6 +162,7 @@ impl Lease {
             ends_ms: self.desire.ends.at_ms,
             leaving: self.desire.leaving(wall_ms),
             suspended: *phase == Phase::Suspended,
+            bought: self.desire.is_burst,
             reachable: *reachable,
         };
         match &mut self.side {

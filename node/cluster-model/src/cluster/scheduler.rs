@@ -1,8 +1,10 @@
-//! The scheduler: binds each pod to the first node, by name, that takes it.
+//! The scheduler: binds each pod to the first node, by name, that takes it; to one that would rather not
+//! only where there is no other.
 
 use std::collections::BTreeMap;
 
 use mercato_offload::placement::{Amounts, amounts};
+use mercato_offload::time;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
@@ -25,8 +27,15 @@ impl Cluster {
                     pod["spec"]["nodeName"] = json!(node);
                     json!({ "type": "PodScheduled", "status": "True" })
                 }
-                Err(message) => json!({ "type": "PodScheduled", "status": "False",
-                    "reason": "Unschedulable", "message": message }),
+                Err(message) => {
+                    let before = &pod["status"]["conditions"][0];
+                    let since = match before["lastTransitionTime"].as_str() {
+                        Some(since) if before["status"] == "False" => since.to_owned(),
+                        Some(_) | None => time::rfc3339(now.wall_ms),
+                    };
+                    json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                        "message": message, "lastTransitionTime": since })
+                }
             };
             if pod["status"]["conditions"] == json!([condition]) {
                 continue; // said already
@@ -49,13 +58,24 @@ impl Cluster {
             .map(|(_, node)| node)
             .collect();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        let mut best: Option<(usize, &str)> = None;
         for node in &nodes {
             match self.obstacle(pod, node) {
                 None => {
-                    return Ok(node["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+                    let name = node["metadata"]["name"].as_str().unwrap_or_default();
+                    let reluctance = reluctance(pod, node);
+                    if best.is_none_or(|(least, _)| reluctance < least) {
+                        best = Some((reluctance, name));
+                    }
+                    if reluctance == 0 {
+                        break;
+                    }
                 }
                 Some(reason) => *reasons.entry(reason).or_default() += 1,
             }
+        }
+        if let Some((_, name)) = best {
+            return Ok(name.to_owned());
         }
         let reasons = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
         let reasons = reasons.collect::<Vec<_>>().join(", ");
@@ -68,7 +88,14 @@ impl Cluster {
         if selector.is_some_and(|map| map.iter().any(|(name, value)| labels[name] != *value)) {
             return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
         }
-        let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let spread = pod["spec"]["topologySpreadConstraints"].as_array().into_iter().flatten();
+        let mut strict = spread.filter(|one| one["whenUnsatisfiable"] == "DoNotSchedule");
+        if strict.any(|one| labels[one["topologyKey"].as_str().unwrap_or_default()].is_null()) {
+            let reason =
+                "node(s) didn't match pod topology spread constraints (missing required label)";
+            return Some(reason.to_owned());
+        }
+        let taints = taints(node);
         let repels = |taint: &&Value| taint["effect"] != "PreferNoSchedule";
         if taints.iter().filter(repels).any(|taint| !is_tolerated(pod, taint)) {
             return Some("node(s) had untolerated taint(s)".to_owned());
@@ -101,6 +128,16 @@ impl Cluster {
         }
         used
     }
+}
+
+fn taints(node: &Value) -> &[Value] {
+    node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// By how many taints the node would rather not have the pod.
+fn reluctance(pod: &Value, node: &Value) -> usize {
+    let prefers = |taint: &&Value| taint["effect"] == "PreferNoSchedule";
+    taints(node).iter().filter(prefers).filter(|taint| !is_tolerated(pod, taint)).count()
 }
 
 /// What the pod asks for, and its own place among the node's pods.

@@ -42,6 +42,8 @@ pub struct NodeState<'a> {
     pub leaving: Option<Leaving>,
     /// It is suspended: no new pods.
     pub suspended: bool,
+    /// It was bought by itself: room at home is taken first.
+    pub bought: bool,
     /// The link to the provider is up.
     pub reachable: bool,
 }
@@ -113,7 +115,8 @@ impl HomeSide {
         client: &mut Client<'_>,
         state: NodeState<'_>,
     ) -> Result<(), ApiError> {
-        let NodeState { contract, peer_name, ends_ms, leaving, suspended, reachable } = state;
+        let NodeState { contract, peer_name, ends_ms, leaving, suspended, bought, reachable } =
+            state;
         let is_open = reachable && !suspended && leaving.is_none();
         self.claims.set_storage(contract.terms.quantity.storage_bytes, is_open);
         let Client { cluster, now, .. } = client;
@@ -124,7 +127,8 @@ impl HomeSide {
         });
         self.node = Some(name.clone());
         let spec = NodeSpec::of(contract, name, Ipv4Addr::UNSPECIFIED.into(), VERSION.to_owned());
-        let spec = NodeSpec { reachable, not_after_ms: ends_ms, leaving, suspended, ..spec };
+        let spec =
+            NodeSpec { reachable, not_after_ms: ends_ms, leaving, suspended, bought, ..spec };
         let key = node_key(&spec.name);
         let present = cluster.get(&key);
         let is_at = |at: &Value| present.is_some_and(|it| it["metadata"]["resourceVersion"] == *at);

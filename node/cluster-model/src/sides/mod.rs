@@ -6,6 +6,7 @@ mod claims;
 mod guest;
 mod home;
 mod namespaces;
+mod pending;
 mod reflected;
 mod watch;
 
@@ -21,6 +22,7 @@ use crate::{Cluster, Key};
 
 pub use guest::GuestSide;
 pub use home::{HomeSide, NodeState};
+pub use pending::PendingSide;
 
 /// Where the bytes of objects and statuses are kept, by digest.
 pub trait Bodies {

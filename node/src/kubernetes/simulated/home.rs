@@ -47,6 +47,7 @@ impl Home {
                 ends_ms: desire.ends.at_ms,
                 leaving: desire.leaving(client.now.wall_ms),
                 suspended: desire.phase == Phase::Suspended,
+                bought: desire.is_burst,
                 reachable: desire.reachable,
             };
             if desire.phase >= Phase::Draining {
