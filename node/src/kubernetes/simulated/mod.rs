@@ -11,14 +11,15 @@ use std::net::SocketAddr;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
+use mercato_agent::demand;
 use mercato_broker::{
     BurstNews, BurstPolicy, DevicePolicy, Inventory, PodDemand, PoolInventory, Side, StorageClass,
     StoragePolicy,
 };
+use mercato_cluster_model::sides::PendingSide;
 use mercato_kubelet::guest::stream::{Opened, Refused};
 use mercato_kubelet::offload_namespace::Waiting;
-use mercato_offload::placement::export::Consent;
-use mercato_offload::placement::export::OptIn;
+use mercato_offload::placement::export::{Consent, OptIn, Scope};
 use mercato_offload::placement::{GPUS, StoredBy};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
@@ -60,13 +61,24 @@ impl Kubernetes for Simulated {
     /// The model's devices are as it says.
     fn tell_devices(&self, _: &DevicePolicy) {}
 
-    /// The model has no namespace that wants anything bought by itself.
     fn pending(&self) -> BoxStream<'static, PodDemand> {
-        stream::pending().boxed()
+        let start = (self.clone(), self.changes(), PendingSide::default());
+        stream::unfold(start, |(this, mut changes, mut side)| async move {
+            loop {
+                changes.borrow_and_update();
+                if let Some(pods) = this.look(|cluster| side.news(cluster, Scope::Labelled)) {
+                    return Some((demand(pods), (this, changes, side)));
+                }
+                changes.changed().await.ok()?;
+            }
+        })
+        .boxed()
     }
 
+    /// Whether anything is bought for its pods is the market's to know.
     fn tell_bursts(&self, _: Option<&BurstPolicy>) {}
 
+    /// The model has no events.
     fn tell_pods(&self, _: &BurstNews) {}
 
     /// The model has every class.
@@ -217,5 +229,35 @@ impl Kubernetes for Simulated {
         let models = terms.quantity.gpus.keys();
         let resources = models.map(|model| (model.clone(), GPUS.to_owned())).collect();
         Ok(NodeFacts { resources, ..NodeFacts::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_cluster_model::Key;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_without_room_are_told_of_whenever_they_are_others() {
+        let size = Resources { cpu_millis: 1_000, pods: 10, ..Resources::default() };
+        let rome = Simulated::start("rome", size);
+        let how = OptIn { burst: true, ..OptIn::default() };
+        rome.mark("shop", how.marks()).await.unwrap();
+        let mut pending = rome.pending();
+        assert_eq!(pending.next().await.unwrap(), PodDemand::default());
+        let pod = json!({ "kind": "Pod", "metadata": { "namespace": "shop", "name": "web" },
+            "spec": { "containers": [{ "name": "web", "image": "web:1",
+                "resources": { "requests": { "cpu": "2" } } }] } });
+        rome.create_pod(pod).unwrap();
+        let told = pending.next().await.unwrap();
+        let [shape] = &told.shapes[..] else { panic!("{told:?}") };
+        assert_eq!((shape.key.namespace.as_str(), shape.per_pod.cpu_millis), ("shop", 2_000));
+        rome.change(|cluster, now| {
+            cluster.delete(now, &Key::new("Pod", "shop", "web"), None, None)
+        })
+        .unwrap();
+        assert_eq!(pending.next().await.unwrap(), PodDemand::default());
     }
 }
