@@ -36,6 +36,12 @@ fn mixed_seeds_keep_all_promises() {
     assert_all_hold(&[pairs, lans].concat());
 }
 
+/// One whose pods find no room, which buys by itself of three.
+#[test]
+fn mixed_overflows_keep_all_promises() {
+    assert_all_hold(&sweep::mixed(Topology::Overflow, 1..=if is_full() { 3_000 } else { 25 }));
+}
+
 /// 3 to 30 clusters of any topology, hostile ones among them.
 #[test]
 fn mixed_federations_keep_all_promises() {
@@ -79,7 +85,8 @@ fn equal_seeds_have_equal_traces() {
 fn every_planted_bug_is_caught() {
     for bug in Bug::ALL {
         let caught = (1..=MOST_SEEDS).any(|seed| {
-            let planted = Trial { bug: Some(bug), ..trial(Topology::Pair, seed, FaultPlan::Mixed) };
+            let planted = trial(bug.topology(), seed, FaultPlan::Mixed);
+            let planted = Trial { bug: Some(bug), ..planted };
             planted.run(false).is_err()
         });
         assert!(caught, "{bug} is not caught within {MOST_SEEDS} seeds");

@@ -21,4 +21,4 @@ pub(crate) mod site;
 pub(crate) mod sites;
 pub(crate) mod trace;
 mod tunnels;
-mod world;
+pub(crate) mod world;

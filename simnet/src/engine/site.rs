@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mercato_agent::{Agent, Change, Config, Effect, Gate, Records};
-use mercato_cluster_model::sides::{Client, Outcome};
+use mercato_cluster_model::sides::{Client, Outcome, PendingSide};
 use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_gossip::Interner;
 use mercato_offload::key::PodId;
@@ -27,7 +27,7 @@ use crate::engine::rng::Rng;
 use crate::hostile::Attack;
 use crate::plan;
 use crate::verify::Violation;
-use crate::workload::{MESH, images, namespaces};
+use crate::workload::{MESH, RACK, images, namespaces};
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
@@ -52,6 +52,8 @@ pub(crate) struct Site {
     pub(crate) kube: Cluster,
     pub(crate) bodies: BodyStore,
     pub(crate) leases: BTreeMap<ContractId, Lease>,
+    /// What its agent was told of pods without room.
+    pub(crate) pending: PendingSide,
     /// None: it has no part in any tunnel.
     pub(crate) gateway: Option<Gateway>,
     /// Effects performed so far, of all runs.
@@ -121,6 +123,7 @@ impl Site {
             kube: Cluster::new(name),
             bodies: BodyStore::default(),
             leases: BTreeMap::new(),
+            pending: PendingSide::default(),
             gateway: None,
             effects: 0,
             wake: Alarm::default(),
@@ -144,7 +147,7 @@ impl Site {
         let room = allocatable(&cluster.has, &BTreeMap::new());
         let room: Vec<(&str, &str)> =
             room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
-        self.kube.add_node(now, NODE, &room, &json!({ "type": "home" }));
+        self.kube.add_node(now, NODE, &room, &json!({ "type": "home", RACK: "1" }));
         for namespace in namespaces() {
             self.kube.create(now, namespace).expect("the cluster is empty");
         }
@@ -295,6 +298,7 @@ impl Site {
     /// Its agent begins anew with all leases, and so does its gateway.
     fn leave_leases(&mut self) {
         self.leases.clear();
+        self.pending = PendingSide::default();
         self.gateway = self.gateway.take().map(|_| Gateway::default());
     }
 

@@ -150,7 +150,8 @@ impl World {
             return self.rebuild(at, Some("no space left on device".to_owned()));
         }
         let changes = self.sites[at].on_written();
-        self.checks.on_written(at, &self.sites[at], &self.plan, &changes)?;
+        let at_ms = self.agenda.at_ms();
+        self.checks.on_written(at, &self.sites[at], &self.plan, at_ms, &changes)?;
         self.go_on(at)?;
         if self.sites[at].gate.is_idle() {
             self.network.on_kept(at);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::plan::Topology;
+
 /// A bug that somebody might write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bug {
@@ -71,11 +73,17 @@ pub enum Bug {
     LeavingForgotten,
     /// What is stored goes with the last pod that had it.
     ClaimsGoWithPods,
+    /// What was bought by itself is bought again before its node is there.
+    BoughtTwice,
+    /// That something was bought by itself is not remembered.
+    MarkForgotten,
+    /// What was bought by itself and takes no pod is given back by nobody.
+    BoughtInVain,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -107,7 +115,48 @@ impl Bug {
         Self::BodyEndsStream,
         Self::LeavingForgotten,
         Self::ClaimsGoWithPods,
+        Self::BoughtTwice,
+        Self::MarkForgotten,
+        Self::BoughtInVain,
     ];
+
+    /// In which federation it shows.
+    pub fn topology(self) -> Topology {
+        match self {
+            Self::BoughtTwice | Self::MarkForgotten | Self::BoughtInVain => Topology::Overflow,
+            Self::SendBeforePersist
+            | Self::EmptyListDeletesAtHome
+            | Self::EmptyListDeletesGuests
+            | Self::HoldForgotten
+            | Self::TombstoneForgotten
+            | Self::LifeForgotten
+            | Self::ReleasedEarly
+            | Self::AdNumberReused
+            | Self::EpochReused
+            | Self::ReceiptShrinks
+            | Self::UidRunsAgain
+            | Self::LinkDownIsNodeDown
+            | Self::DeletionFinishedEarly
+            | Self::ResyncForgotten
+            | Self::EndForgotten
+            | Self::OfferForgotten
+            | Self::ChangeForgotten
+            | Self::LeaseUnchanged
+            | Self::SaidTwice
+            | Self::DeadLinkKept
+            | Self::OverwritesOthers
+            | Self::RoomIgnored
+            | Self::OptInIgnored
+            | Self::EndTakenBack
+            | Self::FullDiskIgnored
+            | Self::AddressGivenTwice
+            | Self::ReadyBeforeReached
+            | Self::EndpointOutlivesPod
+            | Self::BodyEndsStream
+            | Self::LeavingForgotten
+            | Self::ClaimsGoWithPods => Topology::Pair,
+        }
+    }
 }
 
 impl fmt::Display for Bug {

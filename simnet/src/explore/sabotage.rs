@@ -4,6 +4,8 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a bug concerns few words of many")]
 
+mod bursts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -48,6 +50,7 @@ pub(crate) struct Sabotage {
     leaves: BTreeMap<(usize, ContractId), u64>,
     /// By cluster and lease: the claims that were made there.
     claims: BTreeMap<(usize, ContractId), BTreeSet<Item>>,
+    bursts: bursts::Seen,
 }
 
 impl Sabotage {
@@ -65,6 +68,7 @@ impl Sabotage {
             addresses: BTreeMap::new(),
             leaves: BTreeMap::new(),
             claims: BTreeMap::new(),
+            bursts: bursts::Seen::default(),
         }
     }
 
@@ -137,6 +141,8 @@ impl Sabotage {
                 let early = self.early.remove(&at).unwrap_or_default();
                 std::iter::once(input).chain(early).collect()
             }
+            (Bug::BoughtTwice, _) => self.bursts.all_there(at, input),
+            (Bug::BoughtInVain, _) => vec![bursts::all_used(input)],
             (_, _) => vec![input],
         }
     }
@@ -201,7 +207,13 @@ impl Sabotage {
                 let finish = self.finish_early(at);
                 answer.into_iter().chain(finish).collect()
             }
+            Bug::BoughtTwice => {
+                self.bursts.look(at, &answer);
+                answer
+            }
+            Bug::MarkForgotten => answer.into_iter().map(bursts::unmarked).collect(),
             Bug::EmptyListDeletesAtHome
+            | Bug::BoughtInVain
             | Bug::EmptyListDeletesGuests
             | Bug::LinkDownIsNodeDown
             | Bug::ResyncForgotten

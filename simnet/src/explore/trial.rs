@@ -7,6 +7,7 @@ use mercato_protocol::resources::Resources;
 use crate::engine::course::Course;
 use crate::engine::rng::Rng;
 use crate::engine::trace::{Telling, Trace, TraceHash};
+use crate::engine::world::World;
 use crate::explore::bug::Bug;
 use crate::explore::faults::{Fault, Faults};
 use crate::explore::sabotage::Sabotage;
@@ -78,6 +79,9 @@ const HEALING_MS: u64 = 900_000;
 /// A script that waits for what never comes is over by then, in ms.
 const SCRIPT_MS: u64 = 2_400_000;
 
+/// So little has a cluster that is to overflow.
+const OVERFLOWING_CPU_MILLIS: u64 = 2_000;
+
 /// Trials of a larger federation go on for this share of the time, in percent, lest they
 /// take for ever.
 fn share_of_time(clusters: usize) -> u64 {
@@ -126,7 +130,14 @@ impl Trial {
     pub(super) fn course(self) -> Result<Course, Violation> {
         let (plan, seed) = (self.plan(), self.seed);
         let n = plan.clusters.len();
+        let overflows = self.topology == Topology::Overflow;
         let (faults, owners) = match self.faults {
+            FaultPlan::Mixed if overflows => {
+                (Faults::mixed(seed), Owners::overflowing(n, Some(seed)))
+            }
+            FaultPlan::One(fault) if overflows => {
+                (Faults::clean(seed, fault), Owners::overflowing(n, None))
+            }
             FaultPlan::Mixed => (Faults::mixed(seed), Owners::new(n, by_chance(&plan, seed))),
             FaultPlan::One(fault) => {
                 let script = |at| Script::whole(plan.sells(at));
@@ -146,7 +157,7 @@ impl Trial {
         // For a pair there is room for two, on the local network for all but one; in larger
         // federations everybody finds room, since each waits until it does.
         let sellers = sells.iter().filter(|sells| **sells).count().max(1);
-        let small = matches!(self.topology, Topology::Pair | Topology::Lan);
+        let small = matches!(self.topology, Topology::Pair | Topology::Lan | Topology::Overflow);
         let size = if small { 1 } else { (n / sellers) as u64 + 1 };
         for (cluster, sells) in plan.clusters.iter_mut().zip(sells) {
             cluster.has = Resources {
@@ -158,6 +169,9 @@ impl Trial {
                 gpus: Default::default(),
             };
             cluster.shares_percent = if sells { 50 } else { 0 };
+            if self.topology == Topology::Overflow && !sells {
+                cluster.has.cpu_millis = OVERFLOWING_CPU_MILLIS;
+            }
             // Without relays, who cannot be dialled can only buy.
             let reachable = sells || cluster.access.reachable;
             cluster.access = Access { reachable, ..Access::FIBRE };
@@ -170,6 +184,7 @@ impl Trial {
     fn sells(self, at: usize, plan: &Plan, rng: &mut Rng) -> bool {
         match self.topology {
             Topology::Pair | Topology::Lan => at % 2 == 1,
+            Topology::Overflow => at > 0,
             // Of the two that are there in any case one buys, the other sells.
             Topology::Ring
             | Topology::Star
@@ -219,10 +234,15 @@ fn play(course: &mut Course) -> Result<(), Violation> {
 /// Runs until it has come true, and a little longer: then it still holds.
 fn reach(course: &mut Course, goal: Goal) -> Result<(), Violation> {
     let until_ms = course.at_ms() + HEALING_MS;
-    while goal.misses(course.at_ms(), &course.world.sites).is_err() && course.at_ms() < until_ms {
+    let misses = |course: &Course| {
+        let (at_ms, World { sites, checks, .. }) = (course.at_ms(), &course.world);
+        goal.misses(at_ms, sites)?;
+        checks.bursts.agree(at_ms, sites)
+    };
+    while misses(course).is_err() && course.at_ms() < until_ms {
         course.run_until(course.at_ms() + 1_000)?;
     }
-    goal.misses(course.at_ms(), &course.world.sites)?;
+    misses(course)?;
     course.world.checks.all(&course.world.sites, &course.world.plan)
 }
 

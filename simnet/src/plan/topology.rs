@@ -45,6 +45,8 @@ pub enum Topology {
     FlashCrowd,
     /// Honest clusters among hostile ones.
     Hostile,
+    /// One that has too little room for its pods, and a few that sell.
+    Overflow,
 }
 
 /// There is no such topology.
@@ -59,7 +61,7 @@ fn names() -> String {
 
 impl Topology {
     /// All topologies that there are.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Pair,
         Self::Lan,
         Self::Ring,
@@ -73,6 +75,7 @@ impl Topology {
         Self::Partition,
         Self::FlashCrowd,
         Self::Hostile,
+        Self::Overflow,
     ];
 
     /// Name, size unless another is asked for, one sentence.
@@ -93,6 +96,11 @@ impl Topology {
             }
             Self::FlashCrowd => ("flash-crowd", 30, "a sudden rush on the GPUs of a few clusters"),
             Self::Hostile => ("hostile", 20, "honest clusters among one of each kind of attacker"),
+            Self::Overflow => (
+                "overflow",
+                4,
+                "one cluster with too little room for its pods, and three that sell",
+            ),
         }
     }
 
@@ -136,9 +144,9 @@ impl Topology {
     fn shape(self, clusters: &mut [Cluster], rng: &mut Rng) -> Wiring {
         let n = clusters.len();
         match self {
-            Self::Pair | Self::Lan => {
+            Self::Pair | Self::Lan | Self::Overflow => {
                 for (at, cluster) in clusters.iter_mut().enumerate() {
-                    let sells = at % 2 == 1;
+                    let sells = if self == Self::Overflow { at > 0 } else { at % 2 == 1 };
                     cluster.shares_percent = if sells { 60 } else { 0 };
                     cluster.load_percent = if sells { 40 } else { 150 };
                     cluster.place = CITIES[0].place;
@@ -216,7 +224,8 @@ impl Topology {
             | Self::Ring
             | Self::Hybrid
             | Self::SmallWorld
-            | Self::Hostile => Vec::new(),
+            | Self::Hostile
+            | Self::Overflow => Vec::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Violation, disk, ensure, services, volumes};
 use crate::engine::gateway::Gateway;
-use crate::engine::site::Site;
+use crate::engine::site::{NODE, Site};
 use crate::engine::sites::Sites;
 use crate::workload::{STAYS, settings_key};
 
@@ -105,7 +105,8 @@ impl View<'_> {
                     ensure(phase == "Pending" || phase == "Failed", || format!("{name} runs"))?;
                     continue;
                 }
-                if phase == "Succeeded" || phase == "Failed" || pod["spec"]["nodeName"].is_null() {
+                let node = &pod["spec"]["nodeName"];
+                if phase == "Succeeded" || phase == "Failed" || node.is_null() || *node == NODE {
                     continue;
                 }
                 wanted += 1;

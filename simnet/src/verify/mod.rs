@@ -2,6 +2,7 @@
 //! clusters, never by what an agent says of itself.
 
 mod bound;
+mod bursts;
 mod disk;
 mod goal;
 mod leaving;
@@ -43,6 +44,7 @@ pub(crate) struct Checks {
     pub(crate) streams: streams::Streams,
     pub(crate) prompt: prompt::Prompt,
     pub(crate) leaving: leaving::Leaving,
+    pub(crate) bursts: bursts::Bursts,
     volumes: volumes::Volumes,
     disk: disk::Disk,
 }
@@ -95,6 +97,7 @@ impl Checks {
         effect: &Effect,
     ) -> Result<(), Violation> {
         self.volumes.on_effect(&actor, effect)?;
+        self.bursts.on_effect(&actor, effect);
         self.wire.check(actor, signature_cache, effect)
     }
 
@@ -104,11 +107,14 @@ impl Checks {
         at: usize,
         site: &Site,
         plan: &Plan,
+        at_ms: u64,
         changes: &[Change],
     ) -> Result<(), Violation> {
         self.wire.on_written(at, changes);
         self.pods.reach.on_written(at, changes)?;
-        self.look_at_deals(at, site, plan, &disk::touched(changes))
+        let touched = disk::touched(changes);
+        self.bursts.on_written(at, site, at_ms, &touched)?;
+        self.look_at_deals(at, site, plan, &touched)
     }
 
     fn look_at_deals(

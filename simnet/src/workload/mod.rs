@@ -2,11 +2,13 @@
 //! its pods; in a federation that is tried out, each has jobs that come and go, at home or elsewhere.
 
 mod alone;
+mod crowds;
 mod inventory;
 mod job;
 mod market;
 mod market_action;
 mod objects;
+mod overflow;
 mod owners;
 mod price;
 mod script;
@@ -21,6 +23,7 @@ use mercato_broker::{self as broker, Inventory, Standing};
 use mercato_protocol::resources::Resources;
 
 pub use alone::Alone;
+pub(crate) use crowds::{RACK, follow_crowds};
 pub(crate) use job::images;
 pub(crate) use market::Market;
 pub(crate) use market_action::{MarketAction, create, remove};
@@ -56,7 +59,7 @@ impl Workload {
 
     /// Members of one federation have accepted each other before the run.
     pub(crate) fn introduce(&self, plan: &Plan, sites: &mut [Site]) {
-        if self.market.is_none() {
+        if self.market.is_none() && !self.owners.overflows() {
             return;
         }
         let is_member = |at: &usize| plan.clusters[*at].character.is_none_or(|one| one.is_member());

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_agent::Agent;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
-    Amount, Approve, Broker, Command, Deal, Demand, DevicePolicy, Refusal, Reply, SharePolicy,
-    Side, Standing,
+    Amount, Approve, Broker, BuyPolicy, Command, Deal, Demand, DevicePolicy, Refusal, Reply,
+    SharePolicy, Side, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
@@ -16,6 +16,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
 use super::objects::{is_leaving, pod_key, virtual_node};
+use super::overflow;
 use super::script::{Action, Script};
 use super::stored::stored_key;
 use crate::engine::rng::Rng;
@@ -42,6 +43,17 @@ struct Owner {
     /// Which request it was to grant; one that cannot be granted is denied.
     asked: Option<NegotiationId>,
     denies: Option<NegotiationId>,
+    role: Role,
+}
+
+/// What an owner does at the market.
+enum Role {
+    /// Sells half of what there is, or orders one lease after the other.
+    Ordinary,
+    /// Sells so.
+    Sells(Box<SharePolicy>),
+    /// Orders nothing: it lets so much be bought by itself.
+    Bursts(Box<BuyPolicy>),
 }
 
 /// How long an owner waits until a name is free, in ms.
@@ -77,8 +89,32 @@ impl Owners {
             waits_since_ms: None,
             asked: None,
             denies: None,
+            role: Role::Ordinary,
         };
         Self { owners: (0..clusters).map(owner).collect(), asked: 0, leaving: false }
+    }
+
+    /// The first buys by itself what its pods find no room for, the others sell: by chance, or as its whole
+    /// script asks for.
+    pub(crate) fn overflowing(clusters: usize, chance: Option<u64>) -> Self {
+        let script = |at| match (at, chance) {
+            (0, None) => overflow::whole(),
+            (0, Some(seed)) => overflow::by_chance(seed),
+            (_, _) => Script::default(),
+        };
+        let mut this = Self::new(clusters, script);
+        for (at, owner) in this.owners.iter_mut().enumerate() {
+            owner.role = match at {
+                0 => Role::Bursts(Box::new(overflow::buys(chance))),
+                _ => Role::Sells(Box::new(overflow::sells(at, chance))),
+            };
+        }
+        this
+    }
+
+    /// Whether one of them buys by itself.
+    pub(crate) fn overflows(&self) -> bool {
+        self.owners.first().is_some_and(|owner| matches!(owner.role, Role::Bursts(_)))
     }
 
     pub(crate) fn on_reply(&mut self, at: usize, reply: &Result<Reply, Refusal>) {
@@ -162,6 +198,8 @@ impl Look<'_> {
             | Action::Discard(_)
             | Action::Force(_)
             | Action::Evict
+            | Action::Invite
+            | Action::Scale(..)
             | Action::Wait => true,
         }
     }
@@ -171,7 +209,10 @@ impl Owner {
     /// `storage`: how many bytes of it are shared.
     fn sell(&mut self, agent: &Agent, storage: u64) -> Option<Command> {
         if agent.broker().share().is_none() {
-            return Some(Command::Share(Some(policy(storage))));
+            return Some(Command::Share(Some(match &self.role {
+                Role::Sells(policy) => SharePolicy::clone(policy),
+                Role::Ordinary | Role::Bursts(_) => policy(storage),
+            })));
         }
         let asked = agent.broker().deals().find(|deal| {
             let change = deal.amendment().is_some_and(|change| change.state() == State::Review);
@@ -209,6 +250,10 @@ impl Owner {
     /// One lease for as long as it takes; every provider seen is trusted. One in three is bought by a
     /// round of firm offers.
     fn buy(&self, look: Look<'_>, broker: &Broker, leaving: bool) -> Option<Command> {
+        if let Role::Bursts(policy) = &self.role {
+            let is_said = broker.buy().is_some_and(|said| said.bursts.is_some());
+            return (!is_said).then(|| Command::Buy(Some(BuyPolicy::clone(policy))));
+        }
         let now = look.site.now(look.at_ms);
         let live = broker.deals().find(|deal| deal.end().is_none());
         let live: Option<NegotiationId> = live.map(|deal| deal.id());
@@ -271,7 +316,7 @@ fn extended(look: Look<'_>, deal: &Deal) -> Option<Command> {
 
 /// Half of what there is, at a price, after a look at each request; of storage as much as is said,
 /// since nobody can tell what there is.
-fn policy(storage: u64) -> SharePolicy {
+pub(super) fn policy(storage: u64) -> SharePolicy {
     let half = |resource| (resource, Amount::Percent(50));
     let mut amounts: BTreeMap<_, _> =
         [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into();
@@ -308,11 +353,11 @@ fn cheaper() -> PriceChange {
     PriceChange::Lines { currency: Some(euro()), lines }
 }
 
-fn hourly(micros: u64) -> UnitPrice {
+pub(super) fn hourly(micros: u64) -> UnitPrice {
     UnitPrice { micros, period_s: 3_600 }
 }
 
-fn euro() -> Currency {
+pub(super) fn euro() -> Currency {
     "EUR".parse().expect("it is a currency")
 }
 

@@ -8,6 +8,7 @@ use mercato_offload::placement::export::Scope;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
+use super::crowds::{self, Crowd};
 use super::objects::{heavy, pod, pod_key, settings, settings_key, staying, virtual_node};
 use super::services::{service, service_key};
 use super::stored::{discard, store, stored_key};
@@ -45,6 +46,10 @@ pub(crate) enum Action {
     Misplace,
     /// The provider's people delete a guest.
     Evict,
+    /// Lets capacity be bought by itself for the pods of all crowds.
+    Invite,
+    /// There are to be so many pods of a crowd.
+    Scale(Crowd, u64),
     /// Does nothing until the next one.
     Wait,
 }
@@ -59,6 +64,10 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    pub(super) fn of(actions: Vec<(Action, u64)>) -> Self {
+        Self { actions, ..Self::default() }
+    }
+
     /// Every turn that a pod's life can take, once, at a steady pace.
     pub(crate) fn whole(sells: bool) -> Self {
         use Action::*;
@@ -201,6 +210,8 @@ impl Action {
                 }
                 kube.delete(now, &pod_key(name), None, Some(0))
             }
+            Self::Invite => crowds::invite(kube, now),
+            Self::Scale(crowd, count) => crowds::scale(kube, now, crowd, count),
             Self::Store(name) => store(kube, now, name),
             Self::Stop(name, grace_s) => kube.delete(now, &stored_key(name), None, Some(grace_s)),
             Self::Discard(name) => discard(kube, now, name),

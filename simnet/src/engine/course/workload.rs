@@ -7,7 +7,7 @@ use super::Course;
 use crate::engine::site::cluster_now;
 use crate::engine::trace::note;
 use crate::verify::Violation;
-use crate::workload::{Look, MarketAction, create, follow_pods, remove};
+use crate::workload::{Look, MarketAction, create, follow_crowds, follow_pods, remove};
 
 impl Course {
     /// Everybody looks, and does the next thing.
@@ -33,6 +33,7 @@ impl Course {
         if world.workload.is_checked() {
             world.checks.prompt.check(at_ms, &world.sites, &world.network)?;
             world.checks.leaving.check(at_ms, &world.sites)?;
+            world.checks.bursts.check(at_ms, &world.sites)?;
         }
         Ok(())
     }
@@ -78,13 +79,16 @@ impl Course {
         let kube = &mut world.sites[at].kube;
         let before = kube.version();
         // What fails is done at the next look.
-        let followed = follow_pods(kube, cluster_now(at_ms));
+        let (now, all_go) = (cluster_now(at_ms), world.workload.owners.leaving);
+        let followed = follow_pods(kube, now).and_then(|()| follow_crowds(kube, now, all_go));
         if let Err(error) = followed {
             note!(world, at, "not done: {error}");
         }
         if world.sites[at].kube.version() != before {
             world.kube_changed(at)?;
         }
+        // A daemon that has just begun is told as well.
+        world.tell_pending(at)?;
         let look = Look { at_ms, at, site: &world.sites[at] };
         if let Some((number, command)) = world.workload.owners.next_command(look, &world.plan) {
             note!(world, at, "owner asks {number}: {command:?}");

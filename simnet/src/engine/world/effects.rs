@@ -1,11 +1,12 @@
 //! What agents want done, performed: the second place, beside the daemon's driver, that
 //! matches on [`Effect`] without a wildcard.
 
-use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput, Work};
+use mercato_agent::{BrokerInput, Effect, HomeWork, Input, LeaseDesire, LeaseInput, Work, demand};
 use mercato_broker::{Refusal, Reply};
 use mercato_cluster_model::sides::{Bodies as _, Outcome};
 use mercato_offload::address::GuestAddress;
 use mercato_offload::key::{ObjectKind, PodId};
+use mercato_offload::placement::export::Scope;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
@@ -165,7 +166,20 @@ impl World {
                 }
             }
         }
-        Ok(())
+        self.tell_pending(at)
+    }
+
+    /// Tells an agent of the pods that find no room, if they are others than before.
+    pub(in crate::engine) fn tell_pending(&mut self, at: usize) -> Result<(), Violation> {
+        let site = &mut self.sites[at];
+        if !self.workload.owners.overflows() || site.agent.is_none() {
+            return Ok(());
+        }
+        let Some(pods) = site.pending.news(&site.kube, Scope::Labelled) else { return Ok(()) };
+        let demand = Box::new(demand(pods));
+        note!(self, at, "pods without room: {demand:?}");
+        self.checks.bursts.on_told(at, self.agenda.at_ms(), &demand);
+        self.tell(at, Input::Broker(BrokerInput::Pending(demand)))
     }
 
     /// Makes the cluster's part of a lease as it is to be.
