@@ -150,10 +150,24 @@ impl Turn<'_> {
                 Some((until_ms, word)) => {
                     self.broker.bursts.wake_at(self.now, until_ms);
                     self.broker.bursts.set_lacking(&wanted.key, word, RESTS);
+                    if word == BurstWord::BoughtInVain {
+                        self.say_rests(&wanted, until_ms);
+                    }
                 }
                 None => self.buy_for(&wanted),
             }
         }
+    }
+
+    /// Tells pods that came since something was bought for their kind in vain.
+    fn say_rests(&mut self, wanted: &Wanted, until_ms: u64) {
+        let rest = Seconds(until_ms.saturating_sub(self.now.wall_ms).div_ceil(1_000)).show();
+        let text = format!(
+            "what was bought for such pods took none of them: see what the scheduler says of them; nothing is \
+             bought for them within {rest}"
+        );
+        let pods = wanted.pods.iter().map(|asking| asking.pod.clone()).collect();
+        self.say(wanted, BurstWord::BoughtInVain, text, pods);
     }
 
     fn buy_for(&mut self, wanted: &Wanted) {

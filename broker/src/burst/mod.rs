@@ -47,8 +47,8 @@ pub(crate) struct Bursts {
 struct Watched {
     /// Since when no pod is on its node, monotonic, milliseconds.
     empty_since_ms: Option<u64>,
-    /// Pods were on its node.
-    was_used: bool,
+    /// Since when none is though some wait that have room there, monotonic, milliseconds.
+    vain_since_ms: Option<u64>,
     /// Its node was once seen open.
     was_open: bool,
     /// When an extension was asked for last, or could not be, monotonic.
@@ -167,11 +167,16 @@ impl Bursts {
             let watched = self.watched.entry(deal.id()).or_default();
             let Some(node) = demand.nodes.get(&ContractId::from(deal.id())) else { continue };
             watched.was_open |= node.open;
-            watched.was_used |= node.pods > 0;
             if node.pods > 0 {
                 watched.empty_since_ms = None;
             } else {
                 watched.empty_since_ms.get_or_insert(now.mono_ms);
+            }
+            // Others may have been on it: what counts is that these are not bound.
+            if node.pods == 0 && has_waiting(&demand, deal) {
+                watched.vain_since_ms.get_or_insert(now.mono_ms);
+            } else {
+                watched.vain_since_ms = None;
             }
         }
         let pods = || demand.shapes.iter().flat_map(|shape| &shape.pods);
@@ -193,11 +198,10 @@ impl Bursts {
                 all.push(Care::Tell(deal.id()));
             }
             let demand = self.demand.as_ref();
-            let waits = demand.is_some_and(|demand| has_waiting(demand, deal));
             if let Some(since_ms) = watched.empty_since_ms {
-                let (most_ms, why) = match waits && !watched.was_used {
-                    true => (limits::BURST_VAIN_MS, IN_VAIN),
-                    false => (policy.idle_s.saturating_mul(1_000), IDLE),
+                let (since_ms, most_ms, why) = match watched.vain_since_ms {
+                    Some(since_ms) => (since_ms, limits::BURST_VAIN_MS, IN_VAIN),
+                    None => (since_ms, policy.idle_s.saturating_mul(1_000), IDLE),
                 };
                 let end_ms = since_ms.saturating_add(most_ms);
                 if end_ms <= now.mono_ms {

@@ -109,6 +109,33 @@ fn what_takes_no_pod_is_given_back_and_not_bought_again() {
 }
 
 #[test]
+fn a_node_that_was_used_before_is_in_vain_for_those_that_wait_for_it() {
+    let mut world = World::new(policy(), &of(share(100, "cpu=0.02 EUR/h", Approve::Auto)));
+    world.pods("shop", 3, 1_000);
+    world.run(10);
+    assert_eq!(world.bound(), 3);
+    world.pods.clear();
+    world.binds_none = true;
+    world.run(20);
+    // They find room, and it is not given back from under them; but nobody binds them.
+    world.pods("shop", 2, 1_000);
+    world.run(58);
+    assert_eq!(world.running().len(), 1, "{:?}", world.news);
+    world.run(8);
+    assert_eq!(world.running().len(), 0);
+    let last = world.news.last().map(|it| it.word);
+    assert_eq!(last, Some(BurstWord::BoughtInVain), "{:?}", world.news);
+    // Those that come afterwards are told as well.
+    let told = world.news.len();
+    world.pods("shop", 1, 1_000);
+    world.run(600);
+    let news: Vec<_> = world.news[told..].iter().map(|it| (it.word, it.pods.len())).collect();
+    assert_eq!(news, [(BurstWord::BoughtInVain, 1)], "{:?}", &world.news[told..]);
+    assert!(world.news[told].text.contains("nothing is bought"), "{:?}", world.news[told]);
+    assert_eq!(world.bought().len(), 1);
+}
+
+#[test]
 fn pods_go_where_they_may() {
     let both = of(share(100, "cpu=0.02 EUR/h", Approve::Auto));
     let named = |name: &str| {
