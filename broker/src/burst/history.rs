@@ -15,15 +15,25 @@ pub(crate) const IDLE: &str = "burst: no pod was on it any more";
 pub(crate) const IN_VAIN: &str = "burst: bought in vain, no pod was bound to it";
 
 /// Providers that are left aside, with the time until which they are, wall clock: those that did not
-/// sign, or did not provide, longer each time.
+/// sign, or did not provide, longer each time until they do.
 pub(crate) fn aside<'d>(
     now_ms: u64,
-    deals: impl Iterator<Item = &'d Deal>,
+    deals: impl Iterator<Item = &'d Deal> + Clone,
 ) -> BTreeMap<ClusterId, u64> {
+    let bursts = deals.filter(|deal| deal.order().burst.is_some());
+    let mut provided_ms: BTreeMap<ClusterId, u64> = BTreeMap::new();
+    for deal in bursts.clone().filter(|deal| failed_ms(deal).is_none()) {
+        let started_ms = deal.meter().and_then(|meter| meter.started_ms());
+        let last_ms = provided_ms.entry(deal.peer()).or_default();
+        *last_ms = started_ms.unwrap_or(0).max(*last_ms);
+    }
     let mut failures: BTreeMap<ClusterId, (u32, u64)> = BTreeMap::new();
-    for deal in deals.filter(|deal| deal.order().burst.is_some()) {
-        let failed_ms = failed_ms(deal)
-            .filter(|at_ms| now_ms.saturating_sub(*at_ms) < 2 * limits::BURST_ASIDE_MOST_MS);
+    for deal in bursts {
+        let provided_ms = provided_ms.get(&deal.peer()).copied().unwrap_or(0);
+        let failed_ms = failed_ms(deal).filter(|at_ms| {
+            let is_old = now_ms.saturating_sub(*at_ms) >= 2 * limits::BURST_ASIDE_MOST_MS;
+            !is_old && *at_ms > provided_ms
+        });
         if let Some(at_ms) = failed_ms {
             let (count, last_ms) = failures.entry(deal.peer()).or_default();
             (*count, *last_ms) = (*count + 1, at_ms.max(*last_ms));

@@ -41,7 +41,8 @@ proptest! {
             world.run(seconds);
         }
         world.crash_at = None;
-        world.run(10);
+        // Providers whose answers were lost are left aside for a while, some of them twice.
+        world.run(60);
         let cpu: u64 = world.pods.values().map(|pod| pod.cpu_millis).sum();
         let terms = world.bought().into_iter().map(|deal| &deal.terms().quantity);
         let (bought, pods) = terms.fold((0, 0), |(cpu, pods), it| (cpu + it.cpu_millis, pods + it.pods));

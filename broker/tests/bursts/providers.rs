@@ -109,6 +109,31 @@ fn what_takes_no_pod_is_given_back_and_not_bought_again() {
 }
 
 #[test]
+fn who_provides_again_is_not_left_aside_for_what_was_before() {
+    let mut world = World::new(policy(), &[share(100, "cpu=0.02 EUR/h", Approve::Auto)]);
+    world.settle();
+    world.nodes[1].is_dead = true;
+    world.pods("shop", 3, 1_000);
+    world.run(60);
+    let given_up =
+        |world: &World| world.news.iter().filter(|it| it.word == BurstWord::GivenUp).count();
+    assert!(given_up(&world) >= 3, "{:?}", world.news);
+    world.nodes[1].is_dead = false;
+    world.run(70);
+    assert_eq!(world.bound(), 3);
+    world.pods.clear();
+    world.run(100);
+    let before = given_up(&world);
+    world.nodes[1].is_dead = true;
+    world.pods("shop", 3, 1_000);
+    world.run(8);
+    assert_eq!(given_up(&world), before + 1);
+    world.nodes[1].is_dead = false;
+    world.run(20);
+    assert_eq!(world.bound(), 3, "fifteen seconds as for the first time: {:?}", world.news);
+}
+
+#[test]
 fn a_node_that_was_used_before_is_in_vain_for_those_that_wait_for_it() {
     let mut world = World::new(policy(), &of(share(100, "cpu=0.02 EUR/h", Approve::Auto)));
     world.pods("shop", 3, 1_000);
