@@ -27,11 +27,12 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 37] = [
+pub const COSTS: [Cost; 38] = [
     Cost { program: "api", seconds: 56, alone: None },
     Cost { program: "application", seconds: 89, alone: None },
     Cost { program: "between", seconds: 57, alone: None },
     Cost { program: "broker/deal", seconds: 31, alone: None },
+    Cost { program: "bursting", seconds: 90, alone: None },
     Cost { program: "chart", seconds: CHEAP, alone: None },
     Cost { program: "churn", seconds: 133, alone: Some(MEASURES) },
     Cost { program: "clusters", seconds: 89, alone: None },

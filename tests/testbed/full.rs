@@ -12,8 +12,9 @@ pub struct Full {
 }
 
 /// Every test program that looks at its level.
-pub const FULL: [Full; 27] = [
+pub const FULL: [Full; 28] = [
     Full { program: "application", minutes: 4, what: "the whole release at home, and half away" },
+    Full { program: "bursting", minutes: 8, what: "200 pods, each provider, each kill, in vain" },
     Full { program: "churn", minutes: 36, what: "500 namespaces, and 100 contracts that end" },
     Full { program: "conformance", minutes: 34, what: "all chosen specs, on a plain kubelet too" },
     Full { program: "faults", minutes: 43, what: "100 kills, cuts of minutes, all broken at once" },
