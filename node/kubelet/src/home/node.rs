@@ -4,6 +4,7 @@
 //! node that is down.
 
 mod leaving;
+mod names;
 mod news;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::placement::NodeLabels;
-use mercato_offload::placement::spec::{NodeSpec, Transitions, second_node_name};
+use mercato_offload::placement::spec::{NodeSpec, Transitions};
 use mercato_offload::put_back::{Meddling, writer};
 use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
@@ -32,6 +33,7 @@ use crate::names::CONTRACT;
 use crate::pace::every;
 use crate::repeated::Repeated;
 use crate::warn_once;
+pub use names::{Name, NodeNames};
 use news::NodeEar;
 pub use news::NodeNews;
 use tunnel::Told;
@@ -162,29 +164,6 @@ pub fn labels(cluster: &Cluster, name: &str) -> Answer<NodeLabels> {
         Ok(if is_ours { NodeLabels::of_virtual_node(labels) } else { NodeLabels::default() })
     }
     .boxed()
-}
-
-/// What the node of a lease is called: as it is already, or else `stem`, with the
-/// contract's short id where another node has that name.
-pub fn name(cluster: &Cluster, contract: &ContractId, stem: &str) -> Answer<Name> {
-    let (cluster, stem, contract) = (cluster.clone(), stem.to_owned(), *contract);
-    async move {
-        if let Some(name) = existing(&cluster).await?.remove(&contract.to_string()) {
-            return Ok(Name::Taken(name));
-        }
-        let free = cluster.get(NODE, None, &stem).await?.is_none();
-        Ok(Name::Free(if free { stem } else { second_node_name(&stem, &contract) }))
-    }
-    .boxed()
-}
-
-/// A name for the node of a lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Name {
-    /// The lease's node is there, and is called so.
-    Taken(String),
-    /// There is no node of the lease; this name it can have.
-    Free(String),
 }
 
 /// Lease and status until the end of time: the Lease every ten seconds, the

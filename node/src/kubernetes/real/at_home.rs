@@ -71,6 +71,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
             tokio::select! { () = telling => {} () = this.serve(lease) => {} }
         }
         this.shared.certificates.forget(&this.task.contract);
+        this.shared.node_names.forget(&this.task.contract);
         this.task.news(LeaseNews::Removed).await;
     }
     .boxed()
@@ -79,10 +80,10 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
 impl AtHome {
     /// The lease, shown; none where it is to end and nothing of it is there.
     async fn start(&mut self) -> Result<Option<Started>> {
-        let Shared { cluster, opt_ins, address, .. } = &*self.shared;
+        let Shared { cluster, opt_ins, address, node_names, .. } = &*self.shared;
         let desire = self.task.desire.borrow().clone();
         let stem = node_name(desire.peer_name.as_deref(), &desire.contract.provider.cluster);
-        let name = match node::name(cluster, &self.task.contract, &stem).await? {
+        let name = match node_names.name(cluster, &self.task.contract, &stem).await? {
             Name::Free(_) if desire.phase >= Phase::Draining => return Ok(None),
             Name::Free(name) | Name::Taken(name) => name,
         };

@@ -18,7 +18,7 @@ use mercato_config::settings;
 use mercato_kubelet::guest::stored::ClusterStored;
 use mercato_kubelet::guest::usage::Meters;
 use mercato_kubelet::home::ClusterClaims;
-use mercato_kubelet::home::node::NodeNews;
+use mercato_kubelet::home::node::{NodeNames, NodeNews};
 use mercato_kubelet::offload_namespace::{Freed, OptIns, Reach, Webhook};
 use mercato_kubelet::{Account, Cluster, Upkeep, diagnose, rights};
 use mercato_offload::forge::Gate;
@@ -203,6 +203,7 @@ async fn connect(
     let gate = Gate { image: nodes.image.clone(), port: nodes.gate_port, has_login };
     Ok(Shared {
         node_news: Arc::new(NodeNews::new(kept.clone())),
+        node_names: NodeNames::default(),
         leavers: Arc::default(),
         kept,
         cluster,

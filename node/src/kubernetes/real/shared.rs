@@ -10,7 +10,7 @@ use mercato_broker::Side;
 use mercato_config::settings;
 use mercato_kubelet::guest::stored::{ClusterStored, LeaseStored};
 use mercato_kubelet::guest::usage::Meters;
-use mercato_kubelet::home::node::NodeNews;
+use mercato_kubelet::home::node::{NodeNames, NodeNews};
 use mercato_kubelet::home::{ClusterClaims, Leavers};
 use mercato_kubelet::kubelet_api::certificate::Serving;
 use mercato_kubelet::offload_namespace::{Freed, OptIns};
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pub(super) kept: Upkeep,
     /// Which virtual nodes have changed.
     pub(super) node_news: Arc<NodeNews>,
+    /// What its virtual nodes are called.
+    pub(super) node_names: NodeNames,
     /// What its virtual nodes that leave have in common.
     pub(super) leavers: Arc<Leavers>,
     /// The address of the API server.
