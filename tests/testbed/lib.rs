@@ -29,6 +29,7 @@ pub mod image;
 pub mod installed;
 pub mod leftovers;
 pub mod nodes;
+pub mod page;
 pub mod relay;
 pub mod requirements;
 pub mod sample_app;
