@@ -10,9 +10,9 @@ use mercato_tests::suite::{Level, Stage, level};
 use mercato_tests::wait;
 use serde_json::Value;
 
-use super::stand::{
-    AFTER, Allowed, BUSY, CHEAP, IDLE, PATIENCE, POD_CPU_MILLIS, Stand, USUAL, is_over, pods_of,
-    running, without_room,
+use super::market::{
+    AFTER, Allowed, BUSY, CHEAP, IDLE, Market, PATIENCE, POD_CPU_MILLIS, USUAL, brief, is_over,
+    pods_of, running, signed, without_room,
 };
 
 const NAMESPACE: &str = "crowd";
@@ -37,13 +37,13 @@ pub(crate) async fn comes(stage: &Stage) -> Result<()> {
         Level::Full => Crowd { pods: 200, most: 150, budget: "2.20 EUR/h" },
     };
     let mut timer = StepTimer::start();
-    let stand = Stand::open(stage).await?;
+    let market = Market::open(stage).await?;
     let (most, budget) = (crowd.most, Some(crowd.budget));
-    stand.allows(Allowed { pods: most, budget, ..USUAL }).await?;
-    stand.bursts(NAMESPACE).await?;
-    let seen = Seen::start(stand.rome(), NAMESPACE).await?;
+    market.allows(Allowed { pods: most, budget, ..USUAL }).await?;
+    market.bursts(NAMESPACE).await?;
+    let seen = Seen::start(market.rome(), NAMESPACE).await?;
     timer.step("a cluster that is full");
-    stand.deploys(NAMESPACE, crowd.pods).await?;
+    market.deploys(NAMESPACE, crowd.pods).await?;
     wait::until("those run that may", LAST * BUSY, || async {
         let run = running(&seen)?.len() as u64;
         ensure!(run == most, "{run} run");
@@ -51,17 +51,17 @@ pub(crate) async fn comes(stage: &Stage) -> Result<()> {
     })
     .await?;
     in_time(&seen, &crowd)?;
-    let bought = stand.bought(NAMESPACE).await?;
+    let bought = market.bought(NAMESPACE).await?;
     of_the_cheapest(&bought, most)?;
     timer.step("those run that may");
-    the_others_say_why(&stand, &seen, &crowd).await.context("the others")?;
+    the_others_say_why(&market, &seen, &crowd).await.context("the others")?;
     timer.step("the others say why not");
-    ensure!(!may_order(&stand).await?, "the budget has room for more");
-    given_back(&stand, &seen).await.context("given back")?;
-    ensure!(may_order(&stand).await?, "the budget is not given back");
-    stand.nothing_is_left().await?;
-    let after = stand.ordered(NAMESPACE).await?;
-    ensure!(after.len() == bought.len(), "more was bought meanwhile: {after:?}");
+    ensure!(!may_order(&market).await?, "the budget has room for more");
+    given_back(&market, &seen).await.context("given back")?;
+    ensure!(may_order(&market).await?, "the budget is not given back");
+    market.nothing_is_left(NAMESPACE).await?;
+    let after = market.ordered(NAMESPACE).await?;
+    ensure!(signed(&after).len() == bought.len(), "more was bought: {}", brief(&after));
     timer.step("all is given back");
     Ok(())
 }
@@ -85,7 +85,7 @@ fn in_time(seen: &Seen, crowd: &Crowd) -> Result<()> {
 
 /// Nothing is bought of the dearer while the cheaper has some, and no more than is allowed.
 fn of_the_cheapest(bought: &[Value], most: u64) -> Result<()> {
-    ensure!(pods_of(bought) == most, "bought for {} pods: {bought:?}", pods_of(bought));
+    ensure!(pods_of(bought) == most, "bought for {} pods: {}", pods_of(bought), brief(bought));
     let cpu = |deal: &Value| deal["terms"]["quantity"]["cpuMillis"].as_u64().unwrap_or(0);
     let all: u64 = bought.iter().map(cpu).sum();
     ensure!(all == most * POD_CPU_MILLIS, "{all}m processors for {most} pods");
@@ -103,20 +103,20 @@ fn of_the_cheapest(bought: &[Value], most: u64) -> Result<()> {
 }
 
 /// Those that wait are told of what is reached; of a larger crowd some.
-async fn the_others_say_why(stand: &Stand<'_>, seen: &Seen, crowd: &Crowd) -> Result<()> {
+async fn the_others_say_why(market: &Market<'_>, seen: &Seen, crowd: &Crowd) -> Result<()> {
     let wait = crowd.pods - crowd.most;
     wait::until("those that wait say why", PATIENCE, || async {
-        let told = stand.told(NAMESPACE, "OverBudget").await?;
+        let told = market.told(NAMESPACE, "OverBudget").await?;
         ensure!(told.len() as u64 == wait.min(20), "{} of {wait} say it", told.len());
         Ok(true)
     })
     .await?;
     let run = running(seen)?;
-    for (name, text) in stand.told(NAMESPACE, "OverBudget").await? {
+    for (name, text) in market.told(NAMESPACE, "OverBudget").await? {
         ensure!(text.contains("bursts.most allows"), "{name}: {text}");
         ensure!(!run.iter().any(|change| change.name == name), "{name} runs, and says {text}");
     }
-    let bought = stand.told(NAMESPACE, "Bought").await?;
+    let bought = market.told(NAMESPACE, "Bought").await?;
     ensure!(!bought.is_empty(), "no pod says that something was bought for it");
     ensure!(bought.values().any(|text| text.contains("of turin")), "{bought:?}");
     let run = run.len() as u64;
@@ -125,19 +125,19 @@ async fn the_others_say_why(stand: &Stand<'_>, seen: &Seen, crowd: &Crowd) -> Re
 }
 
 /// Whether twenty processors more are within the budget.
-async fn may_order(stand: &Stand<'_>) -> Result<bool> {
+async fn may_order(market: &Market<'_>) -> Result<bool> {
     let order = ["order", "--cpu", "20", "--memory", "1Gi", "--pods", "20", "--for", "1h"];
-    Ok(stand.home.mercato(&[&order[..], &["--dry-run"]].concat()).await?.code == Some(0))
+    Ok(market.home.mercato(&[&order[..], &["--dry-run"]].concat()).await?.code == Some(0))
 }
 
-async fn given_back(stand: &Stand<'_>, seen: &Seen) -> Result<()> {
-    stand.scales(NAMESPACE, 0).await?;
+async fn given_back(market: &Market<'_>, seen: &Seen) -> Result<()> {
+    market.scales(NAMESPACE, 0).await?;
     wait::until("no pod is left", PATIENCE, || async { Ok(seen.there("")?.is_empty()) }).await?;
     let gone = seen.of("")?.last().context("pods were there")?.at;
     let most = (IDLE + END) * BUSY;
     wait::until("what was bought is given back", most, || async {
-        let all = stand.ordered(NAMESPACE).await?;
-        ensure!(all.iter().all(is_over), "{all:?}");
+        let all = market.ordered(NAMESPACE).await?;
+        ensure!(all.iter().all(is_over), "{}", brief(&all));
         Ok(true)
     })
     .await?;

@@ -12,7 +12,9 @@ use mercato_tests::wait;
 use serde_json::Value;
 use tokio::time::{sleep, sleep_until};
 
-use super::stand::{Allowed, IDLE, PATIENCE, Stand, USUAL, is_over, pods_of, running};
+use super::market::{
+    Allowed, IDLE, Market, PATIENCE, USUAL, brief, is_over, pods_of, running, signed,
+};
 
 const PODS: u64 = 5;
 /// A contract of this term says so long after it began that it is extended.
@@ -25,14 +27,14 @@ const KILLS: u32 = 12;
 /// As soon as the record of an order is seen.
 pub(crate) async fn once(stage: &Stage) -> Result<()> {
     let mut timer = StepTimer::start();
-    let stand = Stand::open(stage).await?;
-    stand.allows(USUAL).await?;
-    let demand = Demand::comes(&stand, "once").await?;
+    let market = Market::open(stage).await?;
+    market.allows(USUAL).await?;
+    let demand = Demand::comes(&market, "once").await?;
     wait::until("something is ordered", PATIENCE, || async {
         Ok(!demand.ordered().await?.is_empty())
     })
     .await?;
-    stand.home.kill().await?;
+    market.home.kill().await?;
     demand.runs().await?;
     timer.step("killed after an order was written");
     demand.ends().await?;
@@ -43,12 +45,12 @@ pub(crate) async fn once(stage: &Stage) -> Result<()> {
 /// At moments from the pods on until they run.
 pub(crate) async fn at_each_moment(stage: &Stage) -> Result<()> {
     let mut timer = StepTimer::start();
-    let stand = Stand::open(stage).await?;
-    stand.allows(USUAL).await?;
+    let market = Market::open(stage).await?;
+    market.allows(USUAL).await?;
     for n in 0..KILLS {
-        let demand = Demand::comes(&stand, &format!("moment-{n}")).await?;
+        let demand = Demand::comes(&market, &format!("moment-{n}")).await?;
         sleep(MOMENTS / KILLS * n).await;
-        stand.home.kill().await?;
+        market.home.kill().await?;
         demand.runs().await.with_context(|| format!("kill {n}"))?;
         demand.ends().await.with_context(|| format!("kill {n}"))?;
     }
@@ -59,16 +61,16 @@ pub(crate) async fn at_each_moment(stage: &Stage) -> Result<()> {
 /// While a contract is extended, and while it is given back.
 pub(crate) async fn later(stage: &Stage) -> Result<()> {
     let mut timer = StepTimer::start();
-    let stand = Stand::open(stage).await?;
-    stand.allows(Allowed { term: TERM, ..USUAL }).await?;
-    let demand = Demand::comes(&stand, "later").await?;
+    let market = Market::open(stage).await?;
+    market.allows(Allowed { term: TERM, ..USUAL }).await?;
+    let demand = Demand::comes(&market, "later").await?;
     demand.runs().await?;
     let changes = |deal: &Value| !deal["change"].is_null() || deal["terms"]["termS"] != TERM_S;
     wait::until("it is extended", PATIENCE, || async {
         Ok(demand.ordered().await?.iter().any(|deal| !is_over(deal) && changes(deal)))
     })
     .await?;
-    stand.home.kill().await?;
+    market.home.kill().await?;
     let is_longer = || async {
         let all = demand.ordered().await?;
         let terms: Vec<_> = all.iter().map(|deal| deal["terms"]["termS"].clone()).collect();
@@ -79,35 +81,35 @@ pub(crate) async fn later(stage: &Stage) -> Result<()> {
     timer.step("killed while a contract was extended");
     demand.runs().await?;
 
-    stand.scales(&demand.namespace, 0).await?;
+    market.scales(&demand.namespace, 0).await?;
     let gone = || async { Ok(demand.seen.there("")?.is_empty()) };
     wait::until("no pod is left", PATIENCE, gone).await?;
     sleep_until((Instant::now() + IDLE).into()).await;
-    stand.home.kill().await?;
+    market.home.kill().await?;
     demand.ends().await?;
     timer.step("killed while it was given back");
-    stand.allows(USUAL).await
+    market.allows(USUAL).await
 }
 
 /// Pods without room in a namespace, and the most that was ever bought for them at once.
 struct Demand<'s> {
-    stand: &'s Stand<'s>,
+    market: &'s Market<'s>,
     namespace: String,
     seen: Seen,
     most: AtomicU64,
 }
 
 impl<'s> Demand<'s> {
-    async fn comes(stand: &'s Stand<'s>, namespace: &str) -> Result<Self> {
-        stand.bursts(namespace).await?;
-        let seen = Seen::start(stand.rome(), namespace).await?;
-        stand.deploys(namespace, PODS).await?;
-        Ok(Self { stand, namespace: namespace.to_owned(), seen, most: AtomicU64::new(0) })
+    async fn comes(market: &'s Market<'s>, namespace: &str) -> Result<Self> {
+        market.bursts(namespace).await?;
+        let seen = Seen::start(market.rome(), namespace).await?;
+        market.deploys(namespace, PODS).await?;
+        Ok(Self { market, namespace: namespace.to_owned(), seen, most: AtomicU64::new(0) })
     }
 
     /// What was ordered for them, which is never more than they are.
     async fn ordered(&self) -> Result<Vec<Value>> {
-        let all = self.stand.ordered(&self.namespace).await?;
+        let all = self.market.ordered(&self.namespace).await?;
         let open: Vec<Value> = all.iter().filter(|deal| !is_over(deal)).cloned().collect();
         self.most.fetch_max(pods_of(&open), Ordering::Relaxed);
         Ok(all)
@@ -124,19 +126,19 @@ impl<'s> Demand<'s> {
 
     /// So much was signed as there are pods, and nothing else is on order.
     async fn is_once(&self) -> Result<()> {
-        let mut all = self.ordered().await?;
-        all.retain(|deal| deal["state"] != "terminated");
-        ensure!(pods_of(&all) == PODS, "for {PODS} pods was bought {all:?}");
+        let all = self.ordered().await?;
+        let was_bought = pods_of(&signed(&all));
+        ensure!(was_bought == PODS, "for {PODS} pods was bought: {}", brief(&all));
         let most = self.most.load(Ordering::Relaxed);
         ensure!(most == PODS, "{most} at once");
         Ok(())
     }
 
     async fn ends(&self) -> Result<()> {
-        self.stand.scales(&self.namespace, 0).await?;
-        self.stand.nothing_is_left().await?;
+        self.market.scales(&self.namespace, 0).await?;
+        self.market.nothing_is_left(&self.namespace).await?;
         self.is_once().await?;
         let delete = ["delete", "namespace", &self.namespace, "--timeout=60s"];
-        self.stand.rome().kubectl(&delete).await?.ok().map(drop)
+        self.market.rome().kubectl(&delete).await?.ok().map(drop)
     }
 }

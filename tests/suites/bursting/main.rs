@@ -5,9 +5,11 @@
 
 mod crowd;
 mod kills;
+mod market;
 mod next;
+mod page;
 mod rows;
-mod stand;
+mod vain;
 
 use std::process::ExitCode;
 
@@ -29,8 +31,10 @@ fn main() -> ExitCode {
         Test::full("the_next_is_asked_where_the_cheapest_signs_late", |s| Box::pin(next::late(s))),
         Test::full("the_next_is_asked_where_an_owner_would_be", |s| Box::pin(next::asks(s))),
         Test::full("the_next_is_asked_where_more_is_wanted", |s| Box::pin(next::wants_more(s))),
+        Test::full("what_takes_no_pod_is_given_back", |s| Box::pin(vain::given_back(s))),
         Test::full("it_buys_once_whenever_it_dies", |s| Box::pin(kills::at_each_moment(s))),
         Test::full("it_extends_and_gives_back_once", |s| Box::pin(kills::later(s))),
+        Test::full("the_page_on_bursts_works_as_it_stands", |s| Box::pin(page::typed(s))),
     ];
     suite::run_in_turn("bursting", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }

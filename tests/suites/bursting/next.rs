@@ -12,8 +12,9 @@ use mercato_tests::wait;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::stand::{
-    AFTER, BUSY, DEAR, PATIENCE, Stand, USUAL, is_over, pods_of, running, sells, without_room,
+use super::market::{
+    AFTER, BUSY, DEAR, Market, PATIENCE, USUAL, brief, is_over, pods_of, running, sells,
+    without_room,
 };
 
 const PODS: u64 = 4;
@@ -27,32 +28,34 @@ const CHEAPEST_MICROS: u64 = 10_000;
 
 /// Its daemon is gone, and comes back.
 pub(crate) async fn killed(stage: &Stage) -> Result<()> {
-    let stand = Stand::open(stage).await?;
-    stand.allows(USUAL).await?;
-    let case = Case { stand: &stand, namespace: "killed", asked: &stand.turin, next: &stand.lyon };
+    let market = Market::open(stage).await?;
+    market.allows(USUAL).await?;
+    let case =
+        Case { market: &market, namespace: "killed", asked: &market.turin, next: &market.lyon };
     case.begins().await?;
-    stand.turin.cluster.kill(PART)?;
+    market.turin.cluster.kill(PART)?;
     case.next_is_asked().await?;
-    stand.turin.cluster.restart(PART)?;
-    stand.turin.answers().await?;
+    market.turin.cluster.restart(PART)?;
+    market.turin.answers().await?;
     case.is_connected().await?;
     case.ends().await
 }
 
 /// It stands still, and signs after it was given up.
 pub(crate) async fn late(stage: &Stage) -> Result<()> {
-    let stand = Stand::open(stage).await?;
-    stand.allows(USUAL).await?;
+    let market = Market::open(stage).await?;
+    market.allows(USUAL).await?;
     sleep(ASIDE).await;
-    let case = Case { stand: &stand, namespace: "late", asked: &stand.turin, next: &stand.lyon };
+    let case =
+        Case { market: &market, namespace: "late", asked: &market.turin, next: &market.lyon };
     case.begins().await?;
-    stand.turin.cluster.pause(PART)?;
+    market.turin.cluster.pause(PART)?;
     let next = case.next_is_asked().await;
-    stand.turin.cluster.resume(PART)?;
+    market.turin.cluster.resume(PART)?;
     next?;
     let given_up = case.given_up().await?;
     wait::until("the order came to it all the same", PATIENCE, || async {
-        let all = stand.turin.json(&["contracts", "list", "--all"]).await?;
+        let all = market.turin.json(&["contracts", "list", "--all"]).await?;
         let all = all.as_array().context("a list of contracts")?;
         let came = all.iter().find(|deal| deal["id"] == given_up["id"]).context("not yet")?;
         ensure!(is_over(came), "{came}");
@@ -64,39 +67,43 @@ pub(crate) async fn late(stage: &Stage) -> Result<()> {
 
 /// Its owner would have to be asked.
 pub(crate) async fn asks(stage: &Stage) -> Result<()> {
-    let stand = Stand::open(stage).await?;
-    stand.allows(USUAL).await?;
-    sells(&stand.lyon, CHEAPEST).await?;
-    stand.lyon.mercato(&["share", "set", "--approve", "ask"]).await?.ok()?;
-    let case = Case { stand: &stand, namespace: "asks", asked: &stand.lyon, next: &stand.turin };
+    let market = Market::open(stage).await?;
+    market.allows(USUAL).await?;
+    sells(&market.lyon, CHEAPEST).await?;
+    market.lyon.mercato(&["share", "set", "--approve", "ask"]).await?.ok()?;
+    let case =
+        Case { market: &market, namespace: "asks", asked: &market.lyon, next: &market.turin };
     case.is_cheapest().await?;
+    // Turin was left aside twice before.
+    sleep(ASIDE * 2).await;
     case.begins().await?;
     case.next_is_asked().await?;
     case.ends().await?;
-    sells(&stand.lyon, DEAR).await
+    sells(&market.lyon, DEAR).await
 }
 
 /// It grants at once, for more than it has posted.
 pub(crate) async fn wants_more(stage: &Stage) -> Result<()> {
-    let stand = Stand::open(stage).await?;
-    stand.allows(USUAL).await?;
-    sells(&stand.lyon, CHEAPEST).await?;
+    let market = Market::open(stage).await?;
+    market.allows(USUAL).await?;
+    sells(&market.lyon, CHEAPEST).await?;
     let dearer = ["share", "set", "--rule", "everybody: auto at cpu=0.03 EUR/h"];
-    stand.lyon.mercato(&dearer).await?.ok()?;
-    let case = Case { stand: &stand, namespace: "dearer", asked: &stand.lyon, next: &stand.turin };
+    market.lyon.mercato(&dearer).await?.ok()?;
+    let case =
+        Case { market: &market, namespace: "dearer", asked: &market.lyon, next: &market.turin };
     case.is_cheapest().await?;
     // It may have been left aside before.
     sleep(ASIDE).await;
     case.begins().await?;
     case.next_is_asked().await?;
     case.ends().await?;
-    stand.lyon.mercato(&["share", "set", "--no-rules"]).await?.ok()?;
-    sells(&stand.lyon, DEAR).await
+    market.lyon.mercato(&["share", "set", "--no-rules"]).await?.ok()?;
+    sells(&market.lyon, DEAR).await
 }
 
 /// Pods of a namespace, the provider that is asked for them first, and the one that they run at.
 struct Case<'s> {
-    stand: &'s Stand<'s>,
+    market: &'s Market<'s>,
     namespace: &'static str,
     asked: &'s Daemon<'s>,
     next: &'s Daemon<'s>,
@@ -104,13 +111,13 @@ struct Case<'s> {
 
 impl Case<'_> {
     async fn begins(&self) -> Result<()> {
-        self.stand.bursts(self.namespace).await
+        self.market.bursts(self.namespace).await
     }
 
     async fn next_is_asked(&self) -> Result<()> {
         let mut timer = StepTimer::start();
-        let seen = Seen::start(self.stand.rome(), self.namespace).await?;
-        self.stand.deploys(self.namespace, PODS).await?;
+        let seen = Seen::start(self.market.rome(), self.namespace).await?;
+        self.market.deploys(self.namespace, PODS).await?;
         wait::until("pods run at the next provider", PATIENCE, || async {
             Ok(running(&seen)?.len() as u64 == PODS)
         })
@@ -130,19 +137,19 @@ impl Case<'_> {
 
     /// The order that nobody signed; the other has all the pods.
     async fn given_up(&self) -> Result<Value> {
-        let all = self.stand.ordered(self.namespace).await?;
+        let all = self.market.ordered(self.namespace).await?;
         let of = |daemon: &Daemon<'_>| {
             let name = daemon.cluster.name().to_owned();
             all.iter().filter(move |deal| deal["peerName"] == name).cloned().collect::<Vec<_>>()
         };
         let (asked, next) = (of(self.asked), of(self.next));
-        ensure!(!asked.is_empty() && asked.iter().all(is_over), "{asked:?}");
-        ensure!(pods_of(&next) == PODS && !next.iter().any(is_over), "{next:?}");
+        ensure!(!asked.is_empty() && asked.iter().all(is_over), "{}", brief(&all));
+        ensure!(pods_of(&next) == PODS && !next.iter().any(is_over), "{}", brief(&all));
         Ok(asked[0].clone())
     }
 
     async fn is_said(&self) -> Result<()> {
-        let events = self.stand.home.json(&["events"]).await?;
+        let events = self.market.home.json(&["events"]).await?;
         let all = events.as_array().context("a list of events")?;
         let about = format!("burst of {}: ", self.namespace);
         let said = all.iter().any(|event| {
@@ -158,7 +165,7 @@ impl Case<'_> {
     /// Waits until the price by which it is asked first has come to home.
     async fn is_cheapest(&self) -> Result<()> {
         wait::until("the price is seen", PATIENCE * 2, || async {
-            let market = self.stand.home.json(&["browse"]).await?;
+            let market = self.market.home.json(&["browse"]).await?;
             let offers = market["offers"].as_array().context("a list of offers")?;
             let of = offers.iter().find(|offer| offer["name"] == self.asked.cluster.name());
             let units = &of.context("no offer of it")?["price"]["posted"]["units"];
@@ -170,7 +177,7 @@ impl Case<'_> {
 
     async fn is_connected(&self) -> Result<()> {
         wait::until("home is connected with it again", PATIENCE, || async {
-            let peers = self.stand.home.json(&["peers"]).await?;
+            let peers = self.market.home.json(&["peers"]).await?;
             let all = peers.as_array().context("a list of peers")?;
             let of = all.iter().find(|peer| peer["name"] == self.asked.cluster.name());
             Ok(of.context("no such peer")?["connected"].is_string())
@@ -181,11 +188,11 @@ impl Case<'_> {
     /// Nothing was bought besides, and when the pods are gone nothing is left.
     async fn ends(&self) -> Result<()> {
         self.given_up().await?;
-        self.stand.scales(self.namespace, 0).await?;
-        self.stand.nothing_is_left().await?;
-        let all = self.stand.ordered(self.namespace).await?;
-        ensure!(all.iter().all(is_over), "{all:?}");
+        self.market.scales(self.namespace, 0).await?;
+        self.market.nothing_is_left(self.namespace).await?;
+        let all = self.market.ordered(self.namespace).await?;
+        ensure!(all.iter().all(is_over), "{}", brief(&all));
         let delete = ["delete", "namespace", self.namespace, "--timeout=60s"];
-        self.stand.rome().kubectl(&delete).await?.ok().map(drop)
+        self.market.rome().kubectl(&delete).await?.ok().map(drop)
     }
 }

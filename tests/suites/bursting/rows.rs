@@ -8,7 +8,7 @@ use mercato_tests::suite::Stage;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 
-use super::stand::{Allowed, PATIENCE, Stand, USUAL, cpu_spec, pod};
+use super::market::{Allowed, Market, PATIENCE, USUAL, cpu_spec, pod};
 
 /// For its pods is bought; for those of the other, which leave home as well, is not.
 const NAMESPACE: &str = "rows";
@@ -76,26 +76,26 @@ const ROWS: [Row; 3] = [
 
 pub(crate) async fn all(stage: &Stage) -> Result<()> {
     let mut timer = StepTimer::start();
-    let stand = Stand::open(stage).await?;
+    let market = Market::open(stage).await?;
     timer.step("a cluster that is full, and two that sell");
-    stand.allows(USUAL).await?;
+    market.allows(USUAL).await?;
     for namespace in [NAMESPACE, SILENT] {
-        stand.rome().kubectl(&["create", "namespace", namespace]).await?.ok()?;
+        market.rome().kubectl(&["create", "namespace", namespace]).await?.ok()?;
     }
-    stand.rome().apply(CLAIM).await?;
-    makes(&stand, NAMESPACE, &BEFORE).await?;
+    market.rome().apply(CLAIM).await?;
+    makes(&market, NAMESPACE, &BEFORE).await?;
     let nominate = ["-n", NAMESPACE, "patch", "pod", "nominated", "--subresource", "status"];
-    stand.rome().kubectl(&[&nominate[..], &["-p", NOMINATED]].concat()).await?.ok()?;
-    stand.opens(NAMESPACE, true).await?;
-    stand.opens(SILENT, false).await?;
+    market.rome().kubectl(&[&nominate[..], &["-p", NOMINATED]].concat()).await?.ok()?;
+    market.opens(NAMESPACE, true).await?;
+    market.opens(SILENT, false).await?;
     timer.step("namespaces");
-    makes(&stand, SILENT, &[Row { name: "silent", spec: |_| (), says: "" }]).await?;
-    makes(&stand, NAMESPACE, &ROWS).await?;
+    makes(&market, SILENT, &[Row { name: "silent", spec: |_| (), says: "" }]).await?;
+    makes(&market, NAMESPACE, &ROWS).await?;
     for row in ROWS.iter().chain(&BEFORE) {
-        says(&stand, row.name, "NotBought", row.says).await?;
+        says(&market, row.name, "NotBought", row.says).await?;
     }
     timer.step("what of a pod keeps it from it");
-    ends(&stand).await?;
+    ends(&market).await?;
     for (name, max_price, says_so) in [
         (
             "dear",
@@ -104,16 +104,16 @@ pub(crate) async fn all(stage: &Stage) -> Result<()> {
         ),
         ("abroad", "cpu=9 USD/h", "price.cpu.USD"),
     ] {
-        stand.allows(Allowed { max_price, ..USUAL }).await?;
-        makes(&stand, NAMESPACE, &[Row { name, spec: |_| (), says: "" }]).await?;
-        says(&stand, name, "NoOffer", says_so).await?;
-        ends(&stand).await?;
+        market.allows(Allowed { max_price, ..USUAL }).await?;
+        makes(&market, NAMESPACE, &[Row { name, spec: |_| (), says: "" }]).await?;
+        says(&market, name, "NoOffer", says_so).await?;
+        ends(&market).await?;
     }
     timer.step("what of the price");
-    bought_nothing(&stand).await
+    bought_nothing(&market).await
 }
 
-async fn makes(stand: &Stand<'_>, namespace: &str, rows: &[Row]) -> Result<()> {
+async fn makes(market: &Market<'_>, namespace: &str, rows: &[Row]) -> Result<()> {
     let made = |row: &Row| {
         let mut spec = cpu_spec("500m");
         (row.spec)(&mut spec);
@@ -121,12 +121,12 @@ async fn makes(stand: &Stand<'_>, namespace: &str, rows: &[Row]) -> Result<()> {
     };
     let items: Vec<Value> = rows.iter().map(made).collect();
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    stand.rome().apply(&list.to_string()).await
+    market.rome().apply(&list.to_string()).await
 }
 
-async fn says(stand: &Stand<'_>, pod: &str, reason: &str, words: &str) -> Result<()> {
+async fn says(market: &Market<'_>, pod: &str, reason: &str, words: &str) -> Result<()> {
     wait::until(&format!("{pod} says why nothing is bought for it"), PATIENCE, || async {
-        let told = stand.told(NAMESPACE, reason).await?;
+        let told = market.told(NAMESPACE, reason).await?;
         let said = told.get(pod).with_context(|| format!("no {reason} of it: {told:?}"))?;
         ensure!(said.contains(words), "it says {said:?}, not {words:?}");
         Ok(true)
@@ -135,25 +135,25 @@ async fn says(stand: &Stand<'_>, pod: &str, reason: &str, words: &str) -> Result
 }
 
 /// None of the pods is there any more.
-async fn ends(stand: &Stand<'_>) -> Result<()> {
+async fn ends(market: &Market<'_>) -> Result<()> {
     let delete = ["-n", NAMESPACE, "delete", "pods", "--all", "--timeout=30s"];
-    stand.rome().kubectl(&delete).await?.ok().map(drop)
+    market.rome().kubectl(&delete).await?.ok().map(drop)
 }
 
-async fn bought_nothing(stand: &Stand<'_>) -> Result<()> {
-    for side in [&stand.home, &stand.turin, &stand.lyon] {
+async fn bought_nothing(market: &Market<'_>) -> Result<()> {
+    for side in [&market.home, &market.turin, &market.lyon] {
         let all = side.json(&["contracts", "list", "--all"]).await?;
         ensure!(all == json!([]), "{} has {all}", side.cluster.name());
     }
     let mut silent = BTreeMap::new();
     for reason in ["NotBought", "NoOffer", "OverBudget", "Bought"] {
-        silent.extend(stand.told(SILENT, reason).await?);
+        silent.extend(market.told(SILENT, reason).await?);
     }
     ensure!(silent.is_empty(), "where nobody wants it: {silent:?}");
-    let events = stand.home.json(&["events"]).await?;
+    let events = market.home.json(&["events"]).await?;
     let all = events.as_array().context("a list of events")?;
     let said = all.iter().any(|event| event["kind"] == "burst_no_offer");
     ensure!(said, "mercato events does not say it: {events}");
     let delete = ["delete", "namespace", SILENT, NAMESPACE, "--timeout=60s"];
-    stand.rome().kubectl(&delete).await?.ok().map(drop)
+    market.rome().kubectl(&delete).await?.ok().map(drop)
 }

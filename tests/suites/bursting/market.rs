@@ -30,7 +30,7 @@ pub(crate) const DEAR: &str = "cpu=0.04 EUR/h";
 /// States in which a deal is no more.
 const OVER: [&str; 2] = ["closed", "terminated"];
 /// The daemons of all of them.
-pub(crate) struct Stand<'a> {
+pub(crate) struct Market<'a> {
     pub(crate) home: Daemon<'a>,
     pub(crate) turin: Daemon<'a>,
     pub(crate) lyon: Daemon<'a>,
@@ -51,7 +51,7 @@ pub(crate) struct Allowed<'w> {
 pub(crate) const USUAL: Allowed<'static> =
     Allowed { max_price: "cpu=0.05 EUR/h", pods: 40, term: "1h", budget: None };
 
-impl<'a> Stand<'a> {
+impl<'a> Market<'a> {
     /// As the test before has left it, or a new one.
     pub(crate) async fn open(stage: &'a Stage) -> Result<Self> {
         let program = stage.program("mercato")?;
@@ -123,6 +123,11 @@ impl<'a> Stand<'a> {
 
     /// So many pods without room.
     pub(crate) async fn deploys(&self, namespace: &str, pods: u64) -> Result<()> {
+        self.deploys_as(namespace, pods, &cpu_spec(&format!("{POD_CPU_MILLIS}m"))).await
+    }
+
+    /// The same of this spec.
+    pub(crate) async fn deploys_as(&self, namespace: &str, pods: u64, spec: &Value) -> Result<()> {
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": { "name": "web", "namespace": namespace },
@@ -130,7 +135,7 @@ impl<'a> Stand<'a> {
                 "replicas": pods, "selector": { "matchLabels": { "app": "web" } },
                 "template": {
                     "metadata": { "labels": { "app": "web" } },
-                    "spec": cpu_spec(&format!("{POD_CPU_MILLIS}m")),
+                    "spec": spec,
                 },
             },
         });
@@ -167,14 +172,18 @@ impl<'a> Stand<'a> {
         Ok(events.items.into_iter().filter_map(of).collect())
     }
 
-    /// Neither provider has anything of home's any more.
-    pub(crate) async fn nothing_is_left(&self) -> Result<()> {
+    /// Waits until nothing that was ordered for pods of a namespace goes on, at either side.
+    pub(crate) async fn nothing_is_left(&self, namespace: &str) -> Result<()> {
         wait::until("nothing is left at either side", PATIENCE, || async {
+            let ordered = self.ordered(namespace).await?;
             for side in [&self.home, &self.turin, &self.lyon] {
-                for list in [["contracts", "list"], ["requests", "list"]] {
-                    let left = side.json(&list).await?;
-                    ensure!(left == json!([]), "{} has {left}", side.cluster.name());
-                }
+                let all = side.json(&["contracts", "list", "--all"]).await?;
+                let requests = side.json(&["requests", "list"]).await?;
+                let all = [&all, &requests].into_iter().filter_map(Value::as_array).flatten();
+                let is_of = |deal: &Value| ordered.iter().any(|it| it["id"] == deal["id"]);
+                let left: Vec<Value> =
+                    all.filter(|deal| is_of(deal) && !is_over(deal)).cloned().collect();
+                ensure!(left.is_empty(), "{} has {}", side.cluster.name(), brief(&left));
             }
             Ok(true)
         })
@@ -191,6 +200,22 @@ pub(crate) async fn sells(provider: &Daemon<'_>, price: &str) -> Result<()> {
 
 pub(crate) fn is_over(deal: &Value) -> bool {
     OVER.iter().any(|state| deal["state"] == *state)
+}
+
+/// What came to a contract, whether it is over or not.
+pub(crate) fn signed(deals: &[Value]) -> Vec<Value> {
+    deals.iter().filter(|deal| deal["state"] != "terminated").cloned().collect()
+}
+
+/// What a reader needs of deals.
+pub(crate) fn brief(deals: &[Value]) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |deal: &Value| {
+        let [peer, state, reason] = ["peerName", "state", "reason"].map(|of| text(&deal[of]));
+        let pods = &deal["terms"]["quantity"]["pods"];
+        format!("{pods} pods of {peer} {state} {reason}")
+    };
+    deals.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
 /// For how many pods all of these are.
