@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::GpuModel;
@@ -120,6 +120,11 @@ pub(crate) fn wanted(
         }
         let coming = of_key().filter(|deal| is_coming(now, deal, shown)).copied();
         let mut coming = bought(&coming.collect::<Vec<_>>());
+        // Who else seems to have room of theirs may never be bound there.
+        coming = of_key().fold(coming, |sum, deal| {
+            let more = seems_taken(demand, key, deal);
+            sum.checked_add(&more).unwrap_or(sum)
+        });
         pods.sort_by(|(a, _), (b, _)| a.pod.cmp(&b.pod));
         pods.retain(|(asking, _)| !take(&mut coming, asking));
         let Some(to) = pods.first().map(|(_, to)| (*to).clone()) else { continue };
@@ -139,6 +144,21 @@ fn is_coming(now: Now, deal: &Deal, shown: &BTreeSet<NegotiationId>) -> bool {
     let started_ms = deal.meter().and_then(|meter| meter.started_ms());
     let is_late = started_ms.is_some_and(|at_ms| at_ms + limits::BURST_VAIN_MS < now.wall_ms);
     deal.is_leased() && !shown.contains(&deal.id()) && !is_late
+}
+
+/// What pods for which it was not bought seem to have of a contract.
+fn seems_taken(demand: &PodDemand, key: &BurstKey, deal: &Deal) -> Resources {
+    let (contract, quantity) = (ContractId::from(deal.id()), &deal.terms().quantity);
+    let model = quantity.gpus.keys().next();
+    let mut all = Resources::default();
+    for shape in demand.shapes.iter().filter(|shape| shape.key != *key) {
+        for pod in shape.pods.iter().filter(|pod| pod.room_on == Some(contract)) {
+            let (pod, per_pod) = (pod.clone(), floored(&shape.per_pod));
+            let one = Asking { pod, per_pod, gpus: shape.gpus }.quantity(model);
+            all = all.checked_add(&one).unwrap_or(all);
+        }
+    }
+    all
 }
 
 /// No less than anything can be bought of.

@@ -1,7 +1,7 @@
 //! Pods without room: bought for once, the cheapest first, up to what is allowed, and given back.
 
 use mercato_broker::syntax::FromText as _;
-use mercato_broker::{Approve, BurstPolicy, BurstWord, BuyPolicy, Command, Rate, burst_of};
+use mercato_broker::{Approve, BurstPolicy, BurstWord, BuyPolicy, Command, Deal, Rate, burst_of};
 use mercato_protocol::resources::Resource;
 
 use crate::world::{HOME, World, policy, price, quantity, share};
@@ -174,4 +174,20 @@ fn what_is_bought_and_what_is_lacking_is_seen_by_namespace() {
     let lab = &now.namespaces["lab"];
     assert_eq!((lab.contracts, lab.waiting), (0, 1));
     assert_eq!(lab.lacks.map(|(word, _)| word), Some(BurstWord::OverBudget), "{lab:?}");
+}
+
+#[test]
+fn pods_that_are_never_bound_take_nothing_of_what_is_bought_for_others() {
+    let mut world = World::new(policy(), &two());
+    world.stuck = ["vain".to_owned()].into();
+    world.pods("vain", 3, 1_000);
+    world.run(70);
+    assert!(world.words().contains(&BurstWord::BoughtInVain), "{:?}", world.news);
+    world.pods("shop", 5, 1_000);
+    world.run(20);
+    let of_shop = |deal: &&&Deal| burst_of(deal).is_some_and(|key| key.namespace == "shop");
+    let bought = world.bought();
+    let sizes: Vec<u64> =
+        bought.iter().filter(of_shop).map(|it| it.terms().quantity.pods).collect();
+    assert_eq!((world.bound(), sizes), (5, vec![5]), "{:?}", world.news);
 }

@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) shown: BTreeSet<NegotiationId>,
     /// The scheduler binds no pod.
     pub(crate) binds_none: bool,
+    /// Namespaces of which it binds no pod, though all that is asked for is there.
+    pub(crate) stuck: BTreeSet<String>,
     pub(crate) news: Vec<BurstNews>,
     /// Home dies before its effect of this number.
     pub(crate) crash_at: Option<usize>,
@@ -155,6 +157,7 @@ impl World {
             pods: BTreeMap::new(),
             shown: BTreeSet::new(),
             binds_none: false,
+            stuck: BTreeSet::new(),
             news: Vec::new(),
             crash_at: None,
             effects: 0,
@@ -289,7 +292,8 @@ impl World {
                 *room = room.saturating_sub(&asks);
                 *id
             });
-            if !self.binds_none && room_on.is_some() {
+            let is_stuck = self.binds_none || self.stuck.contains(&pod.namespace);
+            if !is_stuck && room_on.is_some() {
                 pod.on = room_on;
                 continue;
             }
@@ -316,6 +320,22 @@ impl World {
         let nodes = self.shown.iter().map(used).collect();
         let shapes = shapes.into_iter().map(shape).collect();
         self.input(HOME, Input::Pending(Box::new(PodDemand { shapes, nodes })));
+        self.bind_past_stuck();
+    }
+
+    /// What stuck pods seem to have others get.
+    fn bind_past_stuck(&mut self) {
+        let mut room = self.room();
+        let stuck = if self.binds_none { return } else { &self.stuck };
+        let may = |pod: &&mut Pod| pod.on.is_none() && !stuck.contains(&pod.namespace);
+        for pod in self.pods.values_mut().filter(may) {
+            let asks = asked(pod.cpu_millis);
+            let found = room.iter_mut().find(|(_, room)| room.checked_sub(&asks).is_ok());
+            pod.on = found.map(|(id, room)| {
+                *room = room.saturating_sub(&asks);
+                *id
+            });
+        }
     }
 
     fn deliver(&mut self, to: usize, message: &Signed<Message>) {
