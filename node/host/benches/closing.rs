@@ -14,7 +14,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, HostError, Namespaces, Sandbox, close_both};
+use mercato_host::{HostError, Namespaces, Sandbox, close_both};
+use mercato_machine::Closed;
 
 use namespace::Namespace;
 

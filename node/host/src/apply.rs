@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::at_node::forget_at_node;
-use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
-use crate::found::{Found, Link, OverlayLink};
 use crate::limits;
 use crate::netlink::{
     Change, Conversation, Device, add_address, add_endpoint, add_neighbour, add_route, add_rule,
@@ -17,11 +15,13 @@ use crate::netlink::{
     read_rules, remove_address, remove_device, remove_endpoint, remove_neighbour, remove_packets,
     remove_route, remove_rule, replace_packets, set_device, set_mtu, set_up,
 };
-use crate::networks::{Network, NetworkKind};
-use crate::packets::Table;
-use crate::plan::clean_plan;
-use crate::step::Step;
-use crate::wanted::Marks;
+use mercato_machine::Dropping;
+use mercato_machine::Marks;
+use mercato_machine::Step;
+use mercato_machine::Table;
+use mercato_machine::clean_plan;
+use mercato_machine::{Found, Link, OverlayLink};
+use mercato_machine::{Network, NetworkKind};
 
 /// What is there, in the network namespace of this thread.
 ///

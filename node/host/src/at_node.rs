@@ -12,9 +12,9 @@ use crate::netlink::{
     Conversation, Device, names_of_frames, read_device, read_devices, read_frames, remove_frames,
     replace_frames,
 };
-use crate::packets::{FrameTable, Interface, Table, closed_at_node};
-use crate::reach::Closed;
 use crate::sandbox::Sandbox;
+use mercato_machine::Closed;
+use mercato_machine::{FrameTable, Interface, Table, closed_at_node};
 
 /// Puts what is wanted in force at the node's end of a pod's pair, at one moment, or nothing of it;
 /// what is in force already is not touched.

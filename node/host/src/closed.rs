@@ -10,9 +10,9 @@ use crate::error::{HostError, KernelError};
 use crate::interface::interface;
 use crate::netlink::{Conversation, read_frames, remove_frames, replace_frames};
 use crate::own_address::give_back;
-use crate::packets::{FrameTable, Interface, Table, closed};
-use crate::reach::Closed;
 use crate::sandbox::Sandbox;
+use mercato_machine::Closed;
+use mercato_machine::{FrameTable, Interface, Table, closed};
 
 /// Puts what is wanted in force in a pod's namespace, at one moment, or nothing of it; what is in
 /// force already is not touched. Connections to whoever is still reached go on.

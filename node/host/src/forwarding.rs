@@ -13,21 +13,21 @@ use std::os::fd::AsRawFd as _;
 use ipnet::{IpNet, Ipv4Net};
 use nix::sched::{CloneFlags, unshare};
 
-use crate::dropping::NotForwarded;
 use crate::error::{HostError, KernelError};
-use crate::family::Family;
-use crate::found::{DeviceSetting, Neighbour, Route, RouteKind, Rule};
 use crate::limits;
 use crate::netlink::{
     Change, Conversation, Device, add_address, add_neighbour, add_pair, add_route, add_rule,
     all_routes, read_addresses, read_devices, read_dropping, read_generation, read_packets,
     read_rules, remove_device, remove_rule, set_device, set_up,
 };
-use crate::overlay::Mac;
-use crate::packets::Table;
 use crate::sandbox::ends_of_pods;
 use crate::trial::comes;
-use crate::wanted::Marks;
+use mercato_machine::Family;
+use mercato_machine::Mac;
+use mercato_machine::Marks;
+use mercato_machine::NotForwarded;
+use mercato_machine::Table;
+use mercato_machine::{DeviceSetting, Neighbour, Route, RouteKind, Rule};
 
 /// By which the datagram comes, and by which it leaves.
 const IN: &str = Marks::OF_TRIALS[0];

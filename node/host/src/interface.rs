@@ -2,8 +2,8 @@
 
 use crate::error::HostError;
 use crate::netlink::{Conversation, read_addresses, read_devices};
-use crate::packets::Interface;
 use crate::sandbox::{Sandbox, is_of_link};
+use mercato_machine::Interface;
 
 /// The pod's device as it is now, in the namespace of this thread. A second one would be a way out
 /// that no rule sees.

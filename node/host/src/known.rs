@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::error::{HostError, KernelError};
 use crate::netlink::{Address, Conversation, read_addresses, read_frame_map};
-use crate::packets::{FrameTable, Table};
+use mercato_machine::{FrameTable, Table};
 
 /// In each namespace the kernel makes the device of loopback first.
 const LOOPBACK: u32 = 1;

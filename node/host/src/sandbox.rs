@@ -20,8 +20,8 @@ use crate::netlink::{
     Address, Conversation, Device, RouteTo, id_of_namespace, read_addresses, read_device,
     read_devices, read_frames, route_to,
 };
-use crate::packets::Table;
-use crate::wanted::Marks;
+use mercato_machine::Marks;
+use mercato_machine::Table;
 
 /// Where a pod is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

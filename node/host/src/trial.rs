@@ -9,9 +9,9 @@ use nix::sched::{CloneFlags, unshare};
 use crate::error::{HostError, KernelError};
 use crate::limits;
 use crate::netlink::{Conversation, Device, read_devices, replace_frames, set_up};
-use crate::overlay::Mac;
-use crate::packets::{Interface, closed};
-use crate::reach::Closed;
+use mercato_machine::Closed;
+use mercato_machine::Mac;
+use mercato_machine::{Interface, closed};
 
 const OWN: Ipv4Addr = Ipv4Addr::LOCALHOST;
 

@@ -74,7 +74,7 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// As many questions as the node lets through in packets (`node/host/src/packets/closed.rs`): of
+    /// As many questions as the node lets through in packets (`node/machine/src/packets/closed.rs`): of
     /// three hundred names in a second, each with five to try in both families. Some ask each question
     /// on a connection of its own.
     fn default() -> Self {

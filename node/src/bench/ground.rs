@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result};
 use ipnet::{IpNet, Ipv4Net};
-use mercato_host::{Marks, Overlay, Wanted, Way};
+use mercato_machine::{Marks, Overlay, Wanted, Way};
 
 use super::cable::{self, Cable, Ends, Wire, wait_for_link};
 use super::case::MANY;
@@ -135,7 +135,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
     let (gateway, node) = (own(1), own(2));
     let machine = |last| IpAddr::V4(machine(end, last));
     let pods: BTreeSet<IpAddr> = (0..MANY).map(|lease| pod(end, lease)).collect();
-    let headers = Overlay::headers(mercato_host::Family::V4);
+    let headers = Overlay::headers(mercato_machine::Family::V4);
     let largest = (mtu as u32).min((mtu + OVERHEAD) as u32 - headers);
     let overlay = |local, node: IpAddr, machine: IpAddr| Overlay {
         vni: Overlay::VNI,
@@ -186,7 +186,7 @@ fn forward() -> io::Result<()> {
 fn set_up(at: &Namespace, wanted: Wanted) -> Result<()> {
     at.within(move || {
         let found = mercato_host::read(&wanted.marks)?;
-        let steps = mercato_host::plan(&found, &wanted)?;
+        let steps = mercato_machine::plan(&found, &wanted)?;
         Ok(mercato_host::apply(&steps)?)
     })?
 }

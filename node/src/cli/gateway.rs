@@ -1,7 +1,8 @@
 //! `mercato gateway`: what the tunnel's gateway has set up on this machine.
 
 use clap::Subcommand;
-use mercato_host::{HostError, Marks};
+use mercato_host::HostError;
+use mercato_machine::Marks;
 
 use super::screen::Screen;
 use crate::admin::Problem;
@@ -36,7 +37,7 @@ fn clean(marks: &Marks) -> Result<&'static str, Problem> {
             .because(&error)
     };
     let found = mercato_host::read(marks).map_err(failed)?;
-    let steps = mercato_host::clean_plan(&found, marks);
+    let steps = mercato_machine::clean_plan(&found, marks);
     if steps.is_empty() {
         return Ok("nothing of the tunnel is set up on this machine");
     }

@@ -1,7 +1,8 @@
 //! The gateway of the tunnels, and what keeps packets on this machine from it.
 
-use mercato_host::{Dropping, Family, HostError, Marks, Network};
+use mercato_host::HostError;
 use mercato_kubelet::names::{GATEWAY, GATEWAY_OFF};
+use mercato_machine::{Dropping, Family, Marks, Network};
 
 use super::Finding;
 use crate::admin::{NodeTrouble, OwnGateway};
@@ -108,7 +109,7 @@ fn dropped(chain: &Dropping) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use mercato_host::{NetworkKind, PacketFamily};
+    use mercato_machine::{NetworkKind, PacketFamily};
 
     use super::super::Verdict;
     use super::*;

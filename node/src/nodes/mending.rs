@@ -1,7 +1,7 @@
 //! Whether somebody else has changed packet rules of ours: each look at the machine puts them back, and
 //! their owner should hear that it was needed.
 
-use mercato_host::{Found, Wanted, lacks_rules};
+use mercato_machine::{Found, Wanted, lacks_rules};
 
 /// What was set up last on a machine, and how often it was found otherwise.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Mending {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use mercato_host::{Family, Marks, Way, guard};
+    use mercato_machine::{Family, Marks, Way, guard};
 
     use super::*;
 

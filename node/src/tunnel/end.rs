@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
-use mercato_host::{ApiWay, Marks, NamesWay, Place, Wanted, Way};
+use mercato_machine::{ApiWay, Marks, NamesWay, Place, Wanted, Way};
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::tunnel::second;
 use mercato_session::{Change, Claim, PeerConfig, PublicKey, SharedSecret};

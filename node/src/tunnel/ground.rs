@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use ipnet::{IpNet, Ipv6Net};
-use mercato_host::Marks;
 use mercato_kubelet::inventory::RangeUse;
+use mercato_machine::Marks;
 use tokio::task::block_in_place;
 
 use super::machine::{self, GatewaySettings};

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
-use mercato_host::Marks;
+use mercato_machine::Marks;
 use mercato_offload::key::Uid;
 use mercato_offload::placement::export::Consent;
 use mercato_protocol::id::{ClusterId, ContractId};

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::{IpNet, Ipv6Net};
 use mercato_discovery::{Host, likeliest_first};
-use mercato_host::{Family, Finding, Mac, Marks, Wanted, WantedError};
+use mercato_machine::{Family, Finding, Mac, Marks, Wanted, WantedError};
 use mercato_net::Net;
 use mercato_protocol::tunnel::home_api;
 use mercato_session::{PublicKey, Suite, Suites};
@@ -147,7 +147,7 @@ impl Running {
 pub(super) fn probe(settings: &GatewaySettings, marks: &Marks) -> anyhow::Result<()> {
     let found = mercato_host::read(marks).map_err(whole)?;
     let networks = mercato_host::networks(marks).map_err(whole)?;
-    if let Some(overlap) = mercato_host::overlap(settings.pool, &networks) {
+    if let Some(overlap) = mercato_machine::overlap(settings.pool, &networks) {
         bail!("{overlap}");
     }
     let off = Finding::ForwardingOff(Family::of_net(settings.pool));
@@ -173,7 +173,7 @@ pub(super) fn probe_second(pool: Ipv6Net, marks: &Marks) -> anyhow::Result<()> {
         bail!("{}", WantedError::Kernel(Family::V6));
     }
     let networks = mercato_host::networks(marks).map_err(whole)?;
-    if let Some(overlap) = mercato_host::overlap(pool.into(), &networks) {
+    if let Some(overlap) = mercato_machine::overlap(pool.into(), &networks) {
         bail!("{overlap}");
     }
     let off = Finding::ForwardingOff(Family::V6);
@@ -226,7 +226,7 @@ pub(super) fn nodes(marks: &Marks) -> anyhow::Result<BTreeMap<IpAddr, IpAddr>> {
 /// No guest reaches whoever has listened for them on this machine in an earlier run.
 pub(super) fn nobody_listens(marks: &Marks) -> anyhow::Result<()> {
     let found = mercato_host::read(marks).map_err(whole)?;
-    mercato_host::apply(&mercato_host::nobody_listens_plan(&found)).map_err(whole)
+    mercato_host::apply(&mercato_machine::nobody_listens_plan(&found)).map_err(whole)
 }
 
 /// The addresses of this machine.
@@ -251,7 +251,7 @@ pub(super) fn set_up(
 fn set_up_whole(wanted: &Wanted, mending: &mut Mending) -> anyhow::Result<()> {
     let found = mercato_host::read(&wanted.marks).map_err(whole)?;
     mending.look(&found);
-    let steps = mercato_host::plan(&found, wanted)?;
+    let steps = mercato_machine::plan(&found, wanted)?;
     mercato_host::apply(&steps).map_err(whole)?;
     mending.have(wanted);
     Ok(())

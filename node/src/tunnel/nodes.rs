@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use ipnet::IpNet;
-use mercato_host::{Family, Overlay};
+use mercato_machine::{Family, Overlay};
 use mercato_protocol::node::LEAST_MTU;
 use tokio::sync::watch;
 

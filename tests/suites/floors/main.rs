@@ -349,7 +349,7 @@ fn a_crate_that_the_architecture_does_not_tell_of() {
 #[test]
 fn an_architecture_that_is_behind() {
     let came = Fixture::clean().with("simnet/Cargo.toml", &package("mercato-simnet", &["serde"]));
-    assert_eq!(came.report(&[]), ["docs/architecture.md:17: mercato-simnet is here"]);
+    assert_eq!(came.report(&[]), ["docs/architecture.md:18: mercato-simnet is here"]);
 }
 
 #[test]

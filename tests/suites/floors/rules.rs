@@ -18,6 +18,7 @@ pub(crate) const TABLE: &[Row] = &[
     Row::new(1, "broker"),
     Row::new(1, "discovery"),
     Row::new(1, "node/gossip"),
+    Row::new(1, "node/machine"),
     Row::new(1, "node/offload"),
     Row::new(1, "node/tunnel/session"),
     Row::new(2, "config"),

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::conversation::{Change, Conversation, list_flags};
 use super::message::{Attributes, Message, REQUEST, address, family_number};
 use crate::error::KernelError;
-use crate::family::Family;
+use mercato_machine::Family;
 
 // Messages (`IPCTNL_MSG_CT_...`), and a family, a version and a number (`struct nfgenmsg`).
 const GET: u16 = 1;

@@ -8,9 +8,9 @@ use super::message::{
     Attributes, CREATE_ANEW, INET, INET6, Message, REQUEST, family_number, number, octets, whole,
 };
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::found::{DeviceSetting, Vxlan};
-use crate::overlay::Mac;
+use mercato_machine::Family;
+use mercato_machine::Mac;
+use mercato_machine::{DeviceSetting, Vxlan};
 
 /// The header of what is said of a device (`struct ifinfomsg`).
 pub(super) const LINK_BYTES: usize = 16;

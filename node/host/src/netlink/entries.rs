@@ -9,9 +9,9 @@ use super::message::{
     octets, whole,
 };
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::found::{Endpoint, Neighbour};
-use crate::overlay::Mac;
+use mercato_machine::Family;
+use mercato_machine::Mac;
+use mercato_machine::{Endpoint, Neighbour};
 
 const HEADER_BYTES: usize = 12;
 /// Addresses of machines are in the table of bridges.

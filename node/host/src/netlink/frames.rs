@@ -14,8 +14,8 @@ use super::numbers::{
 use super::packets::{content, new_rule, read_all_rules};
 use super::sets::{Kept, Of, elements, new_set, read_sets};
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::packets::{AddressMap, FrameBase, FrameChain, FrameTable, Side};
+use mercato_machine::Family;
+use mercato_machine::{AddressMap, FrameBase, FrameChain, FrameTable, Side};
 
 /// Of what the kernel calls the packets (`NFPROTO_NETDEV`).
 const FRAMES: u8 = 5;

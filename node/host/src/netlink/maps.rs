@@ -11,7 +11,7 @@ use super::numbers::{
 };
 use crate::error::KernelError;
 use crate::limits;
-use crate::packets::{AddressMap, Expression, Rewritten};
+use mercato_machine::{AddressMap, Expression, Rewritten};
 
 // Of sets: that one is a map, and what it has for its members (`NFT_SET_MAP`).
 const MAP: u32 = 8;

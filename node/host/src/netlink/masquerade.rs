@@ -12,8 +12,8 @@ use super::numbers::{
 };
 use super::words;
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::packets::{Expression, address, source};
+use mercato_machine::Family;
+use mercato_machine::{Expression, address, source};
 
 /// The table of iptables in which they are, and the chain.
 const NAT: InKernel<'_> = InKernel { protocol: IPV4, table: "nat" };

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::KernelError;
-use crate::family::Family;
+use mercato_machine::Family;
 
 /// What is asked, what makes something, and what does so alone where, or although, it is there.
 pub(super) const REQUEST: u16 = libc::NLM_F_REQUEST as u16;

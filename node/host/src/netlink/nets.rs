@@ -81,7 +81,7 @@ impl Bound {
 
     fn write(self, message: &mut Message) {
         message.nest(ELEMENT_KEY, |message| {
-            message.put(DATA_VALUE, &crate::packets::address(self.address));
+            message.put(DATA_VALUE, &mercato_machine::address(self.address));
         });
         if !self.begins {
             message.put_be32(ELEMENT_FLAGS, END);

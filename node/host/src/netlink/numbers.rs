@@ -2,8 +2,8 @@
 //! what the kernel knows a table.
 
 use super::message::{CREATE, CREATE_ANEW, Message, REQUEST};
-use crate::family::Family;
-use crate::packets::Table;
+use mercato_machine::Family;
+use mercato_machine::Table;
 
 /// A family, a version and a number (`struct nfgenmsg`).
 pub(super) const HEADER_BYTES: usize = 4;

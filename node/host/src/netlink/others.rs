@@ -9,9 +9,9 @@ use super::numbers::{
     header,
 };
 use super::packets::{base, rule};
-use crate::dropping::{Dropping, PacketFamily};
 use crate::error::KernelError;
-use crate::packets::{Base, Hook};
+use mercato_machine::{Base, Hook};
+use mercato_machine::{Dropping, PacketFamily};
 
 // Families of packets (`NFPROTO_...`).
 const ANY_FAMILY: u8 = 0;

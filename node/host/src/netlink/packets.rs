@@ -18,8 +18,8 @@ use super::numbers::{
 use super::sets::{Of, elements, new_set, read_sets, without_mark};
 use super::words;
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::packets::{Base, Chain, Hook, PacketRule, Table};
+use mercato_machine::Family;
+use mercato_machine::{Base, Chain, Hook, PacketRule, Table};
 
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 

@@ -8,8 +8,8 @@ use super::message::{
     octets, whole,
 };
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::found::{Route, RouteKind, Rule};
+use mercato_machine::Family;
+use mercato_machine::{Route, RouteKind, Rule};
 
 const ADDRESS_BYTES: usize = 8;
 /// Routes and rules have headers of one shape.

@@ -15,9 +15,9 @@ use super::numbers::{
 };
 use super::{maps, tally};
 use crate::error::KernelError;
-use crate::family::Family;
 use crate::limits;
-use crate::packets::{AddressMap, Tally};
+use mercato_machine::Family;
+use mercato_machine::{AddressMap, Tally};
 
 /// With what the name of a set is marked that is of none of our kinds: no name of ours has a space.
 const OF_ANOTHER_KIND: &str = " of another kind";
@@ -132,7 +132,7 @@ pub(super) fn elements(
             for member in members {
                 message.nest(LIST_ELEMENT, |message| {
                     message.nest(ELEMENT_KEY, |message| {
-                        message.put(DATA_VALUE, &crate::packets::address(**member));
+                        message.put(DATA_VALUE, &mercato_machine::address(**member));
                     });
                 });
             }

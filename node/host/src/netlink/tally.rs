@@ -3,7 +3,7 @@
 
 use super::message::{Attributes, Message};
 use crate::error::KernelError;
-use crate::packets::{Bound, Expression, Tally};
+use mercato_machine::{Bound, Expression, Tally};
 
 // Of sets, and what they may be (`NFT_SET_...`): filled by packets, and with a time for members.
 const SET_DESCRIPTION: u16 = 9;

@@ -4,8 +4,8 @@
 use super::message::{Attributes, Message};
 use super::numbers::ACCEPT;
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::packets::Verdict;
+use mercato_machine::Family;
+use mercato_machine::Verdict;
 
 const VERDICT: u16 = 2;
 const VERDICT_CODE: u16 = 1;

@@ -4,8 +4,8 @@
 use super::message::{Attributes, Message};
 use super::{maps, tally, verdicts};
 use crate::error::KernelError;
-use crate::family::Family;
-use crate::packets::{Expression, Verdict};
+use mercato_machine::Family;
+use mercato_machine::{Expression, Verdict};
 
 const NAME: u16 = 1;
 const DATA: u16 = 2;
@@ -334,7 +334,7 @@ fn read_fib(attributes: &Attributes<'_>) -> Option<Expression> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packets::{Bound, Rewritten};
+    use mercato_machine::{Bound, Rewritten};
 
     #[test]
     fn each_word_is_read_as_it_was_written() {

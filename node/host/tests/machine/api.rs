@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{ApiWay, Wanted};
+use mercato_machine::{ApiWay, Wanted};
 use socket2::{Domain, Socket, Type};
 
 use crate::cluster::{Cluster, GUEST, MAPPED, NODE, PATIENCE, set_up, steps, wanted};

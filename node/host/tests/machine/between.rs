@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Family, Step, Wanted};
+use mercato_machine::{Family, Step, Wanted};
 
 use crate::both::{self, dropped};
 use crate::cluster::{

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::Result;
-use mercato_host::{Family, Overlay, Place, Wanted, Way};
+use mercato_machine::{Family, Overlay, Place, Wanted, Way};
 
 use crate::cluster::{counted_of, empty_of_both, nft, set_up, sysctl};
 use crate::namespace::Namespace;

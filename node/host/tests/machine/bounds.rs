@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, Step, Wanted};
+use mercato_machine::{Closed, Step, Wanted};
 
 use crate::cluster::{PATIENCE, counted_of, nft, said, set_up, steps, sysctl};
 use crate::frames::{ANY, ARP, IPV4, IPV6, about, arp, four, own, send_often, six, tcp, udp};

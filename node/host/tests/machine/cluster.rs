@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Found, Marks, Step, Wanted, Way, apply, plan, read};
+use mercato_host::{apply, read};
+use mercato_machine::{Found, Marks, Step, Wanted, Way, plan};
 use serde_json::Value;
 
 use crate::namespace::Namespace;

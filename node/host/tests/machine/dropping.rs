@@ -1,7 +1,8 @@
 //! What others drop of forwarded packets.
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Marks, dropping, generation, try_to_forward};
+use mercato_host::{dropping, generation, try_to_forward};
+use mercato_machine::Marks;
 
 use crate::cluster::{DEVICE, empty, nft, said, sysctl};
 use crate::pods::Pods;

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::Wanted;
+use mercato_machine::Wanted;
 
 use crate::between::{OTHER, meeting, second};
 use crate::bounds::{BEGIN, HAS, MOST, OTHERS, floods, known};

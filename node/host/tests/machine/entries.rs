@@ -4,9 +4,8 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
 use ipnet::IpNet;
-use mercato_host::{
-    ApiWay, Marks, Overlay, Step, Wanted, Way, apply, clean, mtu_of, networks, overlap,
-};
+use mercato_host::{apply, clean, mtu_of, networks};
+use mercato_machine::{ApiWay, Marks, Overlay, Step, Wanted, Way, overlap};
 
 use crate::cluster::{DEVICE, empty, nft, perform, said, set_up, steps};
 use crate::namespace::Namespace;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mercato_host::{Marks, NamesWay, Place, Wanted, Way};
+use mercato_machine::{Marks, NamesWay, Place, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, counted_of, empty_of_both, nft, said, set_up, steps};
 use crate::frames::send_raw;

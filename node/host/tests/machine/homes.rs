@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::Wanted;
+use mercato_machine::Wanted;
 
 use crate::cluster::{Cluster, GUEST, MAPPED, UNMAPPED, set_up, steps, wanted};
 use crate::nodes::{GATEWAYS_POD, Nodes, POD, UNMAPPED as ELSEWHERE, of_gateway, of_node};

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, Marks, Wanted, clean, close_both, forget, open_at_node};
+use mercato_host::{clean, close_both, forget, open_at_node};
+use mercato_machine::{Closed, Marks, Wanted};
 
 use crate::closed::connection;
 use crate::cluster::{PATIENCE, empty_of_both, said, set_up, steps};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, NamesWay, Wanted, nobody_listens_plan};
+use mercato_machine::{Closed, NamesWay, Wanted, nobody_listens_plan};
 use socket2::{Domain, Socket, Type};
 
 use crate::bounds::{OTHERS, ground, known};

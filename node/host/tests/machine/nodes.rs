@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
-use mercato_host::{Marks, Overlay, Wanted, Way};
+use mercato_machine::{Marks, Overlay, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, WATCH, counted, empty, nft, said, set_up, sysctl};
 use crate::namespace::Namespace;

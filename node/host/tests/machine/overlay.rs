@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Mac, Overlay, Wanted, Way};
+use mercato_machine::{Mac, Overlay, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, counted, nft, said, set_up, steps};
 use crate::namespace::Namespace;

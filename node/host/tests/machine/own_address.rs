@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, Namespaces, Sandbox, close_both, has_address, open, put_address};
+use mercato_host::{Namespaces, Sandbox, close_both, has_address, open, put_address};
+use mercato_machine::Closed;
 
 use crate::closed::{connection, echoes, says};
 use crate::cluster::{PATIENCE, nft, said};

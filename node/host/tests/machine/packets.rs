@@ -110,7 +110,7 @@ pub(crate) fn nobody_else_is_reached() -> Result<()> {
         has_nothing(whom).with_context(|| format!("to {to}"))?;
     }
     // Whoever was a pod and is none any more is not reached by what was open, either.
-    let nobody = mercato_host::Wanted { pods: [].into(), ..wanted() };
+    let nobody = mercato_machine::Wanted { pods: [].into(), ..wanted() };
     set_up(&cluster.node, &nobody)?;
     let dropped = || cluster.dropped("from_device", "to nobody who is mapped");
     let before = dropped()?;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Closed, HostError, Sandbox, close, close_at_node, is_closed, sandbox_of};
+use mercato_host::{HostError, Sandbox, close, close_at_node, is_closed, sandbox_of};
+use mercato_machine::Closed;
 use serde_json::Value;
 
 use crate::cluster::{PATIENCE, empty_of_both, nft, said, sysctl};

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Error, Result, ensure};
 use mercato_host::{
-    Closed, Marks, Namespaces, Sandbox, clean, close, close_at_node, close_both, is_closed,
-    is_closed_at_node, open, open_at_node, try_to_see,
+    Namespaces, Sandbox, clean, close, close_at_node, close_both, is_closed, is_closed_at_node,
+    open, open_at_node, try_to_see,
 };
+use mercato_machine::{Closed, Marks};
 
 use crate::cluster::{empty_of_both, nft, said};
 use crate::namespace::Namespace;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context as _, Result, ensure};
 use ipnet::IpNet;
-use mercato_host::Closed;
+use mercato_machine::Closed;
 use socket2::{Domain, Socket, Type};
 
 use crate::cluster::{PATIENCE, nft, said};

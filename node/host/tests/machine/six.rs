@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context as _, Result, ensure};
 use ipnet::IpNet;
-use mercato_host::{Family, Marks, Step, Wanted, Way, apply, clean};
+use mercato_host::{apply, clean};
+use mercato_machine::{Family, Marks, Step, Wanted, Way};
 
 use crate::both::{self, GATEWAY, NODE, of_gateway, of_node};
 use crate::cluster::{DEVICE, empty_of_both, nft, perform, said, set_up, steps, sysctl};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStrea
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Family, Mac, Overlay, Wanted, Way};
+use mercato_machine::{Family, Mac, Overlay, Wanted, Way};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::both::{

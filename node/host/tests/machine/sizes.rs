@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Family, Overlay, Wanted};
+use mercato_machine::{Family, Overlay, Wanted};
 
 use crate::both;
 use crate::cluster::{DEVICE, said, set_up};

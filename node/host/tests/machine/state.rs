@@ -4,9 +4,8 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
 use ipnet::{IpNet, Ipv4Net};
-use mercato_host::{
-    Family, Finding, Marks, NetworkKind, Step, Table, Wanted, apply, clean, networks, overlap,
-};
+use mercato_host::{apply, clean, networks};
+use mercato_machine::{Family, Finding, Marks, NetworkKind, Step, Table, Wanted, overlap};
 
 use crate::cluster::{
     Cluster, DEVICE, NODE, empty, found, nft, perform, said, set_up, steps, wanted,
@@ -224,7 +223,7 @@ pub(crate) fn networks_of_others() -> Result<()> {
     let found_there = listed()??;
     let has = |net: &str, device: Option<&str>| {
         let net: IpNet = net.parse().expect("a network");
-        let same = |network: &&mercato_host::Network| {
+        let same = |network: &&mercato_machine::Network| {
             network.net == net && network.device.as_deref() == device
         };
         found_there.iter().find(same).map(|network| network.kind)

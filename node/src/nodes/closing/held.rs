@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use mercato_host::{Closed, Sandbox};
+use mercato_host::Sandbox;
+use mercato_machine::Closed;
 use mercato_protocol::gate::GuestUid;
 use tokio::time::Instant;
 

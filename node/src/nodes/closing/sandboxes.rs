@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use ipnet::IpNet;
-use mercato_host::{Closed, HostError, Marks, Namespaces, Sandbox};
+use mercato_host::{HostError, Namespaces, Sandbox};
+use mercato_machine::{Closed, Marks};
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Sandboxes: Send + Sync + 'static {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use ipnet::IpNet;
-use mercato_host::{Closed, HostError, NotForwarded, Sandbox};
+use mercato_host::{HostError, Sandbox};
+use mercato_machine::{Closed, NotForwarded};
 use mercato_protocol::gate::GuestUid;
 
 use super::sandboxes::Sandboxes;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use mercato_host::{Marks, NamesWay, Overlay, Place, Wanted, Way};
+use mercato_machine::{Marks, NamesWay, Overlay, Place, Wanted, Way};
 use mercato_protocol::node::{NodeGuest, NodeWay, ServiceAddress, Snapshot};
 use mercato_protocol::tunnel::{second, second_range};
 

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
-use mercato_host::{Family, Finding, Found, HostError, Marks, Step, Wanted, WantedError};
+use mercato_host::HostError;
+use mercato_machine::{Family, Finding, Found, Marks, Step, Wanted, WantedError};
 use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
@@ -73,7 +74,7 @@ impl Machine for Host {
     fn stay(&self) -> Result<Option<IpAddr>, Trouble> {
         let found = mercato_host::read(&Marks::default())?;
         if !is_gateways(&found) {
-            mercato_host::apply(&mercato_host::nobody_listens_plan(&found))?;
+            mercato_host::apply(&mercato_machine::nobody_listens_plan(&found))?;
         }
         Ok(address(&found))
     }
@@ -99,14 +100,14 @@ impl Machine for Host {
 
     fn refuse(&self) -> Result<bool, Trouble> {
         self.mending().forget();
-        unless_gateways(mercato_host::refuse_plan)
+        unless_gateways(mercato_machine::refuse_plan)
     }
 
     fn clean(&self) -> Result<bool, Trouble> {
         self.mending().forget();
         // Guests that are there yet are closed until they end.
         mercato_host::forget_at_node()?;
-        unless_gateways(mercato_host::clean_plan)
+        unless_gateways(mercato_machine::clean_plan)
     }
 }
 
@@ -134,7 +135,7 @@ fn set_up(wanted: &Wanted, mending: &mut Mending) -> Result<(), Trouble> {
         return Err(Trouble::Gateway(wanted.marks.device.clone()));
     }
     mending.look(&found);
-    mercato_host::apply(&mercato_host::plan(&found, wanted)?)?;
+    mercato_host::apply(&mercato_machine::plan(&found, wanted)?)?;
     mending.have(wanted);
     forwards(&found, wanted.pool)
 }
@@ -167,7 +168,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::process::Command;
 
-    use mercato_host::{Link, OverlayLink, Rule};
+    use mercato_machine::{Link, OverlayLink, Rule};
 
     use super::super::testing::wanted;
     use super::*;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-use mercato_host::Wanted;
+use mercato_machine::Wanted;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{NodeLease, NodeWay, Snapshot};
 use tokio::sync::watch;

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mercato_broker::Side;
-use mercato_host::ApiWay;
 use mercato_kubelet::{Repeated, warn_once};
+use mercato_machine::ApiWay;
 use mercato_offload::placement::export::Consent;
 
 use crate::admin::OwnApiServer;

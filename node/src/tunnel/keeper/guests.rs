@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ipnet::IpNet;
-use mercato_host::NamesWay;
+use mercato_machine::NamesWay;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mercato_broker::Side;
-use mercato_host::NamesWay;
 use mercato_kubelet::{Repeated, warn_once};
+use mercato_machine::NamesWay;
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeNames;

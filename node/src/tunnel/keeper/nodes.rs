@@ -173,8 +173,8 @@ fn lease_wishes(
 
 #[cfg(test)]
 mod tests {
-    use mercato_host::Marks;
     use mercato_kubelet::inventory::GuestPlace;
+    use mercato_machine::Marks;
     use mercato_protocol::codec::Message as _;
     use mercato_protocol::id::ClusterId;
     use mercato_protocol::node::ToNode;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mercato_host::Marks;
+use mercato_machine::Marks;
 use tokio::task::block_in_place;
 
 use crate::kubernetes::NodeMachine;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::Ipv6Net;
 use mercato_agent::{Input, LeaseInput};
 use mercato_broker::Side;
-use mercato_host::WantedError;
+use mercato_machine::WantedError;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::LEAST_MTU_V6;

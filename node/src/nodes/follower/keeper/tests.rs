@@ -2,7 +2,8 @@
 
 mod told;
 
-use mercato_host::{HostError, Wanted};
+use mercato_host::HostError;
+use mercato_machine::Wanted;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::limits::LINE_BYTES;
 use mercato_protocol::node::{FromNode, NodeNames, NodeWay, Snapshot};

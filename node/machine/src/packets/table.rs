@@ -83,14 +83,16 @@ pub struct PacketRule {
 
 /// Which way packets go by a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Side {
+pub enum Side {
+    /// They come in by it.
     In,
+    /// They go out by it.
     Out,
 }
 
 impl PacketRule {
     /// The way by a device in which it accepts everything, if it does that and nothing else.
-    pub(crate) fn accepts_by(&self, device: &str) -> Option<Side> {
+    pub fn accepts_by(&self, device: &str) -> Option<Side> {
         let words = self.expressions.iter().filter(|word| **word != Expression::Count);
         let [way, Expression::Is(name), Expression::Verdict(Verdict::Accept)] =
             words.collect::<Vec<_>>()[..]

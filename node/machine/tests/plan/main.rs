@@ -10,7 +10,7 @@ mod six;
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use mercato_host::{
+use mercato_machine::{
     ApiWay, Expression, Family, Finding, Found, Link, Marks, NamesWay, RouteKind, Rule, Step,
     Wanted, WantedError, clean_plan, guard, nobody_listens_plan, plan,
 };

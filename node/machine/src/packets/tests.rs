@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use super::expression::{begins, by, destination, from, not_by, source};
 use super::table::Side;
 use super::*;
+use crate::closed::Closed;
 use crate::family::{Family, Place};
 use crate::overlay::{Mac, Overlay, Way};
-use crate::reach::Closed;
 use crate::wanted::{ApiWay, Marks, NamesWay, Wanted};
 
 /// What is loaded, with the bits of it that count, and what it is compared with.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use mercato_host::{
+use mercato_machine::{
     Endpoint, Family, Found, Mac, Marks, Neighbour, Overlay, RouteKind, Step, Wanted, WantedError,
     Way, clean_plan, plan,
 };

@@ -38,7 +38,7 @@ pub struct Marks {
 
 impl Marks {
     /// What the two devices are called by which it is tried for a moment what is forwarded.
-    pub(crate) const OF_TRIALS: [&'static str; 2] = ["mercato-in", "mercato-out"];
+    pub const OF_TRIALS: [&'static str; 2] = ["mercato-in", "mercato-out"];
 }
 
 impl Default for Marks {

@@ -10,50 +10,50 @@ use super::table::{PacketRule, Side};
 
 /// A table of nf_tables for frames (`netdev`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FrameTable {
+pub struct FrameTable {
     /// What the table is called.
-    pub(crate) name: String,
+    pub name: String,
     /// Its chains, by their names.
-    pub(crate) chains: BTreeMap<String, FrameChain>,
+    pub chains: BTreeMap<String, FrameChain>,
     /// Its sets of addresses, by their names: each is of one family, and none is empty.
-    pub(crate) sets: BTreeMap<String, BTreeSet<IpAddr>>,
+    pub sets: BTreeMap<String, BTreeSet<IpAddr>>,
     /// Its sets of networks, by their names: the same, and no network is in another.
-    pub(crate) nets: BTreeMap<String, BTreeSet<IpNet>>,
+    pub nets: BTreeMap<String, BTreeSet<IpNet>>,
     /// Its maps of addresses of IPv4, by their names: none is empty.
-    pub(crate) maps: BTreeMap<String, AddressMap>,
+    pub maps: BTreeMap<String, AddressMap>,
 }
 
 impl FrameTable {
     /// The map that has, for the address by which everybody knows the pod, the one that it has on its
     /// pod network.
-    pub(crate) const OWN_HERE: &'static str = "own_here";
+    pub const OWN_HERE: &'static str = "own_here";
     /// The same the other way around.
-    pub(crate) const OWN_CALLED: &'static str = "own_called";
+    pub const OWN_CALLED: &'static str = "own_called";
 }
 
 /// For an address another one.
-pub(crate) type AddressMap = BTreeMap<Ipv4Addr, Ipv4Addr>;
+pub type AddressMap = BTreeMap<Ipv4Addr, Ipv4Addr>;
 
 /// A chain of rules about frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FrameChain {
+pub struct FrameChain {
     /// Where frames come in; without, by other chains alone.
-    pub(crate) base: Option<FrameBase>,
+    pub base: Option<FrameBase>,
     /// What is asked of each frame, in order, until there is a verdict.
-    pub(crate) rules: Vec<PacketRule>,
+    pub rules: Vec<PacketRule>,
 }
 
 /// Where and when a chain sees frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FrameBase {
+pub struct FrameBase {
     /// At which device, by its name.
-    pub(crate) device: String,
+    pub device: String,
     /// Those that come in by it, or those that go out.
-    pub(crate) side: Side,
+    pub side: Side,
     /// Among chains of the side, smaller ones come first.
-    pub(crate) priority: i32,
+    pub priority: i32,
     /// Whether frames pass that no rule speaks of.
-    pub(crate) accepts: bool,
+    pub accepts: bool,
 }
 
 impl FrameChain {

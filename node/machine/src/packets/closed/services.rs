@@ -4,10 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::way::Way;
+use crate::closed::Closed;
 use crate::packets::expression::Rewritten;
 use crate::packets::frames::{AddressMap, FrameTable};
 use crate::packets::table::Side;
-use crate::reach::Closed;
 
 /// Of Services, by what the pod calls them and by what they have here.
 const HERE: &str = "services_here";

@@ -23,9 +23,9 @@ use super::frames::{FrameBase, FrameChain, FrameTable};
 use super::protocols::{ICMP_TYPE, ICMPV6, TCP, UDP};
 use super::rule::{drop_of, rule};
 use super::table::{PacketRule, Side, Table};
+use crate::closed::Closed;
 use crate::family::Family;
 use crate::overlay::Mac;
-use crate::reach::Closed;
 
 /// Sees what leaves after whoever rewrites it, and what comes before them: so it speaks of what is
 /// on the wire.
@@ -49,17 +49,17 @@ const FOUR_OF_THEM: u8 = 0xfc;
 
 /// The device of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Interface {
+pub struct Interface {
     /// What it is called where the rules are.
-    pub(crate) name: String,
+    pub name: String,
     /// The pod's own address in frames.
-    pub(crate) mac: Mac,
+    pub mac: Mac,
     /// The pod's addresses of the link, of IPv6: neighbours are asked with them, nobody is called.
-    pub(crate) of_link: BTreeSet<IpAddr>,
+    pub of_link: BTreeSet<IpAddr>,
 }
 
 /// The table in a pod's own namespace.
-pub(crate) fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
+pub fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
     let scopes = scopes(wanted);
     let mut chains =
         leaving(&scopes, interface, FrameBase::dropping(&interface.name, Side::Out, LAST));
@@ -72,7 +72,7 @@ pub(crate) fn closed(wanted: &Closed, interface: &Interface) -> FrameTable {
 
 /// The table of this name at the node's end of a pod's device, which is called so there. What comes
 /// in by it is what the pod has sent.
-pub(crate) fn closed_at_node(
+pub fn closed_at_node(
     wanted: &Closed,
     interface: &Interface,
     name: String,

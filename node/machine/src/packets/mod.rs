@@ -23,10 +23,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::closed::{Interface, closed, closed_at_node};
-pub use self::expression::{Bound, Expression, Rewritten, Verdict};
-pub(crate) use self::expression::{address, source};
-pub(crate) use self::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
+pub use self::closed::{Interface, closed, closed_at_node};
+pub use self::expression::{Bound, Expression, Rewritten, Verdict, address, source};
+pub use self::frames::{AddressMap, FrameBase, FrameChain, FrameTable};
 pub use self::guard::guard;
-pub(crate) use self::table::Side;
-pub use self::table::{Base, Chain, Hook, PacketRule, Table, Tally};
+pub use self::table::{Base, Chain, Hook, PacketRule, Side, Table, Tally};

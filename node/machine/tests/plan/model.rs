@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_host::{
+use mercato_machine::{
     DeviceSetting, Endpoint, Family, Found, Link, Marks, OverlayLink, Route, Step, Vxlan, Wanted,
     Way,
 };

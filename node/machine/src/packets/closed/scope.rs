@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
+use crate::closed::Closed;
 use crate::family::Family;
 use crate::packets::expression::{Expression, Verdict, is_protocol, lacks_more_headers};
 use crate::packets::protocols::{ICMP, ICMPV6, IPV4, IPV6};
 use crate::packets::rule::rule;
 use crate::packets::scope::apart;
 use crate::packets::table::PacketRule;
-use crate::reach::Closed;
 
 /// The set of the ranges that it reaches.
 pub(super) const REACHED: &str = "reached";

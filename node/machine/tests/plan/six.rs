@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mercato_host::{
+use mercato_machine::{
     DeviceSetting, Endpoint, Expression, Family, Found, Mac, Marks, Neighbour, Place, RouteKind,
     Step, Table, Verdict, Wanted, WantedError, Way, clean_plan, plan,
 };

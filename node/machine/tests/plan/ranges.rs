@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use mercato_host::{Family, Step, Table, Wanted, WantedError, Way, guard, plan};
+use mercato_machine::{Family, Step, Table, Wanted, WantedError, Way, guard, plan};
 
 use crate::model::{after, nets, wanted};
 use crate::{set_up, six};

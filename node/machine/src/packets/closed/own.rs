@@ -8,10 +8,10 @@
 use std::net::Ipv4Addr;
 
 use super::way::Way;
+use crate::closed::Closed;
 use crate::packets::expression::Rewritten;
 use crate::packets::frames::FrameTable;
 use crate::packets::table::Side;
-use crate::reach::Closed;
 
 /// From whom a pod is called that calls itself by a Service: nobody else can have it, since it means
 /// something on one machine alone (RFC 7335).

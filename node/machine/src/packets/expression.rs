@@ -165,7 +165,8 @@ const ARP_SENDER: u32 = 14;
 const ARP_TARGET: u32 = 24;
 
 impl Rewritten {
-    pub(crate) const ALL: [Self; 6] = [
+    /// Each of these addresses, once.
+    pub const ALL: [Self; 6] = [
         Self::Source,
         Self::Destination,
         Self::ErrorSource,
@@ -189,7 +190,7 @@ impl Rewritten {
     }
 
     /// Where it stands: in the header, or behind it.
-    pub(crate) fn offset(self) -> u32 {
+    pub fn offset(self) -> u32 {
         match self {
             Self::Source => SOURCE_V4,
             Self::Destination => DESTINATION_V4,
@@ -201,8 +202,8 @@ impl Rewritten {
     }
 }
 
-/// Conditions by the words that people use. Each is a list, to be put together.
-pub(crate) fn source(family: Family) -> Expression {
+/// Loads the source of a packet of this family.
+pub fn source(family: Family) -> Expression {
     match family {
         Family::V4 => Expression::Header { offset: SOURCE_V4, bytes: BYTES_V4 },
         Family::V6 => Expression::Header { offset: SOURCE_V6, bytes: BYTES_V6 },
@@ -228,7 +229,7 @@ fn name(device: &str) -> Vec<u8> {
 }
 
 /// The bytes of an address, as they stand in a packet.
-pub(crate) fn address(address: IpAddr) -> Vec<u8> {
+pub fn address(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
