@@ -64,7 +64,7 @@ enum Command {
         /// Only this topology, of its usual size; otherwise 3 to 30 clusters of any.
         #[arg(long)]
         topology: Option<Topology>,
-        /// Instead, a trial of `pair` for each single fault.
+        /// Instead, a trial of the topology, `pair` if none is named, for each single fault.
         #[arg(long)]
         each: bool,
     },
@@ -162,7 +162,9 @@ fn main() -> anyhow::Result<ExitCode> {
                 None => sweep::federations(seeds),
             }))
         }
-        Command::Check { from, each: true, .. } => Ok(check_each(from)),
+        Command::Check { from, topology, each: true, .. } => {
+            Ok(check_each(topology.unwrap_or(Topology::Pair), from))
+        }
         Command::Replay { topology, clusters, seed, clean, fault, bug, quiet } => {
             let one = clean || fault.is_some();
             let faults = if one { FaultPlan::One(fault) } else { FaultPlan::Mixed };
@@ -272,8 +274,7 @@ fn compare(scenarios: &[String], size: &Size, to: &std::path::Path) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_each(seed: u64) -> ExitCode {
-    let topology = Topology::Pair;
+fn check_each(topology: Topology, seed: u64) -> ExitCode {
     let clusters = topology.default_clusters();
     let clean = Trial { topology, clusters, seed, faults: FaultPlan::One(None), bug: None };
     match clean.run(false) {

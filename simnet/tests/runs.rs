@@ -3,7 +3,7 @@
 
 #![allow(missing_docs, reason = "a test")]
 
-use mercato_simnet::{Bug, FaultPlan, Topology, Trial, sweep};
+use mercato_simnet::{Bug, Fault, FaultPlan, Topology, Trial, sweep};
 
 fn is_full() -> bool {
     std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full")
@@ -39,7 +39,22 @@ fn mixed_seeds_keep_all_promises() {
 /// One whose pods find no room, which buys by itself of three.
 #[test]
 fn mixed_overflows_keep_all_promises() {
-    assert_all_hold(&sweep::mixed(Topology::Overflow, 1..=if is_full() { 3_000 } else { 25 }));
+    assert_all_hold(&sweep::mixed(Topology::Overflow, 1..=if is_full() { 600 } else { 12 }));
+}
+
+/// A purchase, an extension, what is bought in vain and what is given back: the daemon that buys dies before
+/// every effect of its own; at level `ci`, before one in twelve.
+#[test]
+fn a_crash_anywhere_buys_nothing_twice() {
+    let clean = trial(Topology::Overflow, 1, FaultPlan::One(None));
+    let outcome = clean.run(false).expect("nothing goes wrong");
+    assert!(outcome.effects[0] > 100, "{outcome:?}");
+    let all = sweep::one_fault_each(clean, &outcome).into_iter();
+    let is_buyers =
+        |trial: &Trial| matches!(trial.faults, FaultPlan::One(Some(Fault::Crash(0, _))));
+    let some: Vec<Trial> =
+        if is_full() { all.collect() } else { all.filter(is_buyers).step_by(12).collect() };
+    assert_all_hold(&some);
 }
 
 /// 3 to 30 clusters of any topology, hostile ones among them.

@@ -47,8 +47,8 @@ pub const FULL: [Full; 28] = [
     Full { program: "simnet/liars", minutes: 6, what: "600 seeds of each liar" },
     Full {
         program: "simnet/runs",
-        minutes: 10,
-        what: "4,500 seeds of a pair, 500 of a local network",
+        minutes: 15,
+        what: "4,500 seeds of a pair, 500 of a local network, 600 of a cluster that overflows",
     },
     Full { program: "simnet/tunnel", minutes: 5, what: "10,000 sessions over bad links" },
     Full { program: "tunnel", minutes: 3, what: "200 sessions one after the other" },

@@ -3,7 +3,8 @@
 use mercato_broker::{Approve, SharePolicy};
 use proptest::prelude::*;
 
-use crate::world::{World, policy, share};
+use crate::terms::{policy, share};
+use crate::world::World;
 
 fn shares() -> [SharePolicy; 2] {
     [share(100, "cpu=0.04 EUR/h", Approve::Auto), share(100, "cpu=0.02 EUR/h", Approve::Auto)]

@@ -3,7 +3,8 @@
 use mercato_broker::syntax::FromText as _;
 use mercato_broker::{Approve, BurstWord, BuyPolicy, Command, Rate, SharePolicy};
 
-use crate::world::{HOME, World, policy, share};
+use crate::terms::{policy, share};
+use crate::world::{HOME, World};
 
 fn one() -> [SharePolicy; 1] {
     [share(100, "cpu=0.02 EUR/h", Approve::Auto)]

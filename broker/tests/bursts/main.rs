@@ -8,4 +8,5 @@ mod crash;
 mod kept;
 mod providers;
 mod story;
+mod terms;
 mod world;

@@ -8,7 +8,8 @@ use mercato_broker::{
 
 use mercato_protocol::resources::Resource;
 
-use crate::world::{HOME, World, policy, share};
+use crate::terms::{policy, share};
+use crate::world::{HOME, World};
 
 fn of(first: SharePolicy) -> [SharePolicy; 2] {
     [first, share(100, "cpu=0.04 EUR/h", Approve::Auto)]
@@ -183,7 +184,7 @@ fn what_a_person_orders_is_no_burst() {
     let mut world = World::new(policy(), &of(share(100, "cpu=0.02 EUR/h", Approve::Auto)));
     world.settle();
     let demand = mercato_broker::Demand {
-        quantity: crate::world::quantity("cpu=2,memory=1Gi,pods=4"),
+        quantity: crate::terms::quantity("cpu=2,memory=1Gi,pods=4"),
         term_s: 3_600,
         ..mercato_broker::Demand::default()
     };

@@ -4,7 +4,8 @@ use mercato_broker::syntax::FromText as _;
 use mercato_broker::{Approve, BurstPolicy, BurstWord, BuyPolicy, Command, Deal, Rate, burst_of};
 use mercato_protocol::resources::Resource;
 
-use crate::world::{HOME, World, policy, price, quantity, share};
+use crate::terms::{policy, price, quantity, share};
+use crate::world::{HOME, World};
 
 fn two() -> [mercato_broker::SharePolicy; 2] {
     [share(100, "cpu=0.04 EUR/h", Approve::Auto), share(100, "cpu=0.02 EUR/h", Approve::Auto)]

@@ -4,21 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use mercato_broker::syntax::FromText as _;
 use mercato_broker::{
-    Amount, Approve, Broker, BurstKey, BurstNews, BurstPolicy, BurstWord, BuyPolicy, Command,
-    Config, Deal, Desired, DevicePolicy, Effect, Input, Inventory, NodeChoice, NodeUse, PodDemand,
-    PoolInventory, Record, RecordKey, Shape, SharePolicy, Side, Standing, WaitingPod, burst_of,
+    Broker, BurstKey, BurstNews, BurstPolicy, BurstWord, Command, Config, Deal, Desired, Effect,
+    Input, NodeChoice, NodeUse, PodDemand, Record, RecordKey, Shape, SharePolicy, Side, Standing,
+    WaitingPod, burst_of,
 };
 use mercato_protocol::ad::{Ad, OpenedBody};
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::negotiation::{Message, State};
-use mercato_protocol::price::Price;
-use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
+use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
+
+use crate::terms::{buys, inventory, platform};
 
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
 /// The consumer; the others are providers.
@@ -61,71 +60,6 @@ pub(crate) struct World {
     pub(crate) effects: usize,
     wire: VecDeque<(usize, Signed<Message>)>,
     known: BTreeMap<PublicKey, ClusterId>,
-}
-
-pub(crate) fn platform() -> Platform {
-    Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() }
-}
-
-pub(crate) fn price(text: &str) -> Price {
-    Price::from_text(text).unwrap()
-}
-
-pub(crate) fn quantity(text: &str) -> Resources {
-    Resources::from_text(text).unwrap()
-}
-
-pub(crate) fn share(cpu: u64, asks: &str, approve: Approve) -> SharePolicy {
-    let (cpu, all) = (Amount::Exactly(cpu * 1_000), Amount::Percent(100));
-    let amounts = [(Resource::Cpu, cpu), (Resource::Memory, all), (Resource::Pods, all)];
-    SharePolicy {
-        amounts: amounts.into(),
-        devices: DevicePolicy::default(),
-        storage: Box::default(),
-        objects: None,
-        keep_free: Resources::default(),
-        price: price(asks),
-        class: Class::Reserved,
-        network_isolation: NetworkIsolation::None,
-        pod_security: PodSecurity::Baseline,
-        approve,
-        allow: [].into(),
-        rules: Vec::new(),
-        reclaim_notice_s: 3_600,
-        max_term_s: 86_400,
-    }
-}
-
-fn inventory() -> Inventory {
-    let all = quantity("cpu=512,memory=2048Gi,pods=1100");
-    Inventory {
-        pools: vec![PoolInventory {
-            id: "amd64".parse().unwrap(),
-            platform: platform(),
-            allocatable: all,
-            requested: Resources::default(),
-            largest_pod: quantity("cpu=8,memory=32Gi"),
-            gpus: vec![],
-        }],
-        ..Inventory::default()
-    }
-}
-
-pub(crate) fn policy() -> BurstPolicy {
-    BurstPolicy {
-        max_price: price("cpu=0.05 EUR/h"),
-        most: quantity("cpu=40,memory=64Gi,pods=40"),
-        term_s: 600,
-        after_s: 1,
-        idle_s: 30,
-        wait_s: 3,
-        selector: "".to_owned().try_into().unwrap(),
-        class: None,
-    }
-}
-
-pub(crate) fn buys(bursts: BurstPolicy) -> BuyPolicy {
-    BuyPolicy { bursts: Some(Box::new(bursts)), ..BuyPolicy::default() }
 }
 
 fn founded(seed: u8) -> Node {

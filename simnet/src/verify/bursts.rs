@@ -1,18 +1,17 @@
 //! What is bought by itself for pods without room: once for each demand, within what the owner allows, kept
 //! while it is used, and given back. Each rule is written here a second time.
 
+mod bought;
 mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mercato_agent::{Effect, Notice, Record};
-use mercato_broker::{
-    self as broker, BurstKey, BurstPolicy, BurstWord, BuyPolicy, Deal, PodDemand, Side, burst_of,
-};
+use mercato_agent::{Effect, Notice};
+use mercato_broker::{BurstKey, BurstPolicy, BurstWord, Deal, PodDemand, Side, burst_of};
 use mercato_protocol::id::{ContractId, NegotiationId};
-use mercato_protocol::price::Price;
-use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::resources::Resources;
 
+use self::bought::{dear, live, policy};
 use super::prompt::is_well;
 use super::{Actor, Violation, disk, ensure};
 use crate::engine::site::Site;
@@ -45,8 +44,8 @@ struct Home {
     told: VecDeque<(u64, PodDemand)>,
     /// What was bought, with the mark that says for whom.
     marks: BTreeMap<NegotiationId, BurstKey>,
-    /// Whose node has once been open, and whether a pod was ever on it.
-    nodes: BTreeMap<NegotiationId, bool>,
+    /// Whose node has once been open.
+    nodes: BTreeSet<NegotiationId>,
     /// For whom nothing is bought until then, by its wall clock.
     rests: BTreeMap<BurstKey, u64>,
     /// Whose node has no pod.
@@ -61,7 +60,7 @@ struct Empty {
     since_ms: u64,
     /// The start of the daemon that leaves it so.
     run: u32,
-    /// It never had any, and some wait for which it has room.
+    /// Some wait meanwhile for which it has room.
     in_vain: bool,
 }
 
@@ -69,8 +68,8 @@ impl Bursts {
     /// Right before an agent is told of its pods.
     pub(crate) fn on_told(&mut self, at: usize, at_ms: u64, demand: &PodDemand) {
         let home = self.homes.entry(at).or_default();
-        for (contract, node) in demand.nodes.iter().filter(|(_, node)| node.open) {
-            *home.nodes.entry((*contract).into()).or_default() |= node.pods > 0;
+        for (contract, _) in demand.nodes.iter().filter(|(_, node)| node.open) {
+            home.nodes.insert((*contract).into());
         }
         home.told.push_back((at_ms, demand.clone()));
         while home.told.get(1).is_some_and(|(told_ms, _)| told_ms + WRITTEN_MS < at_ms) {
@@ -189,7 +188,7 @@ impl Home {
             let started_ms = other.meter().and_then(|meter| meter.started_ms());
             started_ms.is_some_and(|at_ms| at_ms + LATE_MS < wall_ms)
         };
-        let comes = |other: &&Deal| !self.nodes.contains_key(&other.id()) && !is_late(other);
+        let comes = |other: &&Deal| !self.nodes.contains(&other.id()) && !is_late(other);
         let coming: Vec<&Resources> =
             live(site).filter(of_key).filter(comes).map(|it| &it.terms().quantity).collect();
         let unmet = self.told.iter().map(|(_, demand)| waiting::unmet(demand, key, &coming)).max();
@@ -220,13 +219,12 @@ impl Home {
             if !is_empty {
                 continue;
             }
-            let was_used = self.nodes.get(&id) == Some(&true);
-            let waits = waiting::has_room(demand, contract) && !was_used;
+            let waits = waiting::has_room(demand, contract);
             let before = self.empty.get(&id).filter(|before| before.run == site.run);
             let since_ms = before.map_or(at_ms, |before| before.since_ms);
             let in_vain = waits || before.is_some_and(|before| before.in_vain);
             let most_ms = policy.idle_s * 1_000;
-            let most_ms = if in_vain { most_ms.max(VAIN_MS) } else { most_ms };
+            let most_ms = if in_vain { most_ms + VAIN_MS } else { most_ms };
             ensure(at_ms <= since_ms + most_ms + SOON_MS, || {
                 let for_ms = at_ms - since_ms;
                 format!("{name}: no pod is on the node of {id:.8} for {for_ms} ms, and it goes on")
@@ -236,43 +234,4 @@ impl Home {
         self.empty = empty;
         Ok(())
     }
-}
-
-/// All that a cluster buys, and that is not over: in these runs nobody orders anything.
-fn live(site: &Site) -> impl Iterator<Item = &Deal> {
-    let own = disk::deals(site.gate.records()).filter(|deal| deal.side() == Side::Consumer);
-    own.filter(|deal| deal.end().is_none())
-}
-
-/// What the owner of a cluster lets be bought.
-fn policy(site: &Site) -> Option<&BuyPolicy> {
-    site.gate.records().iter().find_map(|record| match record {
-        Record::Broker(broker::Record::Buy(buys)) => Some(buys),
-        Record::Broker(_)
-        | Record::Home(..)
-        | Record::Guest(..)
-        | Record::Namespaces(..)
-        | Record::Federation(_)
-        | Record::Key(..)
-        | Record::Range(..) => None,
-    })
-}
-
-/// Of what a unit costs more than is paid, among what is bought.
-pub(super) fn dear(price: &Price, most: &Price, of: &Resources) -> Option<Resource> {
-    let Price::Posted { currency, units } = price else { return None };
-    let (paid_in, paid) = match most {
-        Price::Posted { currency, units } => (Some(currency), Some(units)),
-        Price::Free => (None, None),
-    };
-    let bought = units.iter().filter(|(resource, _)| of.quantity(resource) > 0);
-    let mut dear = bought.filter(|(resource, unit)| {
-        let most = paid.and_then(|units| units.get(*resource));
-        let per = |micros: u64, period_s: u64| u128::from(micros) * u128::from(period_s);
-        let fits = most.is_some_and(|most| {
-            per(unit.micros, most.period_s.into()) <= per(most.micros, unit.period_s.into())
-        });
-        !(fits && paid_in == Some(currency)) && unit.micros > 0
-    });
-    dear.next().map(|(resource, _)| resource.clone())
 }

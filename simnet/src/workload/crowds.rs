@@ -11,10 +11,10 @@ const KIND: &str = "Deployment";
 /// A label of home's own node, and of no virtual one.
 pub(crate) const RACK: &str = "rack";
 
-/// Which pods.
+/// Of which pods it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crowd {
-    /// Small ones.
+    /// Pods that ask for little.
     Web,
     /// Larger ones, of the same namespace.
     Batch,

@@ -13,6 +13,7 @@ mod owners;
 mod price;
 mod script;
 mod services;
+mod shares;
 mod stored;
 mod trading;
 

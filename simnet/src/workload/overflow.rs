@@ -9,8 +9,8 @@ use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 
 use super::crowds::Crowd;
-use super::owners::{euro, hourly, policy};
 use super::script::{Action, Script};
+use super::shares::{euro, hourly, policy};
 use crate::engine::rng::Rng;
 
 const CORE: u64 = 1_000;

@@ -1,23 +1,21 @@
 //! The owners of a run: who shares, trusts, orders and accepts, and what they do with
 //! their pods. They look once a second, and do the next thing that makes sense.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mercato_agent::Agent;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
-    Amount, Approve, Broker, BuyPolicy, Command, Deal, Demand, DevicePolicy, Refusal, Reply,
-    SharePolicy, Side, Standing,
+    Broker, BuyPolicy, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
-use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
 use super::objects::{is_leaving, pod_key, virtual_node};
 use super::overflow;
 use super::script::{Action, Script};
+use super::shares::{euro, hourly, policy};
 use super::stored::stored_key;
 use crate::engine::rng::Rng;
 use crate::engine::site::Site;
@@ -50,7 +48,7 @@ struct Owner {
 enum Role {
     /// Sells half of what there is, or orders one lease after the other.
     Ordinary,
-    /// Sells so.
+    /// It sells on these terms.
     Sells(Box<SharePolicy>),
     /// Orders nothing: it lets so much be bought by itself.
     Bursts(Box<BuyPolicy>),
@@ -314,51 +312,9 @@ fn extended(look: Look<'_>, deal: &Deal) -> Option<Command> {
     extends.then_some(Command::Amend { contract, quantity: None, term_s: Some(TERM_S) })
 }
 
-/// Half of what there is, at a price, after a look at each request; of storage as much as is said,
-/// since nobody can tell what there is.
-pub(super) fn policy(storage: u64) -> SharePolicy {
-    let half = |resource| (resource, Amount::Percent(50));
-    let mut amounts: BTreeMap<_, _> =
-        [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into();
-    amounts.insert(Resource::Storage, Amount::Exactly(storage));
-    SharePolicy {
-        amounts,
-        devices: DevicePolicy::default(),
-        storage: Box::default(),
-        objects: None,
-        keep_free: Resources::default(),
-        price: price(),
-        class: Class::Reserved,
-        network_isolation: NetworkIsolation::None,
-        pod_security: PodSecurity::Baseline,
-        approve: Approve::Ask,
-        allow: BTreeSet::new(),
-        rules: Vec::new(),
-        reclaim_notice_s: 120,
-        max_term_s: 86_400,
-    }
-}
-
-fn price() -> Price {
-    let units = [
-        (Resource::Cpu, hourly(40_000)),
-        (Resource::Memory, hourly(5_000)),
-        (Resource::Storage, hourly(100)),
-    ];
-    Price::Posted { currency: euro(), units: units.into() }
-}
-
 fn cheaper() -> PriceChange {
     let lines = [(Resource::Cpu, Some(hourly(35_000)))].into();
     PriceChange::Lines { currency: Some(euro()), lines }
-}
-
-pub(super) fn hourly(micros: u64) -> UnitPrice {
-    UnitPrice { micros, period_s: 3_600 }
-}
-
-pub(super) fn euro() -> Currency {
-    "EUR".parse().expect("it is a currency")
 }
 
 /// Stories that are put together by chance, one for each cluster.

@@ -15,7 +15,7 @@ use mercato_protocol::id::ContractId;
 pub(super) struct Seen {
     /// What each was told of its pods last.
     demands: BTreeMap<usize, PodDemand>,
-    /// What each has bought.
+    /// What each cluster has bought so far.
     bought: BTreeSet<(usize, ContractId)>,
 }
 

@@ -5,7 +5,7 @@ use mercato_offload::forge::labels::CONTRACT;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
 
-use super::{dear, live};
+use super::bought::{dear, live};
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
 use crate::verify::{Violation, ensure};
