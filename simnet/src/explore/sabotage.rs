@@ -155,10 +155,7 @@ impl Sabotage {
                 let (late, early): (Vec<_>, Vec<_>) = answer.into_iter().partition(persists);
                 early.into_iter().chain(late).collect()
             }
-            Bug::HoldForgotten => without(answer, |record| {
-                matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if deal.state() == State::Agreed)
-            }),
+            Bug::HoldForgotten => without(answer, is_deal_in(State::Agreed)),
             Bug::TombstoneForgotten => without(answer, |record| {
                 matches!(record, Record::Home(_, home::Record::Tombstone(_)))
             }),
@@ -175,14 +172,8 @@ impl Sabotage {
                         | Record::Home(_, home::Record::Epoch(_))
                 )
             }),
-            Bug::EndForgotten => without(answer, |record| {
-                matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if deal.state() == State::Closed)
-            }),
-            Bug::OfferForgotten => without(answer, |record| {
-                matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if deal.state() == State::Offered)
-            }),
+            Bug::EndForgotten => without(answer, is_deal_in(State::Closed)),
+            Bug::OfferForgotten => without(answer, is_deal_in(State::Offered)),
             Bug::ChangeForgotten => without(answer, |record| {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
                     if deal.amendment().is_some_and(|change| change.state() == State::Agreed))
@@ -341,6 +332,11 @@ impl Sabotage {
             |(of, pod)| Effect::Work(of, Work::Home(HomeWork::Write(pod, Write::FinishDeletion)));
         deleting.map(finish).collect()
     }
+}
+
+/// Whether a record is of a deal in that state.
+fn is_deal_in(state: State) -> impl Fn(&Record) -> bool {
+    move |record| matches!(record, Record::Broker(broker::Record::Deal(deal)) if deal.state() == state)
 }
 
 fn without(answer: Vec<Effect>, forgets: impl Fn(&Record) -> bool) -> Vec<Effect> {
