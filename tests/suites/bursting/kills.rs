@@ -104,6 +104,11 @@ impl<'s> Demand<'s> {
         market.bursts(namespace).await?;
         let seen = Seen::start(market.rome(), namespace).await?;
         market.deploys(namespace, PODS).await?;
+        // One that is made while the daemon is away does not tolerate virtual nodes.
+        wait::until("the pods are there", PATIENCE, || async {
+            Ok(seen.there("")?.len() as u64 == PODS)
+        })
+        .await?;
         Ok(Self { market, namespace: namespace.to_owned(), seen, most: AtomicU64::new(0) })
     }
 
