@@ -141,7 +141,8 @@ impl Turn<'_> {
         let Broker { bursts, deals, .. } = &mut *self.broker;
         let Some(demand) = bursts.demand() else { return };
         let running = burst::running(deals.current());
-        let wanted = burst::wanted(self.now, self.policy, demand, &running, &bursts.shown());
+        let wanted =
+            burst::wanted(self.now, self.policy, demand, &running, &bursts.awaited(self.now));
         let resting = burst::resting(self.now.wall_ms, deals.current());
         let rests: Vec<Option<(u64, BurstWord)>> =
             wanted.iter().map(|wanted| resting.get(&wanted.key).copied()).collect();

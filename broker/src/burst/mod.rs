@@ -49,8 +49,8 @@ struct Watched {
     empty_since_ms: Option<u64>,
     /// Since when none is though some wait that have room there, monotonic, milliseconds.
     vain_since_ms: Option<u64>,
-    /// Its node was once seen open.
-    was_open: bool,
+    /// Since when its node takes no pods, or is not there, monotonic, milliseconds.
+    closed_since_ms: Option<u64>,
     /// When an extension was asked for last, or could not be, monotonic.
     asked_ms: Option<u64>,
     /// That it goes on no longer was told.
@@ -163,10 +163,17 @@ impl Bursts {
             self.wake_at(now, plan::signs_by_ms(policy, deal));
         }
         let Some(demand) = self.demand.take() else { return };
+        let mut awaited = Vec::new();
         for deal in running.iter().filter(|deal| deal.is_leased()) {
             let watched = self.watched.entry(deal.id()).or_default();
-            let Some(node) = demand.nodes.get(&ContractId::from(deal.id())) else { continue };
-            watched.was_open |= node.open;
+            let node = demand.nodes.get(&ContractId::from(deal.id()));
+            if node.is_some_and(|node| node.open) {
+                watched.closed_since_ms = None;
+            } else {
+                let since_ms = *watched.closed_since_ms.get_or_insert(now.mono_ms);
+                awaited.extend(still_awaited(now, since_ms));
+            }
+            let Some(node) = node else { continue };
             if node.pods > 0 {
                 watched.empty_since_ms = None;
             } else {
@@ -179,6 +186,7 @@ impl Bursts {
                 watched.vain_since_ms = None;
             }
         }
+        awaited.into_iter().for_each(|until_ms| self.wake(until_ms));
         let pods = || demand.shapes.iter().flat_map(|shape| &shape.pods);
         let is_there: BTreeSet<&str> = pods().map(|pod| pod.uid.as_str()).collect();
         self.told.retain(|uid, _| is_there.contains(uid.as_str()));
@@ -244,10 +252,12 @@ impl Bursts {
         Some(Care::Extend(deal.id(), deal.terms().term_s.saturating_add(policy.term_s)))
     }
 
-    /// Contracts whose nodes were open once.
-    pub(crate) fn shown(&self) -> BTreeSet<NegotiationId> {
-        let open = self.watched.iter().filter(|(_, watched)| watched.was_open);
-        open.map(|(id, _)| *id).collect()
+    /// Contracts whose nodes are to come, or to come back: a link is down for a moment after a restart.
+    pub(crate) fn awaited(&self, now: Now) -> BTreeSet<NegotiationId> {
+        let awaited = self.watched.iter().filter(|(_, watched)| {
+            watched.closed_since_ms.is_some_and(|at_ms| still_awaited(now, at_ms).is_some())
+        });
+        awaited.map(|(id, _)| *id).collect()
     }
 
     /// Whether it is news that a contract goes on no longer.
@@ -271,6 +281,12 @@ impl Bursts {
         }
         news
     }
+}
+
+/// Until when a node is waited for that takes no pods since then, if it still is, monotonic.
+fn still_awaited(now: Now, since_ms: u64) -> Option<u64> {
+    let until_ms = since_ms.saturating_add(limits::BURST_VAIN_MS);
+    (until_ms > now.mono_ms).then_some(until_ms)
 }
 
 /// Whether pods wait that have room on the node of a contract.

@@ -95,7 +95,7 @@ pub(crate) fn wanted(
     policy: &BurstPolicy,
     demand: &PodDemand,
     running: &[&Deal],
-    shown: &BTreeSet<NegotiationId>,
+    awaited: &BTreeSet<NegotiationId>,
 ) -> Vec<Wanted> {
     let mut by_key: BTreeMap<&BurstKey, Vec<(Asking, &NodeChoice)>> = BTreeMap::new();
     let mut due = BTreeSet::new();
@@ -118,13 +118,13 @@ pub(crate) fn wanted(
         if of_key().any(|deal| deal.phase().is_open()) {
             continue;
         }
-        let coming = of_key().filter(|deal| is_coming(now, deal, shown)).copied();
-        let mut coming = bought(&coming.collect::<Vec<_>>());
         // Who else seems to have room of theirs may never be bound there.
-        coming = of_key().fold(coming, |sum, deal| {
-            let more = seems_taken(demand, key, deal);
-            sum.checked_add(&more).unwrap_or(sum)
-        });
+        let seems_taken = of_key().map(|deal| seems_taken(demand, key, deal));
+        let awaited = of_key().filter(|deal| awaited.contains(&deal.id()) && !leaves(now, deal));
+        let awaited = awaited.map(|deal| unused(demand, deal));
+        let mut coming = seems_taken
+            .chain(awaited)
+            .fold(Resources::default(), |sum, more| sum.checked_add(&more).unwrap_or(sum));
         pods.sort_by(|(a, _), (b, _)| a.pod.cmp(&b.pod));
         pods.retain(|(asking, _)| !take(&mut coming, asking));
         let Some(to) = pods.first().map(|(_, to)| (*to).clone()) else { continue };
@@ -139,11 +139,29 @@ pub(crate) fn counts_from_ms(policy: &BurstPolicy, pod: &WaitingPod) -> u64 {
     pod.since_ms.saturating_add(policy.after_s.saturating_mul(1_000))
 }
 
-/// Whether the node of a contract is still to come: its room is not seen yet.
-fn is_coming(now: Now, deal: &Deal, shown: &BTreeSet<NegotiationId>) -> bool {
-    let started_ms = deal.meter().and_then(|meter| meter.started_ms());
-    let is_late = started_ms.is_some_and(|at_ms| at_ms + limits::BURST_VAIN_MS < now.wall_ms);
-    deal.is_leased() && !shown.contains(&deal.id()) && !is_late
+/// Whether the node of a contract takes no pods any more, since that is over soon.
+fn leaves(now: Now, deal: &Deal) -> bool {
+    deal.lease().is_some_and(|lease| {
+        lease.settlement().reclaim().is_some() || lease.leaving().from_ms <= now.wall_ms
+    })
+}
+
+/// What a contract has beyond the pods that are on its node, each of which has an equal part.
+fn unused(demand: &PodDemand, deal: &Deal) -> Resources {
+    let node = demand.nodes.get(&ContractId::from(deal.id()));
+    let (all, used) = (&deal.terms().quantity, node.map_or(0, |node| node.pods));
+    let left = all.pods.saturating_sub(used);
+    let part = |of: u64| {
+        let of = u128::from(of) * u128::from(left) / u128::from(all.pods.max(1));
+        u64::try_from(of).unwrap_or(u64::MAX)
+    };
+    Resources {
+        cpu_millis: part(all.cpu_millis),
+        memory_bytes: part(all.memory_bytes),
+        pods: left,
+        gpus: all.gpus.iter().map(|(model, count)| (model.clone(), part(*count))).collect(),
+        ..Resources::default()
+    }
 }
 
 /// What pods for which it was not bought seem to have of a contract.

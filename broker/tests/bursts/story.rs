@@ -192,3 +192,17 @@ fn pods_that_are_never_bound_take_nothing_of_what_is_bought_for_others() {
         bought.iter().filter(of_shop).map(|it| it.terms().quantity.pods).collect();
     assert_eq!((world.bound(), sizes), (5, vec![5]), "{:?}", world.news);
 }
+
+#[test]
+fn a_node_that_takes_no_pods_for_a_moment_is_waited_for() {
+    let mut world = World::new(policy(), &two());
+    world.binds_none = true;
+    world.pods("shop", 3, 1_000);
+    world.run(3);
+    assert_eq!(world.bought().len(), 1, "its node is there, and no pod was bound yet");
+    world.closed_until_ms = world.now_ms + 5_000;
+    world.run(4);
+    world.binds_none = false;
+    world.run(5);
+    assert_eq!((world.bound(), world.bought().len()), (3, 1), "{:?}", world.news);
+}

@@ -1,23 +1,24 @@
 //! A consumer with pods that find no room, a scheduler that binds them to virtual nodes, and several
 //! providers.
 
+mod scheduler;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use mercato_broker::{
-    Broker, BurstKey, BurstNews, BurstPolicy, BurstWord, Command, Config, Deal, Desired, Effect,
-    Input, NodeChoice, NodeUse, PodDemand, Record, RecordKey, Shape, SharePolicy, Side, Standing,
-    WaitingPod, burst_of,
+    Broker, BurstNews, BurstPolicy, BurstWord, Command, Config, Deal, Desired, Effect, Input,
+    NodeChoice, Record, RecordKey, SharePolicy, Side, Standing, burst_of,
 };
 use mercato_protocol::ad::{Ad, OpenedBody};
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
-use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
-use mercato_protocol::negotiation::{Message, State};
+use mercato_protocol::negotiation::Message;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
-use crate::terms::{buys, inventory, platform};
+use crate::terms::{buys, inventory};
 
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
 /// The consumer; the others are providers.
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) pods: BTreeMap<String, Pod>,
     /// Virtual nodes that are there and ready.
     pub(crate) shown: BTreeSet<NegotiationId>,
+    /// Until then none of them takes pods: home has no links.
+    pub(crate) closed_until_ms: u64,
     /// The scheduler binds no pod.
     pub(crate) binds_none: bool,
     /// Namespaces of which it binds no pod, though all that is asked for is there.
@@ -90,6 +93,7 @@ impl World {
             now_ms: START_MS,
             pods: BTreeMap::new(),
             shown: BTreeSet::new(),
+            closed_until_ms: 0,
             binds_none: false,
             stuck: BTreeSet::new(),
             news: Vec::new(),
@@ -196,80 +200,6 @@ impl World {
         let pod = Pod { namespace, cpu_millis, since_ms, to, on: None };
         let first = self.pods.len();
         self.pods.extend((first..first + count).map(|n| (format!("{n:04}"), pod.clone())));
-    }
-
-    /// The room that the virtual nodes have left.
-    fn room(&self) -> BTreeMap<NegotiationId, Resources> {
-        let home = &self.nodes[HOME].broker;
-        let runs = |id: &&NegotiationId| {
-            home.deal(id).is_some_and(|deal| matches!(deal.state(), State::Pending | State::Active))
-        };
-        let quantity = |id: &NegotiationId| home.deal(id).unwrap().terms().quantity.clone();
-        let mut room: BTreeMap<_, _> =
-            self.shown.iter().filter(runs).map(|id| (*id, quantity(id))).collect();
-        for pod in self.pods.values() {
-            if let Some(room) = pod.on.and_then(|on| room.get_mut(&on)) {
-                *room = room.saturating_sub(&asked(pod.cpu_millis));
-            }
-        }
-        room
-    }
-
-    /// Pods are bound wherever there is room, and home is told of the others.
-    fn schedule(&mut self) {
-        let mut room = self.room();
-        let mut shapes: BTreeMap<(String, u64, NodeChoice), Vec<WaitingPod>> = BTreeMap::new();
-        for (uid, pod) in self.pods.iter_mut().filter(|(_, pod)| pod.on.is_none()) {
-            let asks = asked(pod.cpu_millis);
-            let found = room.iter_mut().find(|(_, room)| room.checked_sub(&asks).is_ok());
-            let room_on = found.map(|(id, room)| {
-                *room = room.saturating_sub(&asks);
-                *id
-            });
-            let is_stuck = self.binds_none || self.stuck.contains(&pod.namespace);
-            if !is_stuck && room_on.is_some() {
-                pod.on = room_on;
-                continue;
-            }
-            let key = (pod.namespace.clone(), pod.cpu_millis, pod.to.clone());
-            shapes.entry(key).or_default().push(WaitingPod {
-                since_ms: pod.since_ms,
-                uid: uid.clone(),
-                name: format!("pod-{uid}"),
-                room_on: room_on.map(ContractId::from),
-            });
-        }
-        let shape = |((namespace, cpu, to), pods): ((String, u64, NodeChoice), _)| Shape {
-            key: BurstKey { namespace, platform: platform(), gpus_of: None },
-            per_pod: asked(cpu),
-            gpus: 0,
-            to,
-            pods,
-        };
-        let on = |id: &NegotiationId| self.pods.values().filter(|it| it.on == Some(*id)).count();
-        let used = |id: &NegotiationId| {
-            let pods = on(id) as u64;
-            (ContractId::from(*id), NodeUse { open: true, pods })
-        };
-        let nodes = self.shown.iter().map(used).collect();
-        let shapes = shapes.into_iter().map(shape).collect();
-        self.input(HOME, Input::Pending(Box::new(PodDemand { shapes, nodes })));
-        self.bind_past_stuck();
-    }
-
-    /// What stuck pods seem to have others get.
-    fn bind_past_stuck(&mut self) {
-        let mut room = self.room();
-        let stuck = if self.binds_none { return } else { &self.stuck };
-        let may = |pod: &&mut Pod| pod.on.is_none() && !stuck.contains(&pod.namespace);
-        for pod in self.pods.values_mut().filter(may) {
-            let asks = asked(pod.cpu_millis);
-            let found = room.iter_mut().find(|(_, room)| room.checked_sub(&asks).is_ok());
-            pod.on = found.map(|(id, room)| {
-                *room = room.saturating_sub(&asks);
-                *id
-            });
-        }
     }
 
     fn deliver(&mut self, to: usize, message: &Signed<Message>) {

@@ -38,12 +38,13 @@ impl Turn<'_> {
 
     /// Whether the nodes of all that was bought for these pods are there, and have no room for any of them.
     fn is_settled(&self, key: &BurstKey) -> bool {
-        let (bursts, shown) = (&self.broker.bursts, self.broker.bursts.shown());
+        let bursts = &self.broker.bursts;
+        let awaited = bursts.awaited(self.now);
         let running = burst::running(self.broker.deals.current());
         let mut of_key = running.iter().filter(|deal| deal.order().burst.as_ref() == Some(key));
         let shapes = bursts.demand().into_iter().flat_map(|demand| &demand.shapes);
         let mut pods = shapes.filter(|shape| shape.key == *key).flat_map(|shape| &shape.pods);
-        of_key.all(|deal| shown.contains(&deal.id())) && pods.all(|pod| pod.room_on.is_none())
+        of_key.all(|deal| !awaited.contains(&deal.id())) && pods.all(|pod| pod.room_on.is_none())
     }
 
     pub(super) fn tell_bought(&mut self, id: NegotiationId) {
