@@ -144,7 +144,9 @@ impl Bursts {
             let market = waiting::Market { sites, site, buys };
             for shape in &demand.shapes {
                 let rests = rests_until(&shape.key) > site.now(at_ms).wall_ms;
-                for pod in &shape.pods {
+                // Of one that seems to have room on a node that others use the scheduler says why it waits.
+                let is_used = |contract| waiting::is_used(site, contract);
+                for pod in shape.pods.iter().filter(|pod| !pod.room_on.is_some_and(is_used)) {
                     let word = home.words.get(&pod.uid).copied();
                     market.explains(&shape.per_pod, &pod.name, word, rests)?;
                 }
