@@ -32,7 +32,7 @@ pub const COSTS: [Cost; 38] = [
     Cost { program: "application", seconds: 89, alone: None },
     Cost { program: "between", seconds: 57, alone: None },
     Cost { program: "broker/deal", seconds: 31, alone: None },
-    Cost { program: "bursting", seconds: 90, alone: None },
+    Cost { program: "bursting", seconds: 68, alone: None },
     Cost { program: "chart", seconds: CHEAP, alone: None },
     Cost { program: "churn", seconds: 133, alone: Some(MEASURES) },
     Cost { program: "clusters", seconds: 89, alone: None },
