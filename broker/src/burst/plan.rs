@@ -89,7 +89,7 @@ pub(crate) fn signs_by_ms(policy: &BurstPolicy, order: &Deal) -> u64 {
 
 /// For whom something is to be bought now: pods for which neither a node nor what was just bought has
 /// room, and of whose key one has waited for long enough: those that came after it are bought for with it,
-/// since a contract for each is dearer and slower. `shown`: contracts whose nodes were open once.
+/// since a contract for each is dearer and slower. `awaited`: contracts whose nodes are to come.
 pub(crate) fn wanted(
     now: Now,
     policy: &BurstPolicy,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::forge;
-use crate::forge::labels::{CONTRACT, LEAVING};
+use crate::forge::labels::{CONTRACT, LEAVING, PROVIDER};
 use crate::key::{PodId, Uid};
 use crate::limits;
 use crate::placement::spec::NODE_PREFIX;
@@ -128,9 +128,6 @@ fn needs(spec: &Value) -> Value {
     })
 }
 
-/// How the taints begin that the cluster's own controllers put on nodes.
-const CONTROLLERS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
-
 /// A node that pods may be bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -184,11 +181,10 @@ impl Node {
         self.open
     }
 
-    /// Whether the cluster's controllers keep pods off for now, as they do of a node that is new: they
-    /// have not seen yet that it is ready.
-    pub fn is_settling(&self) -> bool {
-        let mut keys = self.taints.iter().filter_map(|taint| taint["key"].as_str());
-        keys.any(|key| CONTROLLERS.iter().any(|prefix| key.starts_with(prefix)))
+    /// Whether a taint keeps pods off that any virtual node suits: of the cluster's controllers, which have not
+    /// seen yet that it is ready; of its lease, whose provider is not reached or which is suspended; or somebody's.
+    pub fn is_kept_free(&self) -> bool {
+        self.taints.iter().any(|taint| taint["key"] != PROVIDER)
     }
 
     /// Whether the pod may be bound to it, room aside.

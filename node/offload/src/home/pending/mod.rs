@@ -57,7 +57,7 @@ pub struct PendingPod {
 /// How a virtual node is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VirtualNode {
-    /// It is ready and takes pods, as the cluster's controllers have seen as well.
+    /// It is ready, and no taint keeps off it pods that any virtual node suits.
     pub open: bool,
     /// So many pods are bound to it, those of DaemonSets aside.
     pub pods: u64,
@@ -182,7 +182,7 @@ fn virtual_nodes(around: &Around) -> BTreeMap<ContractId, VirtualNode> {
             |pod: &PodSeen| pod.owner.as_ref().is_some_and(|it| it.sort == OwnerSort::DaemonSet);
         let on = |pod: &&PodSeen| pod.node.as_ref() == Some(name) && !is_of_daemon(pod);
         let pods = around.pods.values().filter(on).count() as u64;
-        let open = node.is_open() && !node.is_settling();
+        let open = node.is_open() && !node.is_kept_free();
         all.insert(contract, VirtualNode { open, pods });
     }
     all

@@ -118,11 +118,18 @@ fn room_on_a_virtual_node_is_seen_and_its_pods_are_counted() {
     assert_eq!(pending.nodes[&contract], VirtualNode { open: true, pods: 1 });
     let room: Vec<_> = pending.pods.iter().map(|pod| pod.room_on).collect();
     assert_eq!(room, [Some(contract), None], "two processors, of which one is taken");
-    // Of a node that is new the controllers take their taint off a moment after it is ready.
-    let mut new = turin(true);
-    new["spec"]["taints"] =
-        json!([{ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" }]);
-    for not_yet in [turin(false), new] {
+    let tainted = |key: &str| {
+        let mut node = turin(true);
+        let taint = |key: &str| json!({ "key": key, "effect": "NoSchedule" });
+        node["spec"]["taints"] = json!([taint("mercato.dev/provider"), taint(key)]);
+        node
+    };
+    let (pending, _) = look(&[tainted("mercato.dev/provider")], &pods, &bursts());
+    assert!(pending.nodes[&contract].open && pending.pods[0].room_on.is_some());
+    // Of a node that is new the controllers take their taint off a moment after it is ready; after a restart its
+    // provider is not reached for a moment.
+    let taints = ["node.kubernetes.io/not-ready", "mercato.dev/unreachable", "example.com/mine"];
+    for not_yet in taints.map(tainted).into_iter().chain([turin(false)]) {
         let (pending, _) = look(&[not_yet], &pods, &bursts());
         assert_eq!(pending.nodes[&contract], VirtualNode { open: false, pods: 1 });
         assert!(pending.pods.iter().all(|pod| pod.room_on.is_none()));
