@@ -130,7 +130,7 @@ fn stays(pod: &Value, seen: &PodSeen, reason: &str) -> Option<String> {
         }
         () if !tolerates(spec) => format!(
             "spec.tolerations: it does not tolerate {PROVIDER}, since it was made before its namespace could \
-             leave, or must stay: make it again"
+             leave, or while Mercato was away, or must stay: make it again"
         ),
         () => {
             let refusal = refused_by_all(pod)?;
