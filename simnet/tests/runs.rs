@@ -60,7 +60,7 @@ fn a_crash_anywhere_buys_nothing_twice() {
 /// 3 to 30 clusters of any topology, hostile ones among them.
 #[test]
 fn mixed_federations_keep_all_promises() {
-    assert_all_hold(&sweep::federations(1..=if is_full() { 10_000 } else { 130 }));
+    assert_all_hold(&sweep::federations(1..=if is_full() { 10_000 } else { 90 }));
 }
 
 #[test]
@@ -79,13 +79,15 @@ fn found_seeds_stay_fixed() {
 }
 
 /// For one buyer and one seller: a crash before every effect of either, and every message
-/// lost, doubled and late.
+/// lost, doubled and late; at level `ci`, one in four.
 #[test]
 fn every_single_fault_is_survived() {
     let clean = trial(Topology::Pair, 1, FaultPlan::One(None));
     let outcome = clean.run(false).expect("nothing goes wrong");
     assert!(outcome.effects.iter().all(|effects| *effects > 50), "{outcome:?}");
-    assert_all_hold(&sweep::one_fault_each(clean, &outcome));
+    let all = sweep::one_fault_each(clean, &outcome);
+    let some: Vec<Trial> = all.into_iter().step_by(if is_full() { 1 } else { 4 }).collect();
+    assert_all_hold(&some);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub const FULL: [Full; 28] = [
         what: "forty days of trade, attacks of half an hour",
     },
     Full { program: "simnet/liars", minutes: 6, what: "600 seeds of each liar" },
-    Full { program: "simnet/runs", minutes: 15, what: "4,500 seeds of a pair, 600 that overflow" },
+    Full { program: "simnet/runs", minutes: 15, what: "4,500 seeds of a pair, all single faults" },
     Full { program: "simnet/tunnel", minutes: 5, what: "10,000 sessions over bad links" },
     Full { program: "tunnel", minutes: 3, what: "200 sessions one after the other" },
     Full { program: "volumes", minutes: 9, what: "deaths at each point of a bind, another name" },
