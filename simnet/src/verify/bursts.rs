@@ -190,9 +190,12 @@ impl Home {
             let started_ms = other.meter().and_then(|meter| meter.started_ms());
             started_ms.is_some_and(|at_ms| at_ms + LATE_MS < wall_ms)
         };
-        let comes = |other: &&Deal| !self.nodes.contains(&other.id()) && !is_late(other);
-        let coming: Vec<&Resources> =
-            live(site).filter(of_key).filter(comes).map(|it| &it.terms().quantity).collect();
+        let comes = |other: &&Deal| {
+            let (id, contract) = (other.id(), ContractId::from(other.id()));
+            !is_late(other) && (!self.nodes.contains(&id) || waiting::is_shut(site, contract))
+        };
+        let coming = live(site).filter(of_key).filter(comes);
+        let coming: Vec<Resources> = coming.map(|other| waiting::unused(site, other)).collect();
         let unmet = self.told.iter().map(|(_, demand)| waiting::unmet(demand, key, &coming)).max();
         let (unmet, pods) = (unmet.unwrap_or(0), terms.quantity.pods);
         ensure(pods <= unmet, || {

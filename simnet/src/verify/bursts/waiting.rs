@@ -1,7 +1,7 @@
 //! Pods that wait: for how many nothing is bought yet, and why they still do once all is quiet.
 
-use mercato_broker::{Approve, BurstKey, BurstWord, BuyPolicy, PodDemand};
-use mercato_offload::forge::labels::CONTRACT;
+use mercato_broker::{Approve, BurstKey, BurstWord, BuyPolicy, Deal, PodDemand};
+use mercato_offload::forge::labels::{CONTRACT, LEAVING, PROVIDER};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
 
@@ -11,12 +11,12 @@ use crate::engine::sites::Sites;
 use crate::verify::{Violation, ensure};
 
 /// For how many pods neither a node has room nor what comes by then.
-pub(super) fn unmet(demand: &PodDemand, key: &BurstKey, coming: &[&Resources]) -> u64 {
+pub(super) fn unmet(demand: &PodDemand, key: &BurstKey, coming: &[Resources]) -> u64 {
     let shapes = demand.shapes.iter().filter(|shape| shape.key == *key);
     let pods = shapes.flat_map(|shape| shape.pods.iter().map(move |pod| (pod, &shape.per_pod)));
     let mut pods: Vec<_> = pods.filter(|(pod, _)| pod.room_on.is_none()).collect();
     pods.sort_by_key(|(pod, _)| (pod.since_ms, &pod.uid));
-    let sum = |of: fn(&Resources) -> u64| coming.iter().map(|it| of(it)).sum::<u64>();
+    let sum = |of: fn(&Resources) -> u64| coming.iter().map(of).sum::<u64>();
     let mut cpu = sum(|it| it.cpu_millis);
     let mut memory = sum(|it| it.memory_bytes);
     let mut places = sum(|it| it.pods);
@@ -41,11 +41,45 @@ pub(super) fn has_room(demand: &PodDemand, contract: ContractId) -> bool {
 
 /// Whether a pod is on the node of this contract, as its cluster has it by now.
 pub(super) fn is_used(site: &Site, contract: ContractId) -> bool {
+    pods_on(site, contract) > 0
+}
+
+fn pods_on(site: &Site, contract: ContractId) -> u64 {
     let contract = contract.to_string();
     let mut nodes = site.kube.objects("Node");
     let node = nodes.find(|(_, node)| node["metadata"]["labels"][CONTRACT] == *contract);
-    let mut pods = site.kube.objects("Pod").map(|(_, pod)| pod);
-    node.is_some_and(|(key, _)| pods.any(|pod| pod["spec"]["nodeName"] == *key.name))
+    let on = |name: &str| {
+        let pods = site.kube.objects("Pod").map(|(_, pod)| pod);
+        pods.filter(|pod| pod["spec"]["nodeName"] == *name).count() as u64
+    };
+    node.map_or(0, |(key, _)| on(&key.name))
+}
+
+/// What of a contract no pod on its node has, each of which has an equal part.
+pub(super) fn unused(site: &Site, deal: &Deal) -> Resources {
+    let quantity = &deal.terms().quantity;
+    let left = quantity.pods.saturating_sub(pods_on(site, deal.id().into()));
+    let part = |of: u64| of * left / quantity.pods.max(1);
+    Resources {
+        cpu_millis: part(quantity.cpu_millis),
+        memory_bytes: part(quantity.memory_bytes),
+        pods: left,
+        ..Resources::default()
+    }
+}
+
+/// Whether the node of this contract takes no pods for now, whatever its agent was told: a taint but that of its
+/// provider keeps them off, and it does not leave.
+pub(super) fn is_shut(site: &Site, contract: ContractId) -> bool {
+    let contract = contract.to_string();
+    let mut nodes = site.kube.objects("Node");
+    let node = nodes.find(|(_, node)| node["metadata"]["labels"][CONTRACT] == *contract);
+    node.is_some_and(|(_, node)| {
+        let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        let mut keeping = taints.filter(|taint| taint["effect"] != "PreferNoSchedule");
+        let leaves = keeping.clone().any(|taint| taint["key"] == LEAVING);
+        !leaves && keeping.any(|taint| taint["key"] != PROVIDER)
+    })
 }
 
 /// What is on offer to a cluster, and what its owner lets be bought.
