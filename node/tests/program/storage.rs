@@ -70,7 +70,9 @@ fn storage_is_ordered_resized_and_billed() {
 
 /// The line for storage is right to the micro, and the same in each form.
 fn is_billed(side: &Daemon, id: &str) {
-    let closed = wait_for_state(side, id, "closed");
+    // It is closed before both have signed the last receipt.
+    let is_settled = |it: &Value| it["state"] == "closed" && !it["billed"].is_null();
+    let closed = side.wait_for(&["contracts", "show", id, "-o", "json"], is_settled);
     let rows = side.wait_for(&["contracts", "statement", id, "-o", "json"], |rows| {
         rows.as_array().is_some_and(|rows| rows.iter().any(|row| row["SkuMeter"] == "storage"))
     });
