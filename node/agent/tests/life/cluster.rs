@@ -124,6 +124,7 @@ impl Cluster {
             needs: needs.into_iter().collect(),
             deletion_grace_s: None,
             terminal: false,
+            counted: true,
             pod_ip: None,
             second_ip: None,
             gates: Vec::new(),

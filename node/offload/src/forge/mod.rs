@@ -18,6 +18,7 @@ pub use crate::message::Refusal;
 use crate::message::Route;
 use crate::placement::Binding;
 pub use claim::{claims_of, export_claim, refused_claim};
+pub use counted::is_counted;
 pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use fields_page::tables_of_fields;
@@ -47,6 +48,7 @@ pub use words::{Called, Place};
 mod api_env;
 mod check;
 mod claim;
+mod counted;
 #[cfg(test)]
 mod coverage;
 mod device_env;

@@ -86,6 +86,8 @@ pub struct HomePod {
     pub deletion_grace_s: Option<u32>,
     /// `status.phase` is `Succeeded` or `Failed`.
     pub terminal: bool,
+    /// [`crate::forge::is_counted`]: how it ends is written down before it is removed.
+    pub counted: bool,
     /// [`crate::forge::open_gates`]: its readiness gates that are open, by home's word.
     pub gates: Vec<String>,
     /// `status.podIP`, as we wrote it.

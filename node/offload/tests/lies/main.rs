@@ -2,6 +2,7 @@
 
 mod addresses;
 mod claims;
+mod ends;
 #[path = "../told/gate.rs"]
 mod gate;
 mod marks;

@@ -33,6 +33,7 @@ pub(crate) fn at_home() -> home::HomePod {
         needs: vec![key(ObjectKind::Secret, "shop", "keys")],
         deletion_grace_s: None,
         terminal: false,
+        counted: true,
         gates: Vec::new(),
         pod_ip: None,
         second_ip: None,

@@ -12,7 +12,7 @@ use mercato_offload::message::{Outcome, ToGuest, ToHome};
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::{Deadline, Now};
 
-use super::pod::{Phase, Pod, config_key, needs, seen};
+use super::pod::{Phase, Pod, config_key, is_counted, needs, seen};
 use super::{Letter, Queue, content, withheld};
 
 pub(crate) struct Home {
@@ -212,6 +212,8 @@ impl Home {
             }
             Write::FinishDeletion => {
                 assert!(pod.deletion.is_some(), "only a pod that is being deleted is finished");
+                let is_told = pod.is_terminal() || !is_counted(pod);
+                assert!(is_told, "how {uid} ended is written before it is removed");
                 self.pods.remove(&uid);
                 self.events.push_back(Input::PodGone(uid.clone()));
             }

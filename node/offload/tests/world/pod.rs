@@ -38,6 +38,11 @@ impl Pod {
     }
 }
 
+/// Of every second name, how a pod ended is counted.
+pub(super) fn is_counted(pod: &Pod) -> bool {
+    pod.id.name.ends_with(['0', '2'])
+}
+
 pub(super) fn needs(pod: &Pod) -> Vec<ObjectKey> {
     let shared = config_key(0);
     if pod.id.name == "web-0" { vec![shared] } else { vec![shared, config_key(1)] }
@@ -50,6 +55,7 @@ pub(super) fn seen(pod: &Pod) -> HomePod {
         needs: needs(pod),
         deletion_grace_s: pod.deletion,
         terminal: pod.is_terminal(),
+        counted: is_counted(pod),
         pod_ip: pod.ip,
         second_ip: None,
         gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),

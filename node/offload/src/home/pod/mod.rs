@@ -269,7 +269,8 @@ impl Pod {
             self.known_there = true;
             return Some(said);
         }
-        if (self.gone || self.is_terminal() && ended) && !self.told.taken {
+        let is_written = self.is_terminal() || ends_uncounted(self);
+        if (self.gone || is_written && ended) && !self.told.taken {
             let said = ToGuest::Taken(id());
             self.told.taken = true;
             return Some(said);
@@ -313,12 +314,18 @@ impl Pod {
     }
 
     fn lacks_status(&self) -> bool {
-        let readable = |report: &Report| report.status.is_some();
+        let ends_unread = |report: &Report| report.stage != Stage::Live && ends_uncounted(self);
+        let readable = |report: &Report| report.status.is_some() && !ends_unread(report);
         !self.gone
             && !self.is_terminal()
             && !self.has_status
             && self.report.as_ref().is_some_and(readable)
     }
+}
+
+/// It is to be removed, and nobody counts how it ended: nothing of that is written.
+fn ends_uncounted(pod: &Pod) -> bool {
+    pod.seen.as_ref().is_some_and(|seen| seen.deletion_grace_s.is_some() && !seen.counted)
 }
 
 /// What a pod is counted as a user of, as long as it is new to the provider.

@@ -4,7 +4,7 @@
 use super::super::way::Way;
 use super::super::{HomePod, Write};
 use super::address::{lost, shown};
-use super::{Pod, stand_in};
+use super::{Pod, ends_uncounted, stand_in};
 use crate::address::Reach;
 use crate::message::{Report, Stage};
 
@@ -55,7 +55,8 @@ impl Pod {
     pub(in crate::home) fn write(&self, way: Way) -> Option<Write> {
         let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
         let is_here = stand_in(self);
-        let write = if seen.deletion_grace_s.is_some() && (self.is_over() || is_here.is_some()) {
+        let may_go = is_here.is_some() || self.is_over() && end_is_written(seen);
+        let write = if seen.deletion_grace_s.is_some() && may_go {
             Write::FinishDeletion
         } else if let Some(refusal) = is_here {
             Some(Write::StandIn(refusal.clone())).filter(|_| !seen.terminal)?
@@ -76,6 +77,7 @@ impl Pod {
         let (outcome, is_lost) = (report.stage.outcome().cloned(), is_lost(self, seen, way));
         let worth = match report.stage {
             Stage::Live => (status.is_some() || is_lost) && !seen.terminal,
+            Stage::Ended(_) | Stage::Gone(_) if ends_uncounted(self) => false,
             Stage::Ended(_) => status.is_some(),
             Stage::Gone(_) => !seen.terminal,
         };
@@ -94,6 +96,11 @@ impl Pod {
             Stage::Ended(_) | Stage::Gone(_) => shown(seen),
         }
     }
+}
+
+/// Nothing is lost of how the pod ended if it is removed now.
+fn end_is_written(seen: &HomePod) -> bool {
+    seen.terminal || !seen.counted
 }
 
 /// Whether nobody knows any more how the pod is, or no packet reaches it.

@@ -226,6 +226,7 @@ fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
         needs: Vec::new(),
         deletion_grace_s: is_deleting(pod).then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        counted: forge::is_counted(pod),
         gates: forge::open_gates(pod),
         pod_ip,
         second_ip: pod_ip.and_then(|first| other_ip(pod, first)),
