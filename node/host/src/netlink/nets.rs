@@ -9,16 +9,17 @@ use ipnet::{IpNet, IpSubnets, Ipv4Subnets, Ipv6Subnets};
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, Message, address};
 use super::numbers::{
-    DATA_VALUE, ELEMENT_KEY, ELEMENTS, GET_ELEMENTS, HEADER_BYTES, InKernel, LIST_ELEMENT, SET_NAME,
+    HEADER_BYTES, InKernel, NFT_MSG_GETSETELEM, NFTA_DATA_VALUE, NFTA_LIST_ELEM, NFTA_SET_ELEM_KEY,
+    NFTA_SET_ELEM_LIST_ELEMENTS, NFTA_SET_NAME,
 };
 use crate::error::KernelError;
 use crate::limits;
 
 /// Of sets, that one has networks in it (`NFT_SET_INTERVAL`).
-pub(super) const OF_NETS: u32 = 4;
+pub(super) const NFT_SET_INTERVAL: u32 = 4;
 // Of elements, that the address is the first behind a network (`NFT_SET_ELEM_INTERVAL_END`).
-const ELEMENT_FLAGS: u16 = 3;
-const END: u32 = 1;
+const NFTA_SET_ELEM_FLAGS: u16 = 3;
+const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
 
 /// What says of networks that they are in a set, or are not any more. None is in another.
 pub(super) fn elements(
@@ -31,10 +32,10 @@ pub(super) fn elements(
     let nets: Vec<_> = nets.iter().collect();
     let some = |nets: &[&IpNet]| {
         let mut message = place.message(kind, flags);
-        message.put_text(SET_NAME, set);
-        message.nest(ELEMENTS, |message| {
+        message.put_text(NFTA_SET_NAME, set);
+        message.nest(NFTA_SET_ELEM_LIST_ELEMENTS, |message| {
             for bound in nets.iter().flat_map(|net| Bound::of(net)) {
-                message.nest(LIST_ELEMENT, |message| bound.write(message));
+                message.nest(NFTA_LIST_ELEM, |message| bound.write(message));
             }
         });
         message
@@ -50,14 +51,14 @@ pub(super) fn read(
     set: &str,
 ) -> Result<Option<BTreeSet<IpNet>>, KernelError> {
     let request = || {
-        let mut request = place.message(GET_ELEMENTS, list_flags());
-        request.put_text(SET_NAME, set);
+        let mut request = place.message(NFT_MSG_GETSETELEM, list_flags());
+        request.put_text(NFTA_SET_NAME, set);
         request
     };
     let mut bounds = Vec::new();
     for bytes in kernel.list(request)? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        for element in attributes.within(ELEMENTS)?.all(LIST_ELEMENT) {
+        for element in attributes.within(NFTA_SET_ELEM_LIST_ELEMENTS)?.all(NFTA_LIST_ELEM) {
             bounds.push(Bound::read(element)?);
         }
     }
@@ -80,18 +81,19 @@ impl Bound {
     }
 
     fn write(self, message: &mut Message) {
-        message.nest(ELEMENT_KEY, |message| {
-            message.put(DATA_VALUE, &mercato_machine::address(self.address));
+        message.nest(NFTA_SET_ELEM_KEY, |message| {
+            message.put(NFTA_DATA_VALUE, &mercato_machine::address(self.address));
         });
         if !self.begins {
-            message.put_be32(ELEMENT_FLAGS, END);
+            message.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
         }
     }
 
     fn read(element: &[u8]) -> Result<Self, KernelError> {
         let element = Attributes::read(element)?;
-        let key = element.within(ELEMENT_KEY)?.of(DATA_VALUE).and_then(address);
-        let begins = element.be32(ELEMENT_FLAGS).unwrap_or(0) & END == 0;
+        let key = element.within(NFTA_SET_ELEM_KEY)?.of(NFTA_DATA_VALUE).and_then(address);
+        let begins =
+            element.be32(NFTA_SET_ELEM_FLAGS).unwrap_or(0) & NFT_SET_ELEM_INTERVAL_END == 0;
         Ok(Self { address: key.ok_or(KernelError::Garbled)?, begins })
     }
 }

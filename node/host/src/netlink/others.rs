@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, REQUEST};
 use super::numbers::{
-    CHAIN_HOOK, CHAIN_NAME, GET_CHAIN, GET_RULE, HEADER_BYTES, IPV4, IPV6, OF_TABLE, RULE_CHAIN,
-    header,
+    HEADER_BYTES, NFPROTO_IPV4, NFPROTO_IPV6, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFTA_CHAIN_HOOK,
+    NFTA_CHAIN_NAME, NFTA_RULE_CHAIN, NFTA_TABLE_NAME, header,
 };
 use super::packets::{base, rule};
 use crate::error::KernelError;
@@ -14,11 +14,11 @@ use mercato_machine::{Base, Hook};
 use mercato_machine::{Dropping, PacketFamily};
 
 // Families of packets (`NFPROTO_...`).
-const ANY_FAMILY: u8 = 0;
-const INET: u8 = 1;
+const NFPROTO_UNSPEC: u8 = 0;
+const NFPROTO_INET: u8 = 1;
 /// By which the number of packet rules is asked (`NFT_MSG_GETGEN`), and said (`NFTA_GEN_ID`).
-const GET_GENERATION: u16 = 16;
-const GENERATION: u16 = 1;
+const NFT_MSG_GETGEN: u16 = 16;
+const NFTA_GEN_ID: u16 = 1;
 
 /// The chains that drop what is forwarded and spoken of by none of their rules, unless they let
 /// through whatever comes and goes by this device.
@@ -27,20 +27,20 @@ pub(crate) fn read_dropping(
     device: &str,
 ) -> Result<Vec<Dropping>, KernelError> {
     let mut found = Vec::new();
-    for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), ANY_FAMILY))? {
+    for bytes in kernel.list(|| header(NFT_MSG_GETCHAIN, list_flags(), NFPROTO_UNSPEC))? {
         let family = match bytes.first() {
-            Some(&INET) => PacketFamily::Inet,
-            Some(&IPV4) => PacketFamily::Ip,
-            Some(&IPV6) => PacketFamily::Ip6,
+            Some(&NFPROTO_INET) => PacketFamily::Inet,
+            Some(&NFPROTO_IPV4) => PacketFamily::Ip,
+            Some(&NFPROTO_IPV6) => PacketFamily::Ip6,
             Some(_) | None => continue,
         };
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
         let drops = |base: Base| base.hook == Hook::Forward && !base.accepts;
-        if attributes.of(CHAIN_HOOK).is_none() || !base(&attributes)?.is_some_and(drops) {
+        if attributes.of(NFTA_CHAIN_HOOK).is_none() || !base(&attributes)?.is_some_and(drops) {
             continue;
         }
-        let table = attributes.text(OF_TABLE).unwrap_or_default();
-        let chain = attributes.text(CHAIN_NAME).unwrap_or_default();
+        let table = attributes.text(NFTA_TABLE_NAME).unwrap_or_default();
+        let chain = attributes.text(NFTA_CHAIN_NAME).unwrap_or_default();
         let found_here = Dropping { family, table, chain };
         if !lets_through(kernel, &found_here, device)? {
             found.push(found_here);
@@ -51,8 +51,8 @@ pub(crate) fn read_dropping(
 
 /// The number of the packet rules as they are now: another one after each change by anybody.
 pub(crate) fn read_generation(kernel: &mut Conversation) -> Result<u32, KernelError> {
-    let answer = kernel.one(header(GET_GENERATION, REQUEST, ANY_FAMILY))?;
-    Attributes::after(HEADER_BYTES, &answer)?.be32(GENERATION).ok_or(KernelError::Garbled)
+    let answer = kernel.one(header(NFT_MSG_GETGEN, REQUEST, NFPROTO_UNSPEC))?;
+    Attributes::after(HEADER_BYTES, &answer)?.be32(NFTA_GEN_ID).ok_or(KernelError::Garbled)
 }
 
 /// Whether rules of the chain accept what comes by the device, and what goes.
@@ -62,21 +62,21 @@ fn lets_through(
     device: &str,
 ) -> Result<bool, KernelError> {
     let family = match chain.family {
-        PacketFamily::Inet => INET,
-        PacketFamily::Ip => IPV4,
-        PacketFamily::Ip6 => IPV6,
+        PacketFamily::Inet => NFPROTO_INET,
+        PacketFamily::Ip => NFPROTO_IPV4,
+        PacketFamily::Ip6 => NFPROTO_IPV6,
     };
     let mut ways = BTreeSet::new();
     let request = || {
-        let mut request = header(GET_RULE, list_flags(), family);
-        request.put_text(OF_TABLE, &chain.table);
-        request.put_text(RULE_CHAIN, &chain.chain);
+        let mut request = header(NFT_MSG_GETRULE, list_flags(), family);
+        request.put_text(NFTA_TABLE_NAME, &chain.table);
+        request.put_text(NFTA_RULE_CHAIN, &chain.chain);
         request
     };
     for bytes in kernel.list(request)? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        if attributes.text(OF_TABLE).as_deref() == Some(&chain.table)
-            && attributes.text(RULE_CHAIN).as_deref() == Some(&chain.chain)
+        if attributes.text(NFTA_TABLE_NAME).as_deref() == Some(&chain.table)
+            && attributes.text(NFTA_RULE_CHAIN).as_deref() == Some(&chain.chain)
         {
             ways.extend(rule(&attributes)?.accepts_by(device));
         }

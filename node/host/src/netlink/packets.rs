@@ -10,10 +10,12 @@ use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, Message, REQUEST};
 use super::nets;
 use super::numbers::{
-    ACCEPT, CHAIN_HOOK, CHAIN_NAME, CHAIN_POLICY, CHAIN_TYPE, COMMENT, DELETE_CHAIN,
-    DELETE_ELEMENTS, DELETE_RULE, DELETE_SET, DELETE_TABLE, GET_CHAIN, GET_RULE, GET_TABLE,
-    HEADER_BYTES, HOOK_NUMBER, HOOK_PRIORITY, InKernel, LIST_ELEMENT, NEW_CHAIN, NEW_ELEMENTS,
-    NEW_RULE, OF_TABLE, RULE_CHAIN, RULE_DATA, RULE_EXPRESSIONS, SET_NAME, TABLE_USE, header,
+    HEADER_BYTES, InKernel, NF_ACCEPT, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE, NFT_MSG_DELSET,
+    NFT_MSG_DELSETELEM, NFT_MSG_DELTABLE, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETTABLE,
+    NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWSETELEM, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME,
+    NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_LIST_ELEM,
+    NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_USERDATA, NFTA_SET_NAME, NFTA_TABLE_NAME,
+    NFTA_TABLE_USE, UDATA_COMMENT, header,
 };
 use super::sets::{Of, elements, new_set, read_sets, without_mark};
 use super::words;
@@ -52,12 +54,13 @@ fn replace_rest(kernel: &mut Conversation, table: &Table) -> Result<bool, Kernel
         message
     };
     // Rules name sets and chains, and who is in a set may name a chain.
-    let mut messages = vec![place.message(DELETE_RULE, REQUEST)];
+    let mut messages = vec![place.message(NFT_MSG_DELRULE, REQUEST)];
     let tallies = there.tallies.keys().filter(|tally| !stays(tally));
     let sets = there.sets.keys().chain(there.nets.keys()).chain(tallies);
     let sets = sets.map(|set| without_mark(set));
-    messages.extend(sets.map(|set| gone(DELETE_SET, SET_NAME, set)));
-    messages.extend(there.chains.keys().map(|chain| gone(DELETE_CHAIN, CHAIN_NAME, chain)));
+    messages.extend(sets.map(|set| gone(NFT_MSG_DELSET, NFTA_SET_NAME, set)));
+    messages
+        .extend(there.chains.keys().map(|chain| gone(NFT_MSG_DELCHAIN, NFTA_CHAIN_NAME, chain)));
     messages.extend(filled(place, table, |tally| !stays(tally)));
     kernel.batch(messages)?;
     Ok(true)
@@ -78,11 +81,11 @@ fn filled(place: InKernel<'_>, table: &Table, is_new: impl Fn(&str) -> bool) -> 
     messages.extend(tallies.map(|(name, tally)| new(name, Of::Tally(tally))));
     for (set, members) in &table.sets {
         messages.push(new(set, Of::Addresses));
-        messages.extend(elements(place, NEW_ELEMENTS, CREATE, set, members));
+        messages.extend(elements(place, NFT_MSG_NEWSETELEM, CREATE, set, members));
     }
     for (set, members) in &table.nets {
         messages.push(new(set, Of::Nets));
-        messages.extend(nets::elements(place, NEW_ELEMENTS, CREATE, set, members));
+        messages.extend(nets::elements(place, NFT_MSG_NEWSETELEM, CREATE, set, members));
     }
     for (chain, it) in &table.chains {
         messages.extend(it.rules.iter().map(|rule| new_rule(place, chain, rule)));
@@ -99,8 +102,8 @@ pub(crate) fn change_set(
     remove: &BTreeSet<IpAddr>,
 ) -> Result<(), KernelError> {
     let place = InKernel::ours(family);
-    let mut messages = elements(place, DELETE_ELEMENTS, REQUEST, set, remove);
-    messages.extend(elements(place, NEW_ELEMENTS, CREATE, set, add));
+    let mut messages = elements(place, NFT_MSG_DELSETELEM, REQUEST, set, remove);
+    messages.extend(elements(place, NFT_MSG_NEWSETELEM, CREATE, set, add));
     kernel.batch(messages)
 }
 
@@ -114,14 +117,14 @@ pub(crate) fn change_nets(
 ) -> Result<(), KernelError> {
     let place = InKernel::ours(family);
     // What begins or ends where another one did is there only once that is not.
-    let mut messages = nets::elements(place, DELETE_ELEMENTS, REQUEST, set, remove);
-    messages.extend(nets::elements(place, NEW_ELEMENTS, CREATE, set, add));
+    let mut messages = nets::elements(place, NFT_MSG_DELSETELEM, REQUEST, set, remove);
+    messages.extend(nets::elements(place, NFT_MSG_NEWSETELEM, CREATE, set, add));
     kernel.batch(messages)
 }
 
 /// Removes our table of a family, with all that is in it.
 pub(crate) fn remove_packets(kernel: &mut Conversation, family: Family) -> Result<(), KernelError> {
-    let removed = kernel.batch(vec![InKernel::ours(family).message(DELETE_TABLE, REQUEST)]);
+    let removed = kernel.batch(vec![InKernel::ours(family).message(NFT_MSG_DELTABLE, REQUEST)]);
     removed.or_else(|error| if error.is(libc::ENOENT) { Ok(()) } else { Err(error) })
 }
 
@@ -137,10 +140,10 @@ pub(crate) fn read_packets(
     }
     let (chains, sets, nets, tallies) = Default::default();
     let mut table = Table { family, name: name.to_owned(), chains, sets, nets, tallies };
-    for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), place.protocol))? {
+    for bytes in kernel.list(|| header(NFT_MSG_GETCHAIN, list_flags(), place.protocol))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        if attributes.text(OF_TABLE).as_deref() == Some(name) {
-            let chain = attributes.text(CHAIN_NAME).unwrap_or_default();
+        if attributes.text(NFTA_TABLE_NAME).as_deref() == Some(name) {
+            let chain = attributes.text(NFTA_CHAIN_NAME).unwrap_or_default();
             table.chains.insert(chain, Chain { base: base(&attributes)?, rules: Vec::new() });
         }
     }
@@ -162,8 +165,8 @@ pub(super) fn content(
     kernel: &mut Conversation,
     place: InKernel<'_>,
 ) -> Result<Option<u32>, KernelError> {
-    match kernel.one(place.message(GET_TABLE, REQUEST)) {
-        Ok(bytes) => Ok(Attributes::after(HEADER_BYTES, &bytes)?.be32(TABLE_USE)),
+    match kernel.one(place.message(NFT_MSG_GETTABLE, REQUEST)) {
+        Ok(bytes) => Ok(Attributes::after(HEADER_BYTES, &bytes)?.be32(NFTA_TABLE_USE)),
         Err(error) if error.is(libc::ENOENT) => Ok(None),
         Err(error) => Err(error),
     }
@@ -175,10 +178,10 @@ pub(super) fn read_all_rules(
     place: InKernel<'_>,
 ) -> Result<Vec<(String, PacketRule)>, KernelError> {
     let mut rules = Vec::new();
-    for bytes in kernel.list(|| place.message(GET_RULE, list_flags()))? {
+    for bytes in kernel.list(|| place.message(NFT_MSG_GETRULE, list_flags()))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        if attributes.text(OF_TABLE).as_deref() == Some(place.table) {
-            rules.push((attributes.text(RULE_CHAIN).unwrap_or_default(), rule(&attributes)?));
+        if attributes.text(NFTA_TABLE_NAME).as_deref() == Some(place.table) {
+            rules.push((attributes.text(NFTA_RULE_CHAIN).unwrap_or_default(), rule(&attributes)?));
         }
     }
     Ok(rules)
@@ -186,27 +189,27 @@ pub(super) fn read_all_rules(
 
 /// Where a chain sees packets, if it does by itself.
 pub(super) fn base(attributes: &Attributes<'_>) -> Result<Option<Base>, KernelError> {
-    if attributes.of(CHAIN_HOOK).is_none() {
+    if attributes.of(NFTA_CHAIN_HOOK).is_none() {
         return Ok(None);
     }
-    let hook = attributes.within(CHAIN_HOOK)?;
-    let number = hook.be32(HOOK_NUMBER);
+    let hook = attributes.within(NFTA_CHAIN_HOOK)?;
+    let number = hook.be32(NFTA_HOOK_HOOKNUM);
     let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
     let named = hooks.into_iter().find(|hook| Some(hook_number(*hook)) == number);
     Ok(Some(Base {
-        kind: attributes.text(CHAIN_TYPE).unwrap_or_default(),
+        kind: attributes.text(NFTA_CHAIN_TYPE).unwrap_or_default(),
         hook: named.ok_or(KernelError::Garbled)?,
-        priority: hook.be32(HOOK_PRIORITY).unwrap_or_default().cast_signed(),
-        accepts: attributes.be32(CHAIN_POLICY) == Some(ACCEPT),
+        priority: hook.be32(NFTA_HOOK_PRIORITY).unwrap_or_default().cast_signed(),
+        accepts: attributes.be32(NFTA_CHAIN_POLICY) == Some(NF_ACCEPT),
     }))
 }
 
 /// What a rule of a list says.
 pub(super) fn rule(attributes: &Attributes<'_>) -> Result<PacketRule, KernelError> {
-    let expressions = attributes.within(RULE_EXPRESSIONS)?;
-    let expressions = expressions.all(LIST_ELEMENT).map(words::read).collect::<Result<_, _>>()?;
-    let comment = match attributes.of(RULE_DATA) {
-        Some([COMMENT, length, text @ ..]) if usize::from(*length) <= text.len() => {
+    let expressions = attributes.within(NFTA_RULE_EXPRESSIONS)?;
+    let expressions = expressions.all(NFTA_LIST_ELEM).map(words::read).collect::<Result<_, _>>()?;
+    let comment = match attributes.of(NFTA_RULE_USERDATA) {
+        Some([UDATA_COMMENT, length, text @ ..]) if usize::from(*length) <= text.len() => {
             let text = text[..usize::from(*length)].strip_suffix(&[0]).unwrap_or_default();
             String::from_utf8_lossy(text).into_owned()
         }
@@ -216,30 +219,30 @@ pub(super) fn rule(attributes: &Attributes<'_>) -> Result<PacketRule, KernelErro
 }
 
 fn new_chain(place: InKernel<'_>, name: &str, chain: &Chain) -> Message {
-    let mut message = place.message(NEW_CHAIN, CREATE);
-    message.put_text(CHAIN_NAME, name);
+    let mut message = place.message(NFT_MSG_NEWCHAIN, CREATE);
+    message.put_text(NFTA_CHAIN_NAME, name);
     if let Some(base) = &chain.base {
-        message.nest(CHAIN_HOOK, |message| {
-            message.put_be32(HOOK_NUMBER, hook_number(base.hook));
-            message.put_be32(HOOK_PRIORITY, base.priority.cast_unsigned());
+        message.nest(NFTA_CHAIN_HOOK, |message| {
+            message.put_be32(NFTA_HOOK_HOOKNUM, hook_number(base.hook));
+            message.put_be32(NFTA_HOOK_PRIORITY, base.priority.cast_unsigned());
         });
-        message.put_be32(CHAIN_POLICY, u32::from(base.accepts));
-        message.put_text(CHAIN_TYPE, &base.kind);
+        message.put_be32(NFTA_CHAIN_POLICY, u32::from(base.accepts));
+        message.put_text(NFTA_CHAIN_TYPE, &base.kind);
     }
     message
 }
 
 pub(super) fn new_rule(place: InKernel<'_>, chain: &str, rule: &PacketRule) -> Message {
-    let mut message = place.message(NEW_RULE, APPEND);
-    message.put_text(RULE_CHAIN, chain);
-    message.nest(RULE_EXPRESSIONS, |message| {
+    let mut message = place.message(NFT_MSG_NEWRULE, APPEND);
+    message.put_text(NFTA_RULE_CHAIN, chain);
+    message.nest(NFTA_RULE_EXPRESSIONS, |message| {
         for expression in &rule.expressions {
-            message.nest(LIST_ELEMENT, |message| words::write(message, expression));
+            message.nest(NFTA_LIST_ELEM, |message| words::write(message, expression));
         }
     });
     // libnftnl's lengths are of one byte.
     let text: Vec<u8> = rule.comment.bytes().take(usize::from(u8::MAX) - 1).chain([0]).collect();
-    message.put(RULE_DATA, &[&[COMMENT, text.len() as u8], &text[..]].concat());
+    message.put(NFTA_RULE_USERDATA, &[&[UDATA_COMMENT, text.len() as u8], &text[..]].concat());
     message
 }
 

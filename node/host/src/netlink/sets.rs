@@ -7,11 +7,11 @@ use ipnet::IpNet;
 
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, CREATE, Message, address};
-use super::nets::{self, OF_NETS};
+use super::nets::{self, NFT_SET_INTERVAL};
 use super::numbers::{
-    DATA_VALUE, ELEMENT_KEY, ELEMENTS, GET_ELEMENTS, GET_SET, HEADER_BYTES, InKernel, LIST_ELEMENT,
-    NEW_SET, OF_TABLE, SET_FLAGS, SET_ID, SET_KEY_BYTES, SET_KEY_TYPE, SET_NAME, TYPE_IPV4,
-    TYPE_IPV6,
+    HEADER_BYTES, InKernel, NFT_MSG_GETSET, NFT_MSG_GETSETELEM, NFT_MSG_NEWSET, NFTA_DATA_VALUE,
+    NFTA_LIST_ELEM, NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_LIST_ELEMENTS, NFTA_SET_FLAGS, NFTA_SET_ID,
+    NFTA_SET_KEY_LEN, NFTA_SET_KEY_TYPE, NFTA_SET_NAME, NFTA_TABLE_NAME, TYPE_IPV4, TYPE_IPV6,
 };
 use super::{maps, tally};
 use crate::error::KernelError;
@@ -40,16 +40,16 @@ pub(super) fn read_sets(
     families: &[Family],
 ) -> Result<Kept, KernelError> {
     let mut kept = Kept::default();
-    for bytes in kernel.list(|| place.message(GET_SET, list_flags()))? {
+    for bytes in kernel.list(|| place.message(NFT_MSG_GETSET, list_flags()))? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        let name = attributes.text(SET_NAME).unwrap_or_default();
-        let bytes = attributes.be32(SET_KEY_BYTES);
-        let flags = attributes.be32(SET_FLAGS).unwrap_or(0);
-        if attributes.text(OF_TABLE).as_deref() != Some(place.table) {
+        let name = attributes.text(NFTA_SET_NAME).unwrap_or_default();
+        let bytes = attributes.be32(NFTA_SET_KEY_LEN);
+        let flags = attributes.be32(NFTA_SET_FLAGS).unwrap_or(0);
+        if attributes.text(NFTA_TABLE_NAME).as_deref() != Some(place.table) {
             continue;
         }
         let is_of_them = families.iter().any(|family| bytes == Some(key(*family).bytes));
-        let nets = match is_of_them && flags == OF_NETS {
+        let nets = match is_of_them && flags == NFT_SET_INTERVAL {
             true => nets::read(kernel, place, &name)?,
             false => None,
         };
@@ -82,16 +82,16 @@ fn read_members(
     set: &str,
 ) -> Result<BTreeSet<IpAddr>, KernelError> {
     let request = || {
-        let mut request = place.message(GET_ELEMENTS, list_flags());
-        request.put_text(SET_NAME, set);
+        let mut request = place.message(NFT_MSG_GETSETELEM, list_flags());
+        request.put_text(NFTA_SET_NAME, set);
         request
     };
     let mut members = BTreeSet::new();
     for bytes in kernel.list(request)? {
         let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
-        for element in attributes.within(ELEMENTS)?.all(LIST_ELEMENT) {
-            let data = Attributes::read(element)?.within(ELEMENT_KEY)?;
-            members.insert(data.of(DATA_VALUE).and_then(address).ok_or(KernelError::Garbled)?);
+        for element in attributes.within(NFTA_SET_ELEM_LIST_ELEMENTS)?.all(NFTA_LIST_ELEM) {
+            let data = Attributes::read(element)?.within(NFTA_SET_ELEM_KEY)?;
+            members.insert(data.of(NFTA_DATA_VALUE).and_then(address).ok_or(KernelError::Garbled)?);
         }
     }
     Ok(members)
@@ -104,13 +104,13 @@ pub(super) fn new_set(
     of: Of<'_>,
     id: u32,
 ) -> Message {
-    let mut message = place.message(NEW_SET, CREATE);
+    let mut message = place.message(NFT_MSG_NEWSET, CREATE);
     let key = key(family);
-    message.put_text(SET_NAME, name);
-    message.put_be32(SET_FLAGS, of.flags());
-    message.put_be32(SET_KEY_TYPE, key.kind);
-    message.put_be32(SET_KEY_BYTES, key.bytes);
-    message.put_be32(SET_ID, id);
+    message.put_text(NFTA_SET_NAME, name);
+    message.put_be32(NFTA_SET_FLAGS, of.flags());
+    message.put_be32(NFTA_SET_KEY_TYPE, key.kind);
+    message.put_be32(NFTA_SET_KEY_LEN, key.bytes);
+    message.put_be32(NFTA_SET_ID, id);
     if let Of::Tally(tally) = of {
         tally::write_set(&mut message, tally);
     }
@@ -127,12 +127,12 @@ pub(super) fn elements(
     let members: Vec<_> = members.iter().collect();
     let one = |members: &[&IpAddr]| {
         let mut message = place.message(kind, flags);
-        message.put_text(SET_NAME, set);
-        message.nest(ELEMENTS, |message| {
+        message.put_text(NFTA_SET_NAME, set);
+        message.nest(NFTA_SET_ELEM_LIST_ELEMENTS, |message| {
             for member in members {
-                message.nest(LIST_ELEMENT, |message| {
-                    message.nest(ELEMENT_KEY, |message| {
-                        message.put(DATA_VALUE, &mercato_machine::address(**member));
+                message.nest(NFTA_LIST_ELEM, |message| {
+                    message.nest(NFTA_SET_ELEM_KEY, |message| {
+                        message.put(NFTA_DATA_VALUE, &mercato_machine::address(**member));
                     });
                 });
             }
@@ -154,7 +154,7 @@ impl Of<'_> {
     fn flags(self) -> u32 {
         match self {
             Self::Addresses => 0,
-            Self::Nets => OF_NETS,
+            Self::Nets => NFT_SET_INTERVAL,
             Self::Tally(tally) => tally::flags(tally),
         }
     }

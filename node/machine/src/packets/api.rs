@@ -13,7 +13,7 @@ use super::table::{PacketRule, Table};
 const TCP: u8 = 6;
 const HTTPS: u16 = 443;
 /// Where the port stands that a packet goes to.
-const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
+const DESTINATION_PORT: Expression = Expression::PayloadTransport { offset: 2, len: 2 };
 
 /// Who may, if there is somebody to call.
 pub(super) fn sets(scope: &Scope<'_>) -> BTreeMap<String, BTreeSet<IpAddr>> {
@@ -24,9 +24,9 @@ pub(super) fn sets(scope: &Scope<'_>) -> BTreeMap<String, BTreeSet<IpAddr>> {
 /// Before the node refuses all calls from other clusters.
 pub(super) fn called(scope: &Scope<'_>) -> Vec<PacketRule> {
     let Some(api) = scope.api() else { return Vec::new() };
-    let to = [scope.destination(), Expression::Is(address(api))];
-    let port = [DESTINATION_PORT, Expression::Is(HTTPS.to_be_bytes().to_vec())];
-    let callers = [scope.source(), Expression::In(Table::CALLERS.to_owned())];
+    let to = [scope.destination(), Expression::CmpEq(address(api))];
+    let port = [DESTINATION_PORT, Expression::CmpEq(HTTPS.to_be_bytes().to_vec())];
+    let callers = [scope.source(), Expression::Lookup(Table::CALLERS.to_owned())];
     let words = from(scope.way()).into_iter().chain(is_protocol(TCP)).chain(to);
     let words: Vec<_> = words.chain(port).chain(callers).collect();
     let mut rules = bounds::of_elsewhere(scope.family, &words);
@@ -36,6 +36,6 @@ pub(super) fn called(scope: &Scope<'_>) -> Vec<PacketRule> {
 
 /// After answers and errors: nobody on this machine calls it, or comes by another device.
 pub(super) fn otherwise(scope: &Scope<'_>) -> Option<PacketRule> {
-    let to = [scope.destination(), Expression::Is(address(scope.api()?))];
+    let to = [scope.destination(), Expression::CmpEq(address(scope.api()?))];
     Some(drop_of("the API server's address is called through tunnels alone", to))
 }

@@ -20,7 +20,7 @@ pub(super) const BETWEEN_TO: &str = "between_to";
 const ICMP: u8 = 1;
 /// "There is a shorter way" (RFC 792).
 const REDIRECT: u8 = 5;
-const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
+const ICMP_TYPE: Expression = Expression::PayloadTransport { offset: 0, len: 1 };
 
 /// Whether guests may meet here: at the gateway alone, whoever is known there.
 pub(super) fn is_there(scope: &Scope<'_>) -> bool {
@@ -38,7 +38,7 @@ pub(super) fn set(scope: &Scope<'_>) -> BTreeSet<IpNet> {
 
 /// From guests of ours that run elsewhere, to such guests, and nothing else.
 pub(super) fn chains(scope: &Scope<'_>) -> [(&'static str, Vec<PacketRule>); 2] {
-    let of_range = |loaded| [loaded, Expression::In(Table::MEETING.to_owned())];
+    let of_range = |loaded| [loaded, Expression::Lookup(Table::MEETING.to_owned())];
     let goto = Verdict::Goto(BETWEEN_TO.to_owned());
     let from = vec![
         rule("from a guest that runs there", of_range(scope.source()), goto),
@@ -61,7 +61,7 @@ pub(super) fn sources(scope: &Scope<'_>) -> PacketRule {
 /// The kernel tells a sender that it could do without this machine, which it could not. Over IPv6 it
 /// needs an address of the link to say so, and has none.
 pub(super) fn leaving(scope: &Scope<'_>) -> Option<PacketRule> {
-    let redirect = [ICMP_TYPE, Expression::Is(vec![REDIRECT])];
+    let redirect = [ICMP_TYPE, Expression::CmpEq(vec![REDIRECT])];
     let words = by(scope.way()).into_iter().chain(is_protocol(ICMP)).chain(redirect);
     (scope.family == Family::V4).then(|| drop_of("there is no shorter way", words))
 }

@@ -32,8 +32,8 @@ pub(super) fn tallies() -> BTreeMap<String, Tally> {
 /// Drops what a guest, whose address is loaded so, sends too often of what meets these conditions: there is
 /// no connection by which it could be counted.
 pub(super) fn of_packets(comment: &str, address: Expression, words: &[Expression]) -> PacketRule {
-    let (a_second, burst) = (limits::OF_NAMES_BY_TCP_A_SECOND, limits::OF_NAMES_BY_TCP);
-    let over = Expression::Over(Table::QUESTIONS.to_owned(), Bound::Packets { a_second, burst });
+    let (rate, burst) = (limits::OF_NAMES_BY_TCP_A_SECOND, limits::OF_NAMES_BY_TCP);
+    let over = Expression::Dynset(Table::QUESTIONS.to_owned(), Bound::Limit { rate, burst });
     drop_of(comment, words.iter().cloned().chain([address, over]))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn of_elsewhere(family: Family, guest: &[Expression]) -> Vec<PacketRu
     let lease = Counted {
         names: Names::OF_LEASE,
         who: "lease",
-        key: vec![source(family), Expression::Mask(of_lease(family))],
+        key: vec![source(family), Expression::Bitwise(of_lease(family))],
         connections: limits::OF_LEASE,
         a_second: limits::OF_LEASE_A_SECOND,
     };
@@ -96,17 +96,17 @@ impl Counted {
     /// What has begun already meets none of their conditions, and is past them soon.
     fn rules(&self, conditions: &[Expression]) -> [PacketRule; 2] {
         let over = |comment, tally: &str, bound| {
-            let over = [Expression::Over(tally.to_owned(), bound)];
+            let over = [Expression::Dynset(tally.to_owned(), bound)];
             let key = self.key.iter().cloned();
             let words = begins().into_iter().chain(conditions.iter().cloned());
             drop_of(comment, words.chain(key).chain(over))
         };
         let has = format!("too many connections of a {}", self.who);
-        let (a_second, burst) = (self.a_second, self.connections);
-        let packets = Bound::Packets { a_second, burst };
+        let (rate, burst) = (self.a_second, self.connections);
+        let packets = Bound::Limit { rate, burst };
         [
             over(&format!("{has} begin"), self.names.beginnings, packets),
-            over(&has, self.names.connections, Bound::Connections(self.connections)),
+            over(&has, self.names.connections, Bound::Connlimit(self.connections)),
         ]
     }
 }

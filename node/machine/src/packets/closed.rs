@@ -37,12 +37,12 @@ const ARRIVING: &str = "arriving";
 const TO_NEIGHBOURS: &str = "to_neighbours";
 
 /// Of a frame, where the address of its sender stands.
-const SENDER: Expression = Expression::Frame { offset: 6, bytes: 6 };
+const SENDER: Expression = Expression::PayloadLl { offset: 6, len: 6 };
 
 /// Who has an address, and that somebody has it: of whom (RFC 4861, section 4.3 and 4.4).
 const ASKS: u8 = 135;
 const SAYS: u8 = 136;
-const ABOUT: Expression = Expression::Transport { offset: 8, bytes: 16 };
+const ABOUT: Expression = Expression::PayloadTransport { offset: 8, len: 16 };
 /// Of ICMPv6, 132 to 139 as two times four: whatever is said of groups, routers and neighbours.
 const OF_THE_LINK: [u8; 2] = [0x84, 0x88];
 const FOUR_OF_THEM: u8 = 0xfc;
@@ -114,8 +114,10 @@ fn leaving(
     base: FrameBase,
 ) -> BTreeMap<String, FrameChain> {
     let mac = interface.mac.0.to_vec();
-    let mut rules =
-        vec![drop_of("from the device of somebody else", [SENDER, Expression::IsNot(mac.clone())])];
+    let mut rules = vec![drop_of(
+        "from the device of somebody else",
+        [SENDER, Expression::CmpNeq(mac.clone())],
+    )];
     let mut chains = BTreeMap::new();
     for scope in scopes {
         if scope.family == Family::V4 {
@@ -141,7 +143,7 @@ fn leaving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
     if scope.family == Family::V6 {
         rules.extend(about_neighbours(scope));
     }
-    let forged = [source(scope.family), Expression::NotIn(scope.name("own"))];
+    let forged = [source(scope.family), Expression::LookupInv(scope.name("own"))];
     rules.push(drop_of("source of somebody else", forged));
     for protocol in [TCP, UDP, scope.icmp()] {
         rules.push(rule("of a protocol that passes", is_protocol(protocol), scope.goto("to")));
@@ -154,10 +156,10 @@ fn leaving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
 /// without an address asks about his own. All else that is said of the link is dropped, wherever
 /// it goes.
 fn about_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let nobody = [source(scope.family), Expression::Is(vec![0; 16])];
+    let nobody = [source(scope.family), Expression::CmpEq(vec![0; 16])];
     let is = |kind: u8| {
         let plain = lacks_more_headers(ICMPV6).into_iter().chain(is_protocol(ICMPV6));
-        plain.chain([ICMP_TYPE, Expression::Is(vec![kind])])
+        plain.chain([ICMP_TYPE, Expression::CmpEq(vec![kind])])
     };
     let asking = || scope.is_in(source(scope.family), "asking");
     let about = || scope.is_in(ABOUT, "asking");
@@ -168,8 +170,8 @@ fn about_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
         rule("says who it is", is(SAYS).chain(asking()).chain(about()), goto()),
     ];
     rules.extend(OF_THE_LINK.map(|kinds| {
-        let mask = Expression::Mask(vec![FOUR_OF_THEM]);
-        let is_one = [ICMP_TYPE, mask, Expression::Is(vec![kinds])];
+        let mask = Expression::Bitwise(vec![FOUR_OF_THEM]);
+        let is_one = [ICMP_TYPE, mask, Expression::CmpEq(vec![kinds])];
         let words = is_protocol(ICMPV6).into_iter().chain(is_one);
         drop_of("about groups, routers or neighbours", words)
     }));
@@ -179,9 +181,10 @@ fn about_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
 /// To the link (fe80::/10, ff02::/16; RFC 4291, section 2.5.6 and 2.7) and to the node. Whatever
 /// else it goes to is behind a router, who would send it on.
 fn to_neighbours(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let beginning = Expression::Header { offset: 24, bytes: 2 };
+    let beginning = Expression::PayloadNetwork { offset: 24, len: 2 };
     let one = |mask: [u8; 2], is: [u8; 2]| {
-        let words = [beginning.clone(), Expression::Mask(mask.into()), Expression::Is(is.into())];
+        let words =
+            [beginning.clone(), Expression::Bitwise(mask.into()), Expression::CmpEq(is.into())];
         rule("on the link", words, Verdict::Accept)
     };
     let often = drop_of("about neighbours too often", [arp::OFTEN]);
@@ -227,12 +230,12 @@ fn arriving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
     let mut rules = Vec::new();
     if scope.family == Family::V6 {
         rules.extend([ASKS, SAYS].map(|kind| {
-            let is = [ICMP_TYPE, Expression::Is(vec![kind])];
+            let is = [ICMP_TYPE, Expression::CmpEq(vec![kind])];
             let plain = lacks_more_headers(ICMPV6).into_iter().chain(is_protocol(ICMPV6));
             rule("from neighbours", plain.chain(is), Verdict::Accept)
         }));
     }
-    let other = [destination(scope.family), Expression::NotIn(scope.name("own"))];
+    let other = [destination(scope.family), Expression::LookupInv(scope.name("own"))];
     rules.push(drop_of("to somebody else", other));
     let from = source(scope.family);
     if scope.has_node() {

@@ -14,7 +14,7 @@ const REDIRECT_V4: u8 = 5;
 /// Of IPv6, with "packet too big" (RFC 4443).
 const KINDS_V6: [u8; 4] = [1, 2, 3, 4];
 /// Of IPv6, whom the packet went to: the whole of it begins after 8 bytes.
-const ABOUT_V6: Expression = Expression::Transport { offset: 8 + 24, bytes: 16 };
+const ABOUT_V6: Expression = Expression::PayloadTransport { offset: 8 + 24, len: 16 };
 
 /// Those of a family, by their types.
 pub(super) fn kinds(family: Family) -> &'static [u8] {
@@ -41,7 +41,7 @@ pub(super) fn let_in(
     is: impl IntoIterator<Item = Expression>,
 ) -> PacketRule {
     let (protocol, no_redirect) = match family {
-        Family::V4 => (ICMP, Some([ICMP_TYPE, Expression::IsNot(vec![REDIRECT_V4])])),
+        Family::V4 => (ICMP, Some([ICMP_TYPE, Expression::CmpNeq(vec![REDIRECT_V4])])),
         Family::V6 => (ICMPV6, None),
     };
     let errors = is_related().into_iter().chain(is_protocol(protocol));

@@ -10,78 +10,82 @@ use crate::wanted::NAME_BYTES;
 /// One word of a rule. What loads puts a value into the register, what compares looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// Loads the name of the device that it came by.
-    InputName,
-    /// Loads the name of the device that it leaves by.
-    OutputName,
-    /// Loads the mark of the packet.
-    Mark,
-    /// Loads what conntrack calls it (`ct state`).
-    State,
-    /// Loads what conntrack has noted about its connection (`ct status`).
-    Status,
-    /// Loads whether it goes the way of its connection's first packet (0) or back (1).
-    Direction,
-    /// Loads where replies of its connection go to.
-    ReplyDestination(Family),
-    /// Loads whether there is a route to its source by the device that it came by.
-    LeadsBack,
-    /// Loads what the IP packet has in it, such as UDP, behind whatever headers.
-    Protocol,
-    /// Loads what is in the frame, as the kernel was told: whoever sends it may say anything.
-    Kind,
-    /// Loads bytes of the frame, from its beginning.
-    Frame {
+    /// `NFT_META_IIFNAME`: loads the name of the device that it came by.
+    MetaIifname,
+    /// `NFT_META_OIFNAME`: loads the name of the device that it leaves by.
+    MetaOifname,
+    /// `NFT_META_MARK`: loads the mark of the packet.
+    MetaMark,
+    /// `NFT_CT_STATE`: loads what conntrack calls it.
+    CtState,
+    /// `NFT_CT_STATUS`: loads what conntrack has noted about its connection.
+    CtStatus,
+    /// `NFT_CT_DIRECTION`: loads whether it goes the way of its connection's first packet (0) or back (1).
+    CtDirection,
+    /// `NFT_CT_DST_IP` or `NFT_CT_DST_IP6` of `IP_CT_DIR_REPLY`: loads where replies of its
+    /// connection go to.
+    CtReplyDst(Family),
+    /// `NFT_FIB_RESULT_OIF` with `NFTA_FIB_F_SADDR`, `_IIF` and `_PRESENT`: loads whether there is a
+    /// route to its source by the device that it came by.
+    FibSaddrIifPresent,
+    /// `NFT_META_L4PROTO`: loads what the IP packet has in it, such as UDP, behind whatever headers.
+    MetaL4Proto,
+    /// `NFT_META_PROTOCOL`: loads what is in the frame, as the kernel was told: whoever sends it may
+    /// say anything.
+    MetaProtocol,
+    /// `NFT_PAYLOAD_LL_HEADER`: loads bytes of the frame, from its beginning.
+    PayloadLl {
         /// Where the first one stands.
         offset: u32,
         /// How many there are, up to 16.
-        bytes: u32,
+        len: u32,
     },
-    /// Loads bytes of the IP header.
-    Header {
+    /// `NFT_PAYLOAD_NETWORK_HEADER`: loads bytes of the IP header.
+    PayloadNetwork {
         /// Where the first one stands.
         offset: u32,
         /// How many there are, up to 16.
-        bytes: u32,
+        len: u32,
     },
-    /// Loads bytes of what the IP packet has in it, from its beginning.
-    Transport {
+    /// `NFT_PAYLOAD_TRANSPORT_HEADER`: loads bytes of what the IP packet has in it, from its beginning.
+    PayloadTransport {
         /// Where the first one stands.
         offset: u32,
         /// How many there are, up to 16.
-        bytes: u32,
+        len: u32,
     },
-    /// Loads a value of ours.
-    Value(Vec<u8>),
-    /// Keeps these bits of the register.
-    Mask(Vec<u8>),
-    /// Goes on if the register has this value.
-    Is(Vec<u8>),
-    /// Goes on if it has another one.
-    IsNot(Vec<u8>),
-    /// Goes on if it is in this set.
-    In(String),
-    /// Goes on if it is not in this set.
-    NotIn(String),
-    /// Goes on if it is in this map, with what it stands for there.
-    ByMap(String),
-    /// Writes the IPv4 address in the register into the packet, and makes its sums right, if it has any.
-    Write(Rewritten),
-    /// Goes on if there is more than this of the address in the register, which has a count of its
-    /// own in this tally.
-    Over(String, Bound),
-    /// Goes on if more packets come so far than this.
-    Often {
+    /// `immediate`: loads a value of ours.
+    Immediate(Vec<u8>),
+    /// `bitwise` with this mask: keeps these bits of the register.
+    Bitwise(Vec<u8>),
+    /// `NFT_CMP_EQ`: goes on if the register has this value.
+    CmpEq(Vec<u8>),
+    /// `NFT_CMP_NEQ`: goes on if it has another one.
+    CmpNeq(Vec<u8>),
+    /// `lookup`: goes on if it is in this set.
+    Lookup(String),
+    /// `lookup` with `NFT_LOOKUP_F_INV`: goes on if it is not in this set.
+    LookupInv(String),
+    /// `lookup` with `NFTA_LOOKUP_DREG`: goes on if it is in this map, with what it stands for there.
+    LookupDreg(String),
+    /// `payload` with `NFTA_PAYLOAD_SREG`: writes the IPv4 address in the register into the packet, and
+    /// makes its sums right, if it has any.
+    PayloadSet(Rewritten),
+    /// `dynset`: goes on if there is more than this of the address in the register, which has a count
+    /// of its own in this tally.
+    Dynset(String, Bound),
+    /// `limit` with `NFT_LIMIT_F_INV`: goes on if more packets come so far than this.
+    Limit {
         /// How many there may be in a second.
-        a_second: u32,
+        rate: u32,
         /// How many there may be at once, where there were fewer before.
         burst: u32,
     },
-    /// Counts those that come so far. What was counted is no part of the rule.
-    Count,
-    /// Conntrack passes it by (`notrack`).
-    Untracked,
-    /// Gives the connection the source in the register.
+    /// `counter`: counts those that come so far. What was counted is no part of the rule.
+    Counter,
+    /// `notrack`: conntrack passes it by.
+    Notrack,
+    /// `NFT_NAT_SNAT`: gives the connection the source in the register.
     Snat(Family),
     /// Says what becomes of the packet.
     Verdict(Verdict),
@@ -109,12 +113,12 @@ pub enum Rewritten {
 /// How much there may be of one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// So many connections at a time, by conntrack. Those that are over count no more.
-    Connections(u32),
-    /// So many packets a second, and so many at once.
-    Packets {
+    /// `connlimit`: so many connections at a time, by conntrack. Those that are over count no more.
+    Connlimit(u32),
+    /// `limit`: so many packets a second, and so many at once.
+    Limit {
         /// How many there may be in a second.
-        a_second: u32,
+        rate: u32,
         /// How many there may be at once, where there were fewer before.
         burst: u32,
     },
@@ -127,8 +131,9 @@ pub enum Verdict {
     Accept,
     /// It is gone, without a word.
     Drop,
-    /// It is gone, and its sender is told that nobody has the port, whatever it was: of this family.
-    Refuse(Family),
+    /// `reject`: it is gone, and its sender is told that nobody has the port, whatever it was: of this
+    /// family.
+    Reject(Family),
     /// It goes on in that chain, and does not come back.
     Goto(String),
 }
@@ -137,9 +142,9 @@ pub enum Verdict {
 /// errors about it (`NF_CT_STATE_BIT`).
 const ESTABLISHED: u32 = 2;
 const RELATED: u32 = 4;
-const REPLY: u8 = 1;
-/// The bit of `ct status` for what conntrack has taken into its table (`IPS_CONFIRMED`).
-const TAKEN: u32 = 8;
+const IP_CT_DIR_REPLY: u8 = 1;
+/// The bit of `ct status` for what conntrack has taken into its table.
+const IPS_CONFIRMED: u32 = 8;
 
 /// Where the source stands in a header, and where the destination (RFC 791, section 3.1; RFC 8200,
 /// section 3).
@@ -181,10 +186,10 @@ impl Rewritten {
             Self::Source => source(Family::V4),
             Self::Destination => destination(Family::V4),
             Self::ErrorSource | Self::ErrorDestination => {
-                Expression::Transport { offset: self.offset(), bytes: BYTES_V4 }
+                Expression::PayloadTransport { offset: self.offset(), len: BYTES_V4 }
             }
             Self::ArpSender | Self::ArpTarget => {
-                Expression::Header { offset: self.offset(), bytes: BYTES_V4 }
+                Expression::PayloadNetwork { offset: self.offset(), len: BYTES_V4 }
             }
         }
     }
@@ -205,15 +210,15 @@ impl Rewritten {
 /// Loads the source of a packet of this family.
 pub fn source(family: Family) -> Expression {
     match family {
-        Family::V4 => Expression::Header { offset: SOURCE_V4, bytes: BYTES_V4 },
-        Family::V6 => Expression::Header { offset: SOURCE_V6, bytes: BYTES_V6 },
+        Family::V4 => Expression::PayloadNetwork { offset: SOURCE_V4, len: BYTES_V4 },
+        Family::V6 => Expression::PayloadNetwork { offset: SOURCE_V6, len: BYTES_V6 },
     }
 }
 
 pub(super) fn destination(family: Family) -> Expression {
     match family {
-        Family::V4 => Expression::Header { offset: DESTINATION_V4, bytes: BYTES_V4 },
-        Family::V6 => Expression::Header { offset: DESTINATION_V6, bytes: BYTES_V6 },
+        Family::V4 => Expression::PayloadNetwork { offset: DESTINATION_V4, len: BYTES_V4 },
+        Family::V6 => Expression::PayloadNetwork { offset: DESTINATION_V6, len: BYTES_V6 },
     }
 }
 
@@ -238,60 +243,60 @@ pub fn address(address: IpAddr) -> Vec<u8> {
 
 /// What is loaded is within this network.
 pub(super) fn within(net: IpNet) -> [Expression; 2] {
-    [Expression::Mask(address(net.netmask())), Expression::Is(address(net.network()))]
+    [Expression::Bitwise(address(net.netmask())), Expression::CmpEq(address(net.network()))]
 }
 
 /// What is loaded is not within this network.
 pub(super) fn outside(net: IpNet) -> [Expression; 2] {
-    [Expression::Mask(address(net.netmask())), Expression::IsNot(address(net.network()))]
+    [Expression::Bitwise(address(net.netmask())), Expression::CmpNeq(address(net.network()))]
 }
 
 /// It is a UDP datagram to this port.
 pub(super) fn is_udp_to(port: u16) -> [Expression; 4] {
     [
-        Expression::Protocol,
-        Expression::Is(vec![UDP]),
-        Expression::Transport { offset: UDP_DESTINATION, bytes: 2 },
-        Expression::Is(port.to_be_bytes().to_vec()),
+        Expression::MetaL4Proto,
+        Expression::CmpEq(vec![UDP]),
+        Expression::PayloadTransport { offset: UDP_DESTINATION, len: 2 },
+        Expression::CmpEq(port.to_be_bytes().to_vec()),
     ]
 }
 
 /// What is in it is of this protocol, behind whatever headers.
 pub(super) fn is_protocol(protocol: u8) -> [Expression; 2] {
-    [Expression::Protocol, Expression::Is(vec![protocol])]
+    [Expression::MetaL4Proto, Expression::CmpEq(vec![protocol])]
 }
 
 /// Of IPv6, what follows the first header is of this protocol: it is no part of a larger one, and
 /// says no way.
 pub(super) fn lacks_more_headers(protocol: u8) -> [Expression; 2] {
-    [Expression::Header { offset: NEXT_V6, bytes: 1 }, Expression::Is(vec![protocol])]
+    [Expression::PayloadNetwork { offset: NEXT_V6, len: 1 }, Expression::CmpEq(vec![protocol])]
 }
 
 /// This is in the frame, by what the kernel was told and by what the frame says. A frame of a VLAN
 /// says that it is one.
 pub(super) fn is_kind(kind: u16) -> [Expression; 4] {
-    let is = || Expression::Is(kind.to_be_bytes().to_vec());
-    [Expression::Kind, is(), Expression::Frame { offset: FRAME_KIND, bytes: 2 }, is()]
+    let is = || Expression::CmpEq(kind.to_be_bytes().to_vec());
+    [Expression::MetaProtocol, is(), Expression::PayloadLl { offset: FRAME_KIND, len: 2 }, is()]
 }
 
 /// It came by this device.
 pub(super) fn from(device: &str) -> [Expression; 2] {
-    [Expression::InputName, Expression::Is(name(device))]
+    [Expression::MetaIifname, Expression::CmpEq(name(device))]
 }
 
 /// It came by another one.
 pub(super) fn not_from(device: &str) -> [Expression; 2] {
-    [Expression::InputName, Expression::IsNot(name(device))]
+    [Expression::MetaIifname, Expression::CmpNeq(name(device))]
 }
 
 /// It leaves by this device.
 pub(super) fn by(device: &str) -> [Expression; 2] {
-    [Expression::OutputName, Expression::Is(name(device))]
+    [Expression::MetaOifname, Expression::CmpEq(name(device))]
 }
 
 /// It leaves by another one.
 pub(super) fn not_by(device: &str) -> [Expression; 2] {
-    [Expression::OutputName, Expression::IsNot(name(device))]
+    [Expression::MetaOifname, Expression::CmpNeq(name(device))]
 }
 
 pub(super) fn is_established_or_related() -> [Expression; 3] {
@@ -310,33 +315,33 @@ pub(super) fn is_related() -> [Expression; 3] {
 
 fn is_one_of(states: u32) -> [Expression; 3] {
     let bits = states.to_ne_bytes().to_vec();
-    [Expression::State, Expression::Mask(bits), Expression::IsNot(vec![0; 4])]
+    [Expression::CtState, Expression::Bitwise(bits), Expression::CmpNeq(vec![0; 4])]
 }
 
 /// Conntrack is about to take up a connection with it.
 pub(super) fn begins() -> [Expression; 3] {
-    let bits = TAKEN.to_ne_bytes().to_vec();
-    [Expression::Status, Expression::Mask(bits), Expression::Is(vec![0; 4])]
+    let bits = IPS_CONFIRMED.to_ne_bytes().to_vec();
+    [Expression::CtStatus, Expression::Bitwise(bits), Expression::CmpEq(vec![0; 4])]
 }
 
 /// It goes to whoever listens on the link or beyond (RFC 4291, section 2.7).
 pub(super) fn to_everybody() -> [Expression; 3] {
     let mut mask = vec![0; BYTES_V6 as usize];
     mask[0] = 0xff;
-    [destination(Family::V6), Expression::Mask(mask.clone()), Expression::Is(mask)]
+    [destination(Family::V6), Expression::Bitwise(mask.clone()), Expression::CmpEq(mask)]
 }
 
 /// No route leads to its source by the device that it came by.
 pub(super) fn leads_nowhere_back() -> [Expression; 2] {
-    [Expression::LeadsBack, Expression::Is(vec![0; 4])]
+    [Expression::FibSaddrIifPresent, Expression::CmpEq(vec![0; 4])]
 }
 
 pub(super) fn is_reply() -> [Expression; 2] {
-    [Expression::Direction, Expression::Is(vec![REPLY])]
+    [Expression::CtDirection, Expression::CmpEq(vec![IP_CT_DIR_REPLY])]
 }
 
 /// None of these bits is set in its mark.
 pub(super) fn has_no_mark(bits: u32) -> [Expression; 3] {
-    let mask = Expression::Mask(bits.to_ne_bytes().to_vec());
-    [Expression::Mark, mask, Expression::Is(vec![0; 4])]
+    let mask = Expression::Bitwise(bits.to_ne_bytes().to_vec());
+    [Expression::MetaMark, mask, Expression::CmpEq(vec![0; 4])]
 }

@@ -135,7 +135,7 @@ fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
     let ours = scope.devices().into_iter().chain([LOOPBACK]);
     let elsewhere = ours.flat_map(not_from);
     // Dropped here and not when it is forwarded: the kernel would have sent a redirect by then.
-    let nodes = [scope.destination(), Expression::NotIn(Table::NODES.to_owned())];
+    let nodes = [scope.destination(), Expression::LookupInv(Table::NODES.to_owned())];
     let not_nodes = scope.is_gateway_of_nodes().then_some(nodes);
     let back = from(scope.way()).into_iter().chain(scope.to_other_of_pool());
     let back = back.chain(not_nodes.into_iter().flatten());
@@ -214,8 +214,8 @@ fn forward(scope: &Scope<'_>) -> Vec<PacketRule> {
 /// Homes call guests, and are bounded by whom they call; whoever else calls is a guest elsewhere.
 fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
     // Whoever has called with the node's address: a pod that is not mapped, a client of a NodePort.
-    let node = Expression::Is(address(scope.place.node));
-    let answers = is_reply().into_iter().chain([Expression::ReplyDestination(scope.family), node]);
+    let node = Expression::CmpEq(address(scope.place.node));
+    let answers = is_reply().into_iter().chain([Expression::CtReplyDst(scope.family), node]);
     let mut rules = vec![
         to_and_fro(scope, "from the device to the device", by(scope.way())),
         rule("answers to what left with the node's address", answers, Verdict::Accept),
@@ -224,7 +224,7 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
         Way::Device { .. } => {}
         // Whose answers and errors are about what left with this node's address.
         Way::Through(_) => {
-            let nodes = [scope.source(), Expression::In(Table::NODES.to_owned())];
+            let nodes = [scope.source(), Expression::Lookup(Table::NODES.to_owned())];
             match scope.family {
                 // By the network of the nodes.
                 Family::V4 => {}
@@ -268,7 +268,7 @@ fn to_mapped(
 
 /// Pods of this node that are mapped.
 fn to_pods(scope: &Scope<'_>) -> [Expression; 2] {
-    [scope.destination(), Expression::In(Table::PODS.to_owned())]
+    [scope.destination(), Expression::Lookup(Table::PODS.to_owned())]
 }
 
 /// After routing, and not in the hooks before it: what kube-proxy gives another destination in the
@@ -291,10 +291,10 @@ fn leaving(scope: &Scope<'_>) -> Vec<PacketRule> {
 }
 
 fn sources(scope: &Scope<'_>) -> Vec<PacketRule> {
-    let pods = || Expression::In(Table::PODS.to_owned());
+    let pods = || Expression::Lookup(Table::PODS.to_owned());
     let by = || by(scope.way()).into_iter();
     let own = [scope.source(), pods()].into_iter().chain(has_no_mark(KUBE_PROXY_MARK));
-    let others = [Expression::Value(address(scope.place.node)), Expression::Snat(scope.family)];
+    let others = [Expression::Immediate(address(scope.place.node)), Expression::Snat(scope.family)];
     let to_pods = [scope.destination(), pods()].into_iter().chain(has_no_mark(KUBE_PROXY_MARK));
     // An accept would end this chain alone, and the pod network's would masquerade all the same.
     let keep = || keep(scope.family);

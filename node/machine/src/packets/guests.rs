@@ -25,13 +25,13 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// The port of name servers, and where the ports stand that a packet goes to and comes from.
 const NAMES: u16 = 53;
-const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
-const SOURCE_PORT: Expression = Expression::Transport { offset: 0, bytes: 2 };
+const DESTINATION_PORT: Expression = Expression::PayloadTransport { offset: 2, len: 2 };
+const SOURCE_PORT: Expression = Expression::PayloadTransport { offset: 0, len: 2 };
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 /// Of ICMPv6, who has an address, and that somebody has it (RFC 4861, section 4.3 and 4.4).
 const ABOUT_NEIGHBOURS: [u8; 2] = [135, 136];
-const ICMPV6_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
+const ICMPV6_TYPE: Expression = Expression::PayloadTransport { offset: 0, len: 1 };
 
 /// Who they are, of a family.
 pub(super) fn set(wanted: &Wanted, family: Family) -> BTreeSet<IpAddr> {
@@ -40,8 +40,8 @@ pub(super) fn set(wanted: &Wanted, family: Family) -> BTreeSet<IpAddr> {
 
 /// To be told names: at the port of name servers, of where they are told, by UDP and TCP.
 fn questions(family: Family) -> [Vec<Expression>; 2] {
-    let there = [destination(family), Expression::In(Table::NAMES.to_owned())];
-    let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+    let there = [destination(family), Expression::Lookup(Table::NAMES.to_owned())];
+    let port = [DESTINATION_PORT, Expression::CmpEq(NAMES.to_be_bytes().to_vec())];
     [UDP, TCP].map(|protocol| {
         let words = of_guest(family).into_iter().chain(there.iter().cloned());
         words.chain(port.iter().cloned()).chain(is_protocol(protocol)).collect()
@@ -71,7 +71,7 @@ pub(super) fn from_guest(family: Family, asks: bool) -> Vec<PacketRule> {
     let mut rules = vec![drop_of("source of a guest from elsewhere", leads_nowhere_back())];
     if asks {
         rules.extend(questions(family).map(|words| {
-            let words = words.into_iter().chain([Expression::Untracked]);
+            let words = words.into_iter().chain([Expression::Notrack]);
             rule("guests ask for names, untracked", words, Verdict::Accept)
         }));
     }
@@ -86,10 +86,10 @@ pub(super) fn from_guest(family: Family, asks: bool) -> Vec<PacketRule> {
 pub(super) fn told(family: Family) -> Vec<PacketRule> {
     [UDP, TCP]
         .map(|protocol| {
-            let from = [source(family), Expression::In(Table::NAMES.to_owned())];
-            let port = [SOURCE_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+            let from = [source(family), Expression::Lookup(Table::NAMES.to_owned())];
+            let port = [SOURCE_PORT, Expression::CmpEq(NAMES.to_be_bytes().to_vec())];
             let words = from.into_iter().chain(to_guest(family)).chain(port);
-            let words = words.chain(is_protocol(protocol)).chain([Expression::Untracked]);
+            let words = words.chain(is_protocol(protocol)).chain([Expression::Notrack]);
             rule("names that guests are told, untracked", words, Verdict::Accept)
         })
         .into()
@@ -105,7 +105,7 @@ pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
     let replies: Vec<_> = of_guest(family).into_iter().chain(is_reply()).collect();
     let answers = replies.iter().cloned().chain(is_established());
     let mut rules = vec![rule("answers of guests", answers, Verdict::Accept)];
-    let to_guests = [Expression::In(Table::GUESTS.to_owned())];
+    let to_guests = [Expression::Lookup(Table::GUESTS.to_owned())];
     let comment = "errors about what guests were sent";
     rules.push(errors::let_in(family, comment, replies, to_guests));
     if asks {
@@ -118,7 +118,7 @@ pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
     }
     if family == Family::V6 {
         rules.extend(ABOUT_NEIGHBOURS.map(|kind| {
-            let is = [ICMPV6_TYPE, Expression::Is(vec![kind])];
+            let is = [ICMPV6_TYPE, Expression::CmpEq(vec![kind])];
             let words = of_guest(family).into_iter().chain(is_protocol(ICMPV6)).chain(is);
             rule("guests as neighbours", words, Verdict::Accept)
         }));
@@ -134,7 +134,7 @@ pub(super) fn input(family: Family, asks: bool) -> Vec<PacketRule> {
 /// it is told so, as kube-proxy would.
 pub(super) fn from(family: Family, way: Option<&str>) -> Vec<PacketRule> {
     let Some(way) = way else { return vec![drop_of("guests call nobody", of_guest(family))] };
-    let unmapped = [source(family), Expression::NotIn(Table::PODS.to_owned())];
+    let unmapped = [source(family), Expression::LookupInv(Table::PODS.to_owned())];
     vec![
         drop_of("a guest that is not mapped", of_guest(family).into_iter().chain(unmapped)),
         refusal_of(
@@ -152,9 +152,9 @@ pub(super) fn to(family: Family) -> PacketRule {
 }
 
 pub(super) fn to_guest(family: Family) -> [Expression; 2] {
-    [destination(family), Expression::In(Table::GUESTS.to_owned())]
+    [destination(family), Expression::Lookup(Table::GUESTS.to_owned())]
 }
 
 pub(super) fn of_guest(family: Family) -> [Expression; 2] {
-    [source(family), Expression::In(Table::GUESTS.to_owned())]
+    [source(family), Expression::Lookup(Table::GUESTS.to_owned())]
 }

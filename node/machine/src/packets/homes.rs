@@ -21,13 +21,13 @@ pub(super) fn set(scope: &Scope<'_>) -> BTreeSet<IpNet> {
 pub(super) fn leaving(scope: &Scope<'_>) -> PacketRule {
     let elsewhere = scope.is_gateway_of_nodes().then_some(Table::ELSEWHERE);
     let known = [Table::PODS].into_iter().chain(elsewhere);
-    let to_home = [scope.destination(), Expression::In(Table::HOMES.to_owned())];
-    let of_nobody = known.flat_map(|set| [scope.source(), Expression::NotIn(set.to_owned())]);
+    let to_home = [scope.destination(), Expression::Lookup(Table::HOMES.to_owned())];
+    let of_nobody = known.flat_map(|set| [scope.source(), Expression::LookupInv(set.to_owned())]);
     let words = by(scope.way()).into_iter().chain(to_home).chain(of_nobody);
     drop_of("to the home of guests, of nobody who is mapped", words)
 }
 
 /// A home of guests has sent it.
 pub(super) fn from(scope: &Scope<'_>) -> [Expression; 2] {
-    [scope.source(), Expression::In(Table::HOMES.to_owned())]
+    [scope.source(), Expression::Lookup(Table::HOMES.to_owned())]
 }

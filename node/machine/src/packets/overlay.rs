@@ -62,7 +62,7 @@ pub(super) fn input(overlay: &Overlay, network: Option<&str>) -> Vec<PacketRule>
 /// Datagrams to other nodes: those of this node itself are not forwarded. After kube-proxy, so
 /// that no Service leads there either.
 pub(super) fn forward(overlay: &Overlay) -> PacketRule {
-    let machines = Expression::In(Table::MACHINES.to_owned());
+    let machines = Expression::Lookup(Table::MACHINES.to_owned());
     let machines = [destination(overlay.family()), machines];
     let datagram = is_udp_to(overlay.port).into_iter();
     drop_of("overlay of somebody who is no node", datagram.chain(machines))
@@ -79,13 +79,13 @@ pub(super) fn from_overlay(wanted: &Wanted) -> Vec<PacketRule> {
 /// At the gateway: pods of other nodes that are mapped. Where the overlay is not there what is for them
 /// would leave by another device.
 pub(super) fn to_pods(scope: &Scope<'_>) -> Vec<Expression> {
-    let pods = [scope.destination(), Expression::In(Table::ELSEWHERE.to_owned())];
+    let pods = [scope.destination(), Expression::Lookup(Table::ELSEWHERE.to_owned())];
     by(&scope.wanted.marks.overlay).into_iter().chain(pods).collect()
 }
 
 /// At the gateway: what other nodes have asked, by their own addresses.
 pub(super) fn answers(scope: &Scope<'_>) -> PacketRule {
-    let nodes = [scope.destination(), Expression::In(Table::NODES.to_owned())];
+    let nodes = [scope.destination(), Expression::Lookup(Table::NODES.to_owned())];
     let words = by(&scope.wanted.marks.overlay).into_iter().chain(nodes);
     let words = words.chain(is_established_or_related());
     rule("answers to what other nodes have sent", words, Verdict::Accept)
@@ -104,5 +104,5 @@ pub(super) fn sources(scope: &Scope<'_>) -> Vec<PacketRule> {
 }
 
 fn not_in(set: &str) -> Expression {
-    Expression::NotIn(set.to_owned())
+    Expression::LookupInv(set.to_owned())
 }

@@ -10,4 +10,4 @@ pub(super) const ICMP: u8 = 1;
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const ICMPV6: u8 = 58;
-pub(super) const ICMP_TYPE: Expression = Expression::Transport { offset: 0, bytes: 1 };
+pub(super) const ICMP_TYPE: Expression = Expression::PayloadTransport { offset: 0, len: 1 };

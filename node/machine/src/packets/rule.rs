@@ -9,7 +9,7 @@ pub(super) fn drop_of(
     comment: &str,
     conditions: impl IntoIterator<Item = Expression>,
 ) -> PacketRule {
-    let counted = conditions.into_iter().chain([Expression::Count]);
+    let counted = conditions.into_iter().chain([Expression::Counter]);
     rule(comment, counted, Verdict::Drop)
 }
 
@@ -19,8 +19,8 @@ pub(super) fn refusal_of(
     conditions: impl IntoIterator<Item = Expression>,
     family: Family,
 ) -> PacketRule {
-    let counted = conditions.into_iter().chain([Expression::Count]);
-    rule(comment, counted, Verdict::Refuse(family))
+    let counted = conditions.into_iter().chain([Expression::Counter]);
+    rule(comment, counted, Verdict::Reject(family))
 }
 
 pub(super) fn rule(

@@ -80,7 +80,7 @@ impl Scope<'_> {
         let to_pool = [self.destination()].into_iter().chain(within(self.place.pool));
         let own = [self.place.node].into_iter().chain(self.api());
         let destination = self.destination();
-        let not = move |own| [destination.clone(), Expression::IsNot(address(own))];
+        let not = move |own| [destination.clone(), Expression::CmpNeq(address(own))];
         to_pool.chain(own.flat_map(not))
     }
 }

@@ -93,13 +93,13 @@ pub enum Side {
 impl PacketRule {
     /// The way by a device in which it accepts everything, if it does that and nothing else.
     pub fn accepts_by(&self, device: &str) -> Option<Side> {
-        let words = self.expressions.iter().filter(|word| **word != Expression::Count);
-        let [way, Expression::Is(name), Expression::Verdict(Verdict::Accept)] =
+        let words = self.expressions.iter().filter(|word| **word != Expression::Counter);
+        let [way, Expression::CmpEq(name), Expression::Verdict(Verdict::Accept)] =
             words.collect::<Vec<_>>()[..]
         else {
             return None;
         };
-        let ways = [(Expression::InputName, Side::In), (Expression::OutputName, Side::Out)];
+        let ways = [(Expression::MetaIifname, Side::In), (Expression::MetaOifname, Side::Out)];
         let (_, way) = ways.into_iter().find(|(word, _)| word == way)?;
         // `nft` compares all of the kernel's room for a name, `iptables` up to its end; without an end
         // it is the beginning of several names.

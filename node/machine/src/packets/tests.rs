@@ -38,38 +38,38 @@ impl Read {
         let mut loaded = Vec::new();
         for word in &rule.expressions {
             match word {
-                Expression::Mask(_) => loaded.push(word.clone()),
-                Expression::Is(_)
-                | Expression::IsNot(_)
-                | Expression::In(_)
-                | Expression::NotIn(_)
-                | Expression::ByMap(_) => read.conditions.push((loaded.clone(), word.clone())),
-                Expression::Over(_, bound) => {
+                Expression::Bitwise(_) => loaded.push(word.clone()),
+                Expression::CmpEq(_)
+                | Expression::CmpNeq(_)
+                | Expression::Lookup(_)
+                | Expression::LookupInv(_)
+                | Expression::LookupDreg(_) => read.conditions.push((loaded.clone(), word.clone())),
+                Expression::Dynset(_, bound) => {
                     read.bound = Some(match bound {
-                        Bound::Connections(_) => Kind::Connections,
-                        Bound::Packets { .. } => Kind::Beginnings,
+                        Bound::Connlimit(_) => Kind::Connections,
+                        Bound::Limit { .. } => Kind::Beginnings,
                     });
                 }
-                Expression::Often { .. } => read.bound = Some(Kind::Rate),
+                Expression::Limit { .. } => read.bound = Some(Kind::Rate),
                 Expression::Verdict(verdict) => read.verdict = Some(verdict.clone()),
-                Expression::Count
-                | Expression::Write(_)
+                Expression::Counter
+                | Expression::PayloadSet(_)
                 | Expression::Snat(_)
-                | Expression::Untracked => {}
-                Expression::InputName
-                | Expression::OutputName
-                | Expression::Mark
-                | Expression::State
-                | Expression::Status
-                | Expression::Direction
-                | Expression::ReplyDestination(_)
-                | Expression::LeadsBack
-                | Expression::Protocol
-                | Expression::Kind
-                | Expression::Frame { .. }
-                | Expression::Header { .. }
-                | Expression::Transport { .. }
-                | Expression::Value(_)
+                | Expression::Notrack => {}
+                Expression::MetaIifname
+                | Expression::MetaOifname
+                | Expression::MetaMark
+                | Expression::CtState
+                | Expression::CtStatus
+                | Expression::CtDirection
+                | Expression::CtReplyDst(_)
+                | Expression::FibSaddrIifPresent
+                | Expression::MetaL4Proto
+                | Expression::MetaProtocol
+                | Expression::PayloadLl { .. }
+                | Expression::PayloadNetwork { .. }
+                | Expression::PayloadTransport { .. }
+                | Expression::Immediate(_)
                 | Expression::Other(_) => loaded = vec![word.clone()],
             }
         }
@@ -98,11 +98,11 @@ impl Packet {
     /// Whether it cannot meet them: the same is known to be something else.
     fn never_meets(&self, conditions: &[Condition]) -> bool {
         let contradicts = |one: &Expression, other: &Expression| match (one, other) {
-            (Expression::Is(one), Expression::Is(other)) => one != other,
-            (Expression::Is(one), Expression::IsNot(other))
-            | (Expression::IsNot(other), Expression::Is(one)) => one == other,
-            (Expression::In(one), Expression::NotIn(other))
-            | (Expression::NotIn(other), Expression::In(one)) => one == other,
+            (Expression::CmpEq(one), Expression::CmpEq(other)) => one != other,
+            (Expression::CmpEq(one), Expression::CmpNeq(other))
+            | (Expression::CmpNeq(other), Expression::CmpEq(one)) => one == other,
+            (Expression::Lookup(one), Expression::LookupInv(other))
+            | (Expression::LookupInv(other), Expression::Lookup(one)) => one == other,
             _ => false,
         };
         conditions.iter().any(|(loaded, is)| {
@@ -144,15 +144,15 @@ impl Ways<'_> {
             }
             match (verdict, bound) {
                 (Some(Verdict::Drop), Some(kind)) => packet.passed.push((kind, conditions)),
-                (Some(Verdict::Drop | Verdict::Refuse(_)), None) if packet.meets(&conditions) => {
+                (Some(Verdict::Drop | Verdict::Reject(_)), None) if packet.meets(&conditions) => {
                     return;
                 }
-                (Some(Verdict::Drop | Verdict::Refuse(_)), None) | (None, _) => {}
+                (Some(Verdict::Drop | Verdict::Reject(_)), None) | (None, _) => {}
                 (Some(verdict), _) => {
                     let with = packet.with(&conditions);
                     match verdict {
                         Verdict::Goto(chain) => self.go(&chain, with),
-                        Verdict::Accept | Verdict::Drop | Verdict::Refuse(_) => {
+                        Verdict::Accept | Verdict::Drop | Verdict::Reject(_) => {
                             self.let_in(&rule.comment, &with);
                         }
                     }
@@ -217,12 +217,12 @@ fn machines() -> [Wanted; 3] {
 /// What conntrack has a connection for already, or never takes one up for.
 fn begins_nothing((loaded, is): &Condition) -> bool {
     match (&loaded[..], is) {
-        ([Expression::State, ..], Expression::IsNot(_)) => true,
-        ([Expression::Direction], Expression::Is(reply)) => reply == &[1],
+        ([Expression::CtState, ..], Expression::CmpNeq(_)) => true,
+        ([Expression::CtDirection], Expression::CmpEq(reply)) => reply == &[1],
         // Which it passes by: `questions_for_names_are_bounded_and_untracked`.
-        (_, Expression::In(set)) => set == Table::NAMES,
+        (_, Expression::Lookup(set)) => set == Table::NAMES,
         // Of ICMPv6, of neighbours (`nf_conntrack_proto_icmpv6.c`).
-        ([Expression::Transport { offset: 0, bytes: 1 }], Expression::Is(kind)) => {
+        ([Expression::PayloadTransport { offset: 0, len: 1 }], Expression::CmpEq(kind)) => {
             kind == &[135] || kind == &[136]
         }
         _ => false,
@@ -235,7 +235,7 @@ fn of_others(wanted: &Wanted, family: Family) -> [Vec<Expression>; 3] {
         Way::Device { .. } => &wanted.marks.device,
         Way::Through(_) => &wanted.marks.overlay,
     };
-    let guests = || Expression::In(Table::GUESTS.to_owned());
+    let guests = || Expression::Lookup(Table::GUESTS.to_owned());
     // Who is a guest here is at a device of its own.
     let to_guest = [destination(family), guests()].into_iter().chain(not_by(device));
     [from(device).into(), vec![source(family), guests()], to_guest.collect()]
@@ -306,9 +306,9 @@ fn whoever_is_let_in_has_a_bound() {
 /// What leads past the node is bounded there; and who answers begins nothing.
 fn takes_none_of_the_node((loaded, is): &Condition) -> bool {
     match (&loaded[..], is) {
-        (_, Expression::In(set)) => set.starts_with("reached_"),
-        ([Expression::Transport { offset: 13, bytes: 1 }, _], Expression::IsNot(_)) => true,
-        ([Expression::Transport { offset: 0, bytes: 1 }], Expression::Is(kind)) => {
+        (_, Expression::Lookup(set)) => set.starts_with("reached_"),
+        ([Expression::PayloadTransport { offset: 13, len: 1 }, _], Expression::CmpNeq(_)) => true,
+        ([Expression::PayloadTransport { offset: 0, len: 1 }], Expression::CmpEq(kind)) => {
             // Answers to echoes and errors, of either family.
             matches!(kind[..], [0..=4 | 11 | 12 | 129])
         }
@@ -366,9 +366,9 @@ fn a_rule_without_a_bound_is_found() {
         comment: "new".to_owned(),
         expressions: words.iter().cloned().chain([Expression::Verdict(Verdict::Accept)]).collect(),
     };
-    let to = |family| [destination(family), Expression::In(Table::PODS.to_owned())];
+    let to = |family| [destination(family), Expression::Lookup(Table::PODS.to_owned())];
     let family = Family::V4;
-    let guest = [source(family), Expression::In(Table::GUESTS.to_owned())];
+    let guest = [source(family), Expression::Lookup(Table::GUESTS.to_owned())];
     // One that speaks of others than the rule does, and one after it, are none.
     let other = bounds::of(&source(family), &to(family));
     let after = bounds::of(&source(family), &guest);

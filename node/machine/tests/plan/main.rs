@@ -93,7 +93,7 @@ fn guests_ask_for_names_while_our_server_listens_and_nobody_otherwise() {
     let own = silent.device.as_ref().unwrap();
     assert!(own.addresses.contains(&address.into()), "nobody can listen before: {own:?}");
     let table = &silent.packets[&Family::V4];
-    let says = |word: &Expression| *word == Expression::Is(vec![10, 207, 255, 254]);
+    let says = |word: &Expression| *word == Expression::CmpEq(vec![10, 207, 255, 254]);
     let mut rules = table.chains.values().flat_map(|chain| &chain.rules);
     assert!(!rules.any(|rule| rule.expressions.iter().any(says)), "{table:#?}");
     assert!(table.sets.values().all(|set| !set.contains(&address)), "{:?}", table.sets);

@@ -14,18 +14,16 @@ use crate::packets::table::PacketRule;
 const NAMES: u16 = 53;
 /// Whoever is called at the node itself has work for each of them.
 const OF_NAMES: Expression =
-    Expression::Often { a_second: limits::OF_NAMES_A_SECOND, burst: limits::OF_NAMES };
+    Expression::Limit { rate: limits::OF_NAMES_A_SECOND, burst: limits::OF_NAMES };
 const OF_NAMES_BEGIN: Expression =
-    Expression::Often { a_second: limits::OF_NAMES_BEGIN_A_SECOND, burst: limits::OF_NAMES_BEGIN };
-const OF_NAMES_BY_TCP: Expression = Expression::Often {
-    a_second: limits::OF_NAMES_BY_TCP_A_SECOND,
-    burst: limits::OF_NAMES_BY_TCP,
-};
+    Expression::Limit { rate: limits::OF_NAMES_BEGIN_A_SECOND, burst: limits::OF_NAMES_BEGIN };
+const OF_NAMES_BY_TCP: Expression =
+    Expression::Limit { rate: limits::OF_NAMES_BY_TCP_A_SECOND, burst: limits::OF_NAMES_BY_TCP };
 const OF_GATE: Expression =
-    Expression::Often { a_second: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
+    Expression::Limit { rate: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
 /// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
-const TCP_FLAGS: Expression = Expression::Transport { offset: 13, bytes: 1 };
-const DESTINATION_PORT: Expression = Expression::Transport { offset: 2, bytes: 2 };
+const TCP_FLAGS: Expression = Expression::PayloadTransport { offset: 13, len: 1 };
+const DESTINATION_PORT: Expression = Expression::PayloadTransport { offset: 2, len: 2 };
 const SYN_AND_ACK: u8 = 0x12;
 const SYN: u8 = 0x02;
 /// The answer to an echo, of either family.
@@ -36,11 +34,11 @@ const ECHOED_V6: u8 = 129;
 pub(super) fn to_names(scope: &Scope<'_>) -> Vec<PacketRule> {
     let names = scope.wanted.names.filter(|names| Family::of(*names) == scope.family);
     let Some(names) = names else { return Vec::new() };
-    let there = [destination(scope.family), Expression::Is(address(names))];
-    let port = [DESTINATION_PORT, Expression::Is(NAMES.to_be_bytes().to_vec())];
+    let there = [destination(scope.family), Expression::CmpEq(address(names))];
+    let port = [DESTINATION_PORT, Expression::CmpEq(NAMES.to_be_bytes().to_vec())];
     let words: Vec<_> = there.into_iter().chain(port).collect();
     let of = |protocol| words.iter().cloned().chain(is_protocol(protocol));
-    let flags = [TCP_FLAGS, Expression::Mask(vec![SYN_AND_ACK]), Expression::Is(vec![SYN])];
+    let flags = [TCP_FLAGS, Expression::Bitwise(vec![SYN_AND_ACK]), Expression::CmpEq(vec![SYN])];
     let mut rules = vec![
         drop_of("asks for names too often", of(UDP).chain([OF_NAMES])),
         drop_of("begins too often to ask for names", of(TCP).chain(flags).chain([OF_NAMES_BEGIN])),
@@ -56,12 +54,12 @@ pub(super) fn to_names(scope: &Scope<'_>) -> Vec<PacketRule> {
 /// Answers, by what they are, whole: nothing is put together of them there.
 pub(super) fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
     let whole = |protocol| scope.whole(protocol);
-    let bits = Expression::Mask(vec![SYN_AND_ACK]);
-    let goes_on = [TCP_FLAGS, bits, Expression::IsNot(vec![SYN])];
+    let bits = Expression::Bitwise(vec![SYN_AND_ACK]);
+    let goes_on = [TCP_FLAGS, bits, Expression::CmpNeq(vec![SYN])];
     let tcp = whole(TCP).into_iter().chain(goes_on);
     let mut rules = vec![rule("connections that the node began", tcp, Verdict::Accept)];
     if scope.wanted.gate != 0 {
-        let port = Expression::Is(scope.wanted.gate.to_be_bytes().to_vec());
+        let port = Expression::CmpEq(scope.wanted.gate.to_be_bytes().to_vec());
         let to_gate = whole(TCP).into_iter().chain([DESTINATION_PORT, port]);
         let often = to_gate.clone().chain([OF_GATE]);
         rules.push(drop_of("asks whoever has closed it in too often", often));
@@ -71,8 +69,9 @@ pub(super) fn to_node(scope: &Scope<'_>) -> Vec<PacketRule> {
         Family::V4 => ECHOED_V4,
         Family::V6 => ECHOED_V6,
     };
-    let is =
-        |kind: u8| whole(scope.icmp()).into_iter().chain([ICMP_TYPE, Expression::Is(vec![kind])]);
+    let is = |kind: u8| {
+        whole(scope.icmp()).into_iter().chain([ICMP_TYPE, Expression::CmpEq(vec![kind])])
+    };
     rules.push(rule("answers to echoes", is(echoed), Verdict::Accept));
     rules.extend(errors::kinds(scope.family).iter().map(|kind| {
         let words = is(*kind).chain(scope.is_in(errors::about(scope.family), "own"));

@@ -54,7 +54,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn is_in(&self, loaded: Expression, what: &str) -> [Expression; 2] {
-        [loaded, Expression::In(self.name(what))]
+        [loaded, Expression::Lookup(self.name(what))]
     }
 
     pub(super) fn kind(&self) -> u16 {
@@ -76,9 +76,9 @@ impl Scope<'_> {
         match self.family {
             Family::V4 => {
                 // More to come, or where this part belongs (RFC 791, section 3.1).
-                let parts = Expression::Header { offset: 6, bytes: 2 };
-                let mask = Expression::Mask(vec![0x3f, 0xff]);
-                let whole = [parts, mask, Expression::Is(vec![0, 0])];
+                let parts = Expression::PayloadNetwork { offset: 6, len: 2 };
+                let mask = Expression::Bitwise(vec![0x3f, 0xff]);
+                let whole = [parts, mask, Expression::CmpEq(vec![0, 0])];
                 is_protocol(protocol).into_iter().chain(whole).collect()
             }
             Family::V6 => {

@@ -49,7 +49,7 @@ impl Way {
     /// comes first, since the rest is not read any more once it is known to be none.
     fn rules(&self) -> Vec<PacketRule> {
         let of_error = |kind: &u8| {
-            let is = [ICMP_TYPE, Expression::Is(vec![*kind])];
+            let is = [ICMP_TYPE, Expression::CmpEq(vec![*kind])];
             let words = is_protocol(ICMP).into_iter().chain(is);
             said(
                 &format!("an error about {}", self.whose),
@@ -62,6 +62,6 @@ impl Way {
     }
 
     fn written(&self, what: Rewritten) -> [Expression; 3] {
-        [what.load(), Expression::ByMap(self.map.to_owned()), Expression::Write(what)]
+        [what.load(), Expression::LookupDreg(self.map.to_owned()), Expression::PayloadSet(what)]
     }
 }

@@ -10,7 +10,7 @@ fn questions_for_names_are_bounded_and_untracked() {
         let chain = table.chains.get(chain).map(|chain| &*chain.rules).unwrap_or_default();
         let of_it = chain.iter().filter(|rule| rule.comment == comment);
         let words = |rule: &PacketRule| {
-            let ends = [Expression::Untracked, Expression::Verdict(Verdict::Accept)];
+            let ends = [Expression::Notrack, Expression::Verdict(Verdict::Accept)];
             rule.expressions.iter().filter(|word| !ends.contains(word)).cloned().collect()
         };
         of_it.map(words).collect()
@@ -22,21 +22,26 @@ fn questions_for_names_are_bounded_and_untracked() {
         assert_eq!(rules(&table, "from_guest", "guests ask for names, untracked"), let_in);
         let bounds = rules(&table, "input", "guests ask for names too often");
         for (bound, let_in) in bounds.iter().zip(&let_in) {
-            let [conditions @ .., of, over, Expression::Count, Expression::Verdict(Verdict::Drop)] =
-                &bound[..]
+            let [
+                conditions @ ..,
+                of,
+                over,
+                Expression::Counter,
+                Expression::Verdict(Verdict::Drop),
+            ] = &bound[..]
             else {
                 panic!("{bound:?}")
             };
             assert_eq!(conditions, &let_in[..]);
             assert_eq!(*of, source(Family::V4));
-            let packets = |bound: &Bound| matches!(bound, Bound::Packets { .. });
-            assert!(matches!(over, Expression::Over(_, bound) if packets(bound)), "{over:?}");
+            let packets = |bound: &Bound| matches!(bound, Bound::Limit { .. });
+            assert!(matches!(over, Expression::Dynset(_, bound) if packets(bound)), "{over:?}");
         }
         assert_eq!(bounds.len(), let_in.len());
         let told = &table.chains["told"];
         let base = told.base.as_ref().unwrap();
         assert_eq!((base.hook, told.rules.len()), (Hook::Output, 2));
-        assert!(told.rules.iter().all(|rule| rule.expressions.contains(&Expression::Untracked)));
+        assert!(told.rules.iter().all(|rule| rule.expressions.contains(&Expression::Notrack)));
         let nobody = Wanted { names: None, ..wanted };
         let table = guard(&nobody, Family::V4, Some("eth0"));
         assert!(!table.chains.contains_key("told"));
