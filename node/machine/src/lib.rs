@@ -5,6 +5,8 @@
 //! [`plan`] says what is missing for what is [`Wanted`], by what was [`Found`]. Who reads a machine
 //! and changes it is `node/host/`; which pods and nodes there are is decided elsewhere.
 //!
+//! Whether a frame would pass the rules, and by which of them, is asked of the [`interpreter`].
+//!
 //! Both families are, each where this node has an address of a pool of it; the network between
 //! nodes is of either.
 
@@ -14,6 +16,7 @@ mod dropping;
 mod error;
 mod family;
 mod found;
+pub mod interpreter;
 mod limits;
 mod networks;
 mod overlay;

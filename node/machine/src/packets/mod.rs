@@ -16,7 +16,7 @@ mod guard;
 mod guests;
 mod homes;
 mod overlay;
-mod protocols;
+pub(crate) mod protocols;
 mod rule;
 mod scope;
 mod table;
