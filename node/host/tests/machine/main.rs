@@ -9,6 +9,11 @@ mod both;
 mod bounds;
 mod closed;
 mod cluster;
+// What is tried by property tests, and here on the kernel.
+#[path = "../../../machine/tests/frames/dice.rs"]
+mod dice;
+#[path = "../../../machine/tests/frames/draw.rs"]
+mod draw;
 mod dropping;
 mod elsewhere;
 mod ends;
@@ -33,7 +38,15 @@ mod six;
 mod six_packets;
 mod sizes;
 mod state;
+mod tracked;
 mod tries;
+mod verdicts;
+#[allow(dead_code, reason = "the property asks more of it")]
+#[path = "../../../machine/tests/frames/wire.rs"]
+mod wire;
+#[allow(dead_code, reason = "the property asks more of it")]
+#[path = "../../../machine/tests/frames/world.rs"]
+mod world;
 
 use std::process::ExitCode;
 
@@ -130,8 +143,13 @@ fn of_own_addresses() -> [(&'static str, Test); 8] {
     ]
 }
 
-fn of_guests() -> [(&'static str, Test); 42] {
+fn of_guests() -> [(&'static str, Test); 44] {
     [
+        ("the_kernel_says_the_same_of_frames", verdicts::the_kernel_says_the_same_of_frames),
+        (
+            "the_kernel_says_the_same_of_connections",
+            tracked::the_kernel_says_the_same_of_connections,
+        ),
         ("guests_ask_for_names", names::guests_ask_for_names),
         ("another_name_server_is_not_asked", names::another_name_server_is_not_asked),
         ("guests_call_other_clusters_alone", guests::guests_call_other_clusters_alone),
