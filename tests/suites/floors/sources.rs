@@ -1,6 +1,9 @@
 //! Checks on sources: a pure floor names nothing impure, no file is too long, and
 //! nothing lies at the root that does not belong there.
 
+#[cfg(test)]
+mod lines;
+
 use anyhow::Result;
 
 use crate::{
