@@ -22,6 +22,12 @@ pub const SLICE_ENDPOINTS: usize = 1_000;
 
 /// Pods that are told that an object which they refer to is refused: the others say the same.
 pub const REFUSED_USERS: usize = 16;
+/// Services that a namespace may name that it opens to guests of others, and namespaces whose guests may call
+/// them. A guess.
+pub const LISTED: usize = 64;
+/// Namespaces without a pod at a provider whose Services one lease has there. A guess: they count among its guest
+/// namespaces.
+pub const OPEN_NAMESPACES: usize = 32;
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 /// So long a new pod waits at home until it is known what there is of what it refers to, in ms: to look takes

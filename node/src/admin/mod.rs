@@ -57,7 +57,8 @@ pub(crate) use problem::{Class, Problem};
 pub(crate) use server::{Server, status};
 pub(crate) use status::{Bursts, BuyersObjects, GuestObjects, NamespaceBursts, Status};
 pub(crate) use tunnel::{
-    NoTunnels, NodeTrouble, OwnApiServer, OwnGateway, TunnelLink, TunnelLost, TunnelState, Tunnels,
+    NoTunnels, NodeTrouble, OpenNamespace, OwnApiServer, OwnGateway, TunnelLink, TunnelLost,
+    TunnelState, Tunnels,
 };
 pub(crate) use types::{
     Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Token,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use ipnet::IpNet;
-use mercato_protocol::id::ClusterId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use serde::{Deserialize, Serialize};
 
 /// Whoever runs the tunnels of a daemon.
@@ -121,6 +121,25 @@ pub(crate) struct OwnGateway {
     /// How guests elsewhere reach this cluster's API server.
     #[serde(default)]
     pub(crate) api: OwnApiServer,
+    /// Namespaces of this cluster that open Services to guests of others.
+    #[serde(default)]
+    pub(crate) opened: Vec<OpenNamespace>,
+}
+
+/// A namespace of this cluster that opens Services to guests of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OpenNamespace {
+    /// The namespace, by its name at home.
+    pub(crate) namespace: String,
+    /// Which Services, by name; `*`: all.
+    pub(crate) services: Vec<String>,
+    /// The namespaces whose guests may call them; `*`: all.
+    pub(crate) callers: Vec<String>,
+    /// The contracts with guests that may call them now.
+    pub(crate) contracts: Vec<ContractId>,
+    /// How many contracts have such guests, and no room for one more namespace.
+    pub(crate) left_out: usize,
 }
 
 /// How guests elsewhere, of namespaces with `apiAccess: home`, reach this cluster's API server.

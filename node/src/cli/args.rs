@@ -179,6 +179,11 @@ pub(crate) enum Ask {
     Federation(Federation),
     /// Let the pods of a namespace run elsewhere
     Offload(Offload),
+    /// Show which namespaces open Services to guests of others, and to whom
+    #[command(after_help = "Examples:
+  mercato namespaces
+  mercato namespaces -o json")]
+    Namespaces,
     /// Run the pods of a namespace at home again
     #[command(after_help = "Examples:
   mercato unoffload shop

@@ -166,6 +166,7 @@ async fn ask(
         Ask::Contracts(contracts) => contracts.perform(api, screen).await,
         Ask::Federation(federation) => federation.perform(api, screen).await,
         Ask::Offload(offload) => offload.perform(api, screen).await,
+        Ask::Namespaces => namespaces::opened(api, screen).await,
         Ask::Unoffload { namespace } => namespaces::unoffload(api, screen, namespace).await,
         Ask::Events(events) => events.perform(api, screen, global.limit()).await,
     }

@@ -3,11 +3,18 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mercato_kubelet::offload_namespace::deletion;
-use mercato_offload::placement::export::{GuestName, OptIn, Secrets, Strategy, Targets};
+use mercato_offload::limits;
+use mercato_offload::placement::export::{
+    GuestName, Listed, Opens, OptIn, Secrets, Strategy, Targets,
+};
 use mercato_offload::placement::spec::NODE_PREFIX;
+use mercato_protocol::id::ContractId;
+use mercato_protocol::names::is_label;
+use mercato_protocol::text::shown;
 
 use super::lookup;
 use super::screen::Screen;
+use super::table::Table;
 use crate::admin::{self, Answer, Class, OperatorApi, Problem, Request, unexpected};
 use crate::present::text::label;
 
@@ -38,6 +45,12 @@ pub(crate) struct Offload {
     /// Secrets that stay at home, while all others may leave
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     except_secrets: Option<Vec<String>>,
+    /// Services that guests of other namespaces may call where no pod of this one runs, `*` for all [default: none]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    services: Vec<String>,
+    /// The namespaces whose guests may call them [default: all that may leave home]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    callers: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -72,13 +85,32 @@ impl Offload {
         let place = place(strategy, &self.to);
         let sentence = format!("new pods of {namespace} run {place}{called}");
         let targets = Targets::new(to);
-        let how = OptIn { strategy, api_access, secrets, targets, name, ..OptIn::default() };
+        let opens = opens(self.services, self.callers)?;
+        let how = OptIn { strategy, api_access, secrets, targets, name, opens, ..OptIn::default() };
         let offload = admin::Offload { namespace, how: how.clone(), further: false };
         let leaving = api.offload(offload).await?;
         screen.warn(&leaving.unknown);
         leaving.lacks(&how).into_iter().for_each(|lacks| screen.note(lacks));
         Ok(screen.done(sentence))
     }
+}
+
+/// What these words open, each of which has to be a name.
+fn opens(services: Vec<String>, callers: Option<Vec<String>>) -> Result<Opens, Problem> {
+    let listed = |what: &str, names: Vec<String>| {
+        if names.len() > limits::LISTED {
+            let why = format!("{what}: at most {} names", limits::LISTED);
+            return Err(Problem::new(Class::Usage, why));
+        }
+        match names.iter().find(|name| *name != "*" && !is_label(name)) {
+            Some(wrong) => {
+                Err(Problem::new(Class::Usage, format!("{what}: {wrong:?} is no name, and no *")))
+            }
+            None => Ok(Listed::new(names)),
+        }
+    };
+    let callers = callers.map(|names| listed("--callers", names)).transpose()?;
+    Ok(Opens { services: listed("--services", services)?, callers: callers.unwrap_or(Listed::All) })
 }
 
 fn strategy() -> impl TypedValueParser<Value = Strategy> {
@@ -119,6 +151,36 @@ fn place(strategy: Strategy, to: &[String]) -> String {
         Strategy::Remote => at,
         Strategy::Both => format!("at home or {at} ({})", strategy.as_str()),
     }
+}
+
+/// What namespaces here open to guests of others, and which contracts have such guests.
+pub(crate) async fn opened(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
+    let opened = api.status().await?.gateway.opened;
+    screen.render(&opened, || {
+        if opened.is_empty() {
+            return "no namespace opens a Service; to begin: mercato offload NAMESPACE --strategy local \
+                    --services NAME\n"
+                .to_owned();
+        }
+        let mut table = Table::new(["NAMESPACE", "SERVICES", "CALLERS", "CONTRACTS"]);
+        for of in &opened {
+            let listed = |names: &[String]| match names {
+                [] => "-".to_owned(),
+                [first] => shown(first).into_owned(),
+                [first, others @ ..] => format!("{}, {} more", shown(first), others.len()),
+            };
+            let ids: Vec<String> = of.contracts.iter().map(ContractId::short).collect();
+            let left_out = match of.left_out {
+                0 => String::new(),
+                some => format!("{some} without room"),
+            };
+            let contracts = [listed(&ids), left_out].into_iter().filter(|it| !it.is_empty());
+            let contracts = contracts.collect::<Vec<_>>().join("; ");
+            let (services, callers) = (listed(&of.services), listed(&of.callers));
+            table.row([shown(&of.namespace).into_owned(), services, callers, contracts]);
+        }
+        table.render(screen.is_wide())
+    })
 }
 
 pub(crate) async fn unoffload(

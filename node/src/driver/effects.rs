@@ -23,7 +23,7 @@ use super::tunnels::LeaseTunnels;
 use super::workload::outbound::{Out, Outbound};
 use super::workload::stuck;
 use super::{Driver, Streams};
-use crate::kubernetes::{Kubernetes, LeaseHandle, NameServerAt, TellNames, TellServices, Telling};
+use crate::kubernetes::{Kubernetes, LeaseHandle, NameServerAt, Telling};
 use crate::telemetry::spans;
 use crate::telemetry::{Queue, Way};
 
@@ -169,10 +169,14 @@ impl Driver {
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
         let bodies = self.bodies.lease(other_party(&desire));
-        let (services, names) = (self.tell_services(contract), self.tell_names(contract));
+        let all = self.tunnels.as_ref();
+        let services = teller(all, move |all, addresses| all.services(contract, addresses));
+        let names = teller(all, move |all, names| all.names(contract, names));
+        let leads = teller(all, move |all, leads| all.leads(contract, leads));
         let (name_server, has_tunnels) = (self.name_server(), self.tunnels.is_some());
         let home_api = self.tunnels.as_ref().and_then(|tunnels| tunnels.home_api());
-        let telling = Telling { report, services, names, name_server, has_tunnels, home_api };
+        let telling =
+            Telling { report, services, names, leads, name_server, has_tunnels, home_api };
         let lease = LeaseHandle::start(&**cluster, desire, telling, peer, bodies);
         match &self.tunnels {
             Some(tunnels) => tunnels.lease(&said),
@@ -192,26 +196,6 @@ impl Driver {
         tokio::spawn(async move {
             handle.tell(Input::Lease(contract, LeaseInput::Guest(no))).await;
         });
-    }
-
-    /// Takes the addresses of a lease's Services, wherever somebody closes guests.
-    fn tell_services(&self, contract: ContractId) -> TellServices {
-        let tunnels = self.tunnels.clone();
-        Arc::new(move |addresses| {
-            if let Some(tunnels) = &tunnels {
-                tunnels.services(contract, addresses);
-            }
-        })
-    }
-
-    /// Takes the names that a lease's guests have at home, wherever somebody tells them.
-    fn tell_names(&self, contract: ContractId) -> TellNames {
-        let tunnels = self.tunnels.clone();
-        Arc::new(move |names| {
-            if let Some(tunnels) = &tunnels {
-                tunnels.names(contract, names);
-            }
-        })
     }
 
     fn name_server(&self) -> watch::Receiver<NameServerAt> {
@@ -271,6 +255,19 @@ impl Driver {
             | Input::Lease(..) => {}
         }
     }
+}
+
+/// Takes something of a lease, wherever somebody carries packets: that one is told it.
+fn teller<T>(
+    tunnels: Option<&Arc<dyn LeaseTunnels>>,
+    tell: impl Fn(&dyn LeaseTunnels, T) + Send + Sync + 'static,
+) -> Arc<dyn Fn(T) + Send + Sync> {
+    let tunnels = tunnels.cloned();
+    Arc::new(move |what| {
+        if let Some(tunnels) = &tunnels {
+            tell(&**tunnels, what);
+        }
+    })
 }
 
 /// Says on pods what was decided for them.

@@ -14,7 +14,7 @@ use mercato_protocol::node::ServiceAddress;
 use mercato_protocol::tunnel::Ask;
 use tokio::sync::watch;
 
-use crate::kubernetes::NameServerAt;
+use crate::kubernetes::{Leads, NameServerAt};
 
 /// Whoever keeps the tunnels of leases.
 pub(crate) trait LeaseTunnels: Send + Sync {
@@ -39,6 +39,9 @@ pub(crate) trait LeaseTunnels: Send + Sync {
 
     /// Provider: the lease's guests have these names at home, and no others.
     fn names(&self, contract: ContractId, names: Arc<LeaseNames>);
+
+    /// Consumer: there the Services lead that namespaces open to a lease, and nowhere else.
+    fn leads(&self, contract: ContractId, leads: Leads);
 
     /// Provider: where guests are told names.
     fn name_server(&self) -> watch::Receiver<NameServerAt>;

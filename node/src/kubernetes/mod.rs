@@ -7,8 +7,8 @@
 pub(crate) mod real;
 pub(crate) mod simulated;
 pub(crate) mod site;
+mod telling;
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -29,14 +29,15 @@ use mercato_offload::{guest, home};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::kubelet_stream::{NodeFacts, Request, Usage};
-use mercato_protocol::names::LeaseNames;
-use mercato_protocol::node::ServiceAddress;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 
+pub(crate) use self::telling::{
+    Leads, NameServerAt, Report, TellLeads, TellNames, TellServices, Telling,
+};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 use crate::driver::workload::allowance::Allowance;
@@ -187,43 +188,6 @@ pub(crate) struct ToldOfNode {
     pub(crate) text: String,
 }
 
-/// Tells the agent; waits while it is behind.
-pub(crate) type Report = Arc<dyn Fn(Input) -> BoxFuture<'static, ()> + Send + Sync>;
-
-/// Takes all the addresses that Services of a lease's guest namespaces have now.
-pub(crate) type TellServices = Arc<dyn Fn(BTreeSet<ServiceAddress>) + Send + Sync>;
-
-/// Takes all names that the guests of a lease have at home.
-pub(crate) type TellNames = Arc<dyn Fn(Arc<LeaseNames>) + Send + Sync>;
-
-/// Where guests are told home's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum NameServerAt {
-    /// That is not known yet, and is soon.
-    #[default]
-    NotYet,
-    /// Nowhere in this cluster, or not on each of its nodes.
-    Nowhere,
-    /// On each node, at this address.
-    There(IpAddr),
-}
-
-/// Whom a lease's task tells what it finds, and what it is told.
-pub(crate) struct Telling {
-    /// Takes what the agent is told.
-    pub(crate) report: Report,
-    /// Takes what whoever closes guests is told.
-    pub(crate) services: TellServices,
-    /// Takes what guests are told of names.
-    pub(crate) names: TellNames,
-    /// Where guests are told that.
-    pub(crate) name_server: watch::Receiver<NameServerAt>,
-    /// Whether there are tunnels at all.
-    pub(crate) has_tunnels: bool,
-    /// At which address inside of them guests elsewhere reach this cluster's API server.
-    pub(crate) home_api: Option<IpAddr>,
-}
-
 /// What a lease's task is given.
 pub(crate) struct LeaseTask {
     pub(crate) contract: ContractId,
@@ -239,6 +203,8 @@ pub(crate) struct LeaseTask {
     pub(crate) services: TellServices,
     /// Provider: takes the names of its guests.
     pub(crate) names: TellNames,
+    /// Consumer: takes where Services lead that are open to it.
+    pub(crate) leads: TellLeads,
     /// Provider: where guests are told names.
     pub(crate) name_server: watch::Receiver<NameServerAt>,
     /// Whether there are tunnels at all.
@@ -293,7 +259,8 @@ impl LeaseHandle {
         peer: Arc<dyn PeerStreams>,
         bodies: Bodies,
     ) -> Self {
-        let Telling { report, services, names, name_server, has_tunnels, home_api } = telling;
+        let Telling { report, services, names, leads, name_server, has_tunnels, home_api } =
+            telling;
         let contract = desire.contract.id;
         let (desire, wanted) = watch::channel(desire);
         let (tunnel, word) = watch::channel(TunnelWord::default());
@@ -308,6 +275,7 @@ impl LeaseHandle {
             report,
             services,
             names,
+            leads,
             name_server,
             has_tunnels,
             home_api,

@@ -2,6 +2,7 @@
 //! there.
 
 mod bursts;
+mod open;
 mod reach;
 mod told;
 
@@ -18,8 +19,9 @@ use mercato_protocol::id::ClusterId;
 
 use super::ruling::Lacking;
 use super::service::{Serve, Service, news, say};
-use crate::admin::{Offload, Problem, Request};
+use crate::admin::{Offload, OwnGateway, Problem, Request};
 use bursts::BURSTS;
+use open::OPEN;
 use reach::API_ACCESS;
 use told::Told;
 
@@ -110,9 +112,9 @@ impl Offloads {
             true => stay(left_behind(&self.service.cluster, &namespace).await?),
             false => None,
         };
-        let Beside { reach, bursts } = self.beside(object, &namespace).await?;
-        let beside =
-            reach.iter().map(|it| (API_ACCESS, it)).chain(bursts.iter().map(|it| (BURSTS, it)));
+        let Beside { reach, bursts, open } = self.beside(object, &namespace).await?;
+        let kinds = [(API_ACCESS, &reach), (BURSTS, &bursts), (OPEN, &open)];
+        let beside = kinds.into_iter().filter_map(|(kind, told)| Some((kind, told.as_ref()?)));
         conditions.extend(beside.map(|(kind, Told { holds, reason, message })| {
             Condition::of(kind, *holds, reason, message.clone(), generation, &before.conditions)
         }));
@@ -147,14 +149,17 @@ impl Offloads {
     /// What else holds of it, by how the daemon is.
     async fn beside(&self, object: &NamespaceOffload, namespace: &str) -> Result<Beside, Problem> {
         let (calls, bursts) = (object.spec.api_access == ApiAccess::Home, object.spec.burst);
-        if !calls && !bursts {
-            return Ok(Beside { reach: None, bursts: None });
+        let (strategy, opens) = (object.spec.strategy, !object.spec.services.is_empty());
+        if !calls && !bursts && !opens {
+            let open = open::of(strategy, false, namespace, &OwnGateway::default());
+            return Ok(Beside { reach: None, bursts: None, open });
         }
         let status = self.service.api.status().await?;
         let all = status.bursts.as_ref();
         Ok(Beside {
             reach: calls.then(|| reach::of(&status.gateway)),
-            bursts: bursts.then(|| bursts::of(object.spec.strategy, namespace, all)),
+            bursts: bursts.then(|| bursts::of(strategy, namespace, all)),
+            open: open::of(strategy, opens, namespace, &status.gateway),
         })
     }
 }
@@ -165,6 +170,8 @@ struct Beside {
     reach: Option<Told>,
     /// Whether capacity is bought for its pods without room.
     bursts: Option<Told>,
+    /// Whether guests of other namespaces may call Services of it.
+    open: Option<Told>,
 }
 
 /// Whether new pods go where the strategy says, why, and what they do; `lacks` says that there is no

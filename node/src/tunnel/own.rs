@@ -74,9 +74,16 @@ pub(super) fn addresses(
     own: &OwnRanges,
     pool: IpNet,
 ) -> BTreeMap<IpAddr, IpAddr> {
+    known(here(pods, namespaces, pool), own)
+}
+
+/// These addresses of this cluster's pods, by those that everyone knows.
+pub(super) fn known(
+    addresses: impl IntoIterator<Item = IpAddr>,
+    own: &OwnRanges,
+) -> BTreeMap<IpAddr, IpAddr> {
     let known = |address| own.blocks.iter().find_map(|block| block.inner_of(address));
-    let here = here(pods, namespaces, pool);
-    here.filter_map(|address| Some((address, known(address)?))).collect()
+    addresses.into_iter().filter_map(|address| Some((address, known(address)?))).collect()
 }
 
 /// The blocks of the pod network that have pods of these namespaces.
@@ -99,7 +106,7 @@ fn here(
 }
 
 /// A node has a block of such a size for its pods in nearly all pod networks.
-fn block(address: IpAddr) -> IpNet {
+pub(super) fn block(address: IpAddr) -> IpNet {
     match address {
         IpAddr::V4(address) => IpNet::V4(Ipv4Net::new_assert(address, 24).trunc()),
         IpAddr::V6(address) => IpNet::V6(Ipv6Net::new_assert(address, 120).trunc()),

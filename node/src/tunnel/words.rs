@@ -1,6 +1,8 @@
 //! What the driver says of leases, peers and pods that call each other. It never waits: the latest
 //! of each is kept, and the gateway's task keeps up with it.
 
+mod reached;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +28,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::gone::GoneGuests;
 use super::table::group;
 use crate::driver::LeaseTunnels;
-use crate::kubernetes::NameServerAt;
+use crate::kubernetes::{Leads, NameServerAt};
 use crate::limits;
 use crate::nodes::control::SaidNames;
 
@@ -52,6 +54,8 @@ pub(super) struct Said {
     services: BTreeMap<ContractId, Arc<BTreeSet<ServiceAddress>>>,
     /// Provider: the names that guests have at home.
     pub(super) names: BTreeMap<ContractId, Arc<SaidNames>>,
+    /// Consumer: where Services lead that are open to a lease.
+    pub(super) leads: BTreeMap<ContractId, Arc<Leads>>,
     /// Of which leases these are none that a node could be told, and why.
     pub(super) unsayable: BTreeMap<ContractId, CodecError>,
     pub(super) own: OwnRanges,
@@ -216,6 +220,10 @@ impl LeaseTunnels for TunnelHandle {
         });
     }
 
+    fn leads(&self, contract: ContractId, leads: Leads) {
+        self.say(|said, _| drop(said.leads.insert(contract, Arc::new(leads))));
+    }
+
     fn name_server(&self) -> watch::Receiver<NameServerAt> {
         self.name_server.clone()
     }
@@ -275,6 +283,7 @@ impl Said {
         self.pods.remove(contract);
         self.gone.remove(contract);
         self.services.remove(contract);
+        self.leads.remove(contract);
         self.forget_names(contract);
     }
 

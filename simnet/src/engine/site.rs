@@ -27,7 +27,7 @@ use crate::engine::rng::Rng;
 use crate::hostile::Attack;
 use crate::plan;
 use crate::verify::Violation;
-use crate::workload::{MESH, RACK, images, namespaces};
+use crate::workload::{MESH, RACK, images, namespaces, services_of_data};
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
@@ -150,6 +150,9 @@ impl Site {
         self.kube.add_node(now, NODE, &room, &json!({ "type": "home", RACK: "1" }));
         for namespace in namespaces() {
             self.kube.create(now, namespace).expect("the cluster is empty");
+        }
+        for object in services_of_data() {
+            self.kube.create(now, object).expect("its namespace is new");
         }
         self.kube.script("job:1", Script { ends: Some((4_000, 3)), ..Script::default() });
         for (image, run_ms) in images() {

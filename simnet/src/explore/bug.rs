@@ -79,11 +79,15 @@ pub enum Bug {
     MarkForgotten,
     /// What was bought by itself and takes no pod is given back by nobody.
     BoughtInVain,
+    /// Services are told of a namespace that opens none.
+    ClosedNamespaceTold,
+    /// A namespace that was open once is told of on, though its owner has taken that back.
+    OpenOutlivesConsent,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -118,6 +122,8 @@ impl Bug {
         Self::BoughtTwice,
         Self::MarkForgotten,
         Self::BoughtInVain,
+        Self::ClosedNamespaceTold,
+        Self::OpenOutlivesConsent,
     ];
 
     /// In which federation it shows.
@@ -154,7 +160,9 @@ impl Bug {
             | Self::EndpointOutlivesPod
             | Self::BodyEndsStream
             | Self::LeavingForgotten
-            | Self::ClaimsGoWithPods => Topology::Pair,
+            | Self::ClaimsGoWithPods
+            | Self::ClosedNamespaceTold
+            | Self::OpenOutlivesConsent => Topology::Pair,
         }
     }
 }

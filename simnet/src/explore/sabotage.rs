@@ -78,6 +78,8 @@ impl Sabotage {
             Bug::OverwritesOthers => Some(Lie::AllIsOurs),
             Bug::RoomIgnored => Some(Lie::RoomIsEndless),
             Bug::OptInIgnored => Some(Lie::AllLeaves),
+            Bug::ClosedNamespaceTold => Some(Lie::AllIsOpen),
+            Bug::OpenOutlivesConsent => Some(Lie::ConsentLasts),
             _ => None,
         }
     }
@@ -211,6 +213,8 @@ impl Sabotage {
             | Bug::OverwritesOthers
             | Bug::RoomIgnored
             | Bug::OptInIgnored
+            | Bug::ClosedNamespaceTold
+            | Bug::OpenOutlivesConsent
             | Bug::FullDiskIgnored
             | Bug::EndpointOutlivesPod
             | Bug::BodyEndsStream => answer,

@@ -1,18 +1,19 @@
 //! What has to come true of Services: those of a namespace with living guests are at the provider, with
-//! their endpoints, as home has them; none is there that home has not, and none of a namespace
-//! without guests.
+//! their endpoints, as home has them; of a namespace without guests those that its owner opens to other
+//! guests of the lease; none is there besides, and none that home has not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use mercato_cluster_model::Cluster;
+use mercato_cluster_model::{Cluster, Key};
 use mercato_offload::address::MappedRange;
 use mercato_offload::forge::labels;
 use serde_json::Value;
 
 use super::{Violation, ensure};
+use crate::engine::site::Site;
 use crate::engine::sites::Sites;
-use crate::workload::SLICE;
+use crate::workload::{DATA, OPENED, SLICE};
 
 /// What is yet to come true, if anything.
 pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
@@ -24,13 +25,63 @@ pub(super) fn agree(sites: &Sites) -> Result<(), Violation> {
         for (key, _) in of_guests {
             let there = services(&provider.kube, &key.name);
             let guests = living(&provider.kube, &key.name);
-            let wanted = wanted(sites, at, &guests);
+            let wanted = match home_of(sites, at, &provider.kube, &key.name) {
+                Some((home, namespace)) if guests.is_empty() => opened(&home.kube, namespace),
+                _ => wanted(sites, at, &guests),
+            };
             same(&there, &wanted, &guests).map_err(|Violation(what)| {
                 Violation(format!("{} at {}: {what}", key.name, provider.name))
             })?;
         }
+        open_is_there(sites, at, &provider.kube)?;
     }
     Ok(())
+}
+
+/// A lease with living guests has the namespace that their home has opened to them.
+fn open_is_there(sites: &Sites, at: usize, kube: &Cluster) -> Result<(), Violation> {
+    let mut lacking = BTreeMap::new();
+    for (key, namespace) in kube.objects("Namespace") {
+        let labels = &namespace["metadata"]["labels"];
+        let Some(contract) = labels[labels::CONTRACT].as_str() else { continue };
+        let is_open = labels[labels::HOME_NAMESPACE] == DATA;
+        let guests = living(kube, &key.name);
+        let origin = guests.values().next().and_then(|guest| origin(sites, at, guest));
+        let wants = origin.is_some_and(|home| !opened(&home.kube, DATA).is_empty());
+        let of_lease: &mut (bool, bool) = lacking.entry(contract.to_owned()).or_default();
+        *of_lease = (of_lease.0 || wants, of_lease.1 || is_open);
+    }
+    let lacks = lacking.iter().find(|(_, (wants, is_there))| *wants && !is_there);
+    ensure(lacks.is_none(), || format!("{lacks:?} has no namespace {DATA}, which is open to it"))
+}
+
+/// Whose a guest namespace without guests is, by the other guests of its lease, and what it is called there.
+fn home_of<'a>(
+    sites: &'a Sites,
+    at: usize,
+    kube: &'a Cluster,
+    name: &str,
+) -> Option<(&'a Site, &'a str)> {
+    let labels = |namespace: &'a Value| &namespace["metadata"]["labels"];
+    let of_it = labels(kube.get(&Key::new("Namespace", "", name))?);
+    let siblings = kube.objects("Namespace");
+    let mut siblings =
+        siblings.filter(|(_, one)| labels(one)[labels::CONTRACT] == of_it[labels::CONTRACT]);
+    let home = siblings.find_map(|(key, _)| {
+        let guests = living(kube, &key.name);
+        origin(sites, at, guests.values().next()?)
+    });
+    Some((home?, of_it[labels::HOME_NAMESPACE].as_str()?))
+}
+
+/// What the owner of a namespace opens of it to any guest.
+fn opened<'a>(kube: &'a Cluster, namespace: &str) -> BTreeMap<(&'a str, &'a str), &'a Value> {
+    let object = kube.get(&Key::new("Namespace", "", namespace));
+    let says = object.is_some_and(|it| !it["metadata"]["annotations"][labels::SERVICES].is_null());
+    let mut all = services(kube, namespace);
+    // Each slice is called as its Service.
+    all.retain(|(_, name), _| says && *name == OPENED);
+    all
 }
 
 /// No address of a lease's ranges has two names: its guests' own are among what their home tells.
@@ -50,14 +101,16 @@ fn wanted<'a>(
     guests: &BTreeMap<String, &Value>,
 ) -> BTreeMap<(&'a str, &'a str), &'a Value> {
     let Some(guest) = guests.values().next() else { return BTreeMap::new() };
-    let marks = &guest["metadata"]["annotations"];
-    let origin = marks[labels::ORIGIN].as_str().and_then(|id| id.parse().ok());
-    let home = origin.and_then(|id| sites.place_of(id)).map(|home| &sites[home]);
-    let Some(home) = home.filter(|_| sites[at].gateway.is_some()) else { return BTreeMap::new() };
-    if home.gateway.is_none() {
-        return BTreeMap::new();
-    }
-    services(&home.kube, marks[labels::HOME_NAMESPACE].as_str().unwrap_or_default())
+    let Some(home) = origin(sites, at, guest) else { return BTreeMap::new() };
+    let name = &guest["metadata"]["annotations"][labels::HOME_NAMESPACE];
+    services(&home.kube, name.as_str().unwrap_or_default())
+}
+
+/// Where a guest is from, if there is a tunnel to it.
+fn origin<'a>(sites: &'a Sites, at: usize, guest: &Value) -> Option<&'a Site> {
+    let origin = guest["metadata"]["annotations"][labels::ORIGIN].as_str();
+    let home = &sites[sites.place_of(origin?.parse().ok()?)?];
+    (sites[at].gateway.is_some() && home.gateway.is_some()).then_some(home)
 }
 
 /// Services and slices of a namespace, by kind and name.

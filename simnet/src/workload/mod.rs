@@ -31,7 +31,7 @@ pub(crate) use market_action::{MarketAction, create, remove};
 pub(crate) use objects::{MESH, STAYS, namespaces, settings_key};
 pub(crate) use owners::{Look, Owners, by_chance};
 pub(crate) use script::Script;
-pub(crate) use services::{SLICE, follow_pods};
+pub(crate) use services::{DATA, OPENED, SLICE, follow_pods, services_of_data};
 pub(crate) use trading::Trading;
 
 use crate::engine::site::Site;

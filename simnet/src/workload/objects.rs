@@ -7,17 +7,23 @@ use mercato_offload::placement::export::{OptIn, Secrets, Targets};
 use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 
+use super::services::{DATA, data};
 use crate::limits;
 
 /// What a service mesh calls its certificate, in every namespace.
 pub(crate) const MESH: &str = "mesh-ca";
 
-/// The namespaces that every owner has: the one of the script, one that did not opt in, and one
-/// whose pods may go to a node that is never there.
-pub(crate) fn namespaces() -> [Value; 3] {
+/// The namespaces that every owner has: the one of the script, one that did not opt in, one whose pods may go
+/// to a node that is never there, and one whose Services guests of the first may call.
+pub(crate) fn namespaces() -> [Value; 4] {
     let shop = OptIn { secrets: Secrets::Deny([KEPT.to_owned()].into()), ..OptIn::default() };
     let lab = OptIn { targets: Targets::new(["mercato-nowhere".to_owned()]), ..OptIn::default() };
-    let marked = [("shop", shop.marks()), ("bank", json!({})), ("lab", lab.marks())];
+    let marked = [
+        ("shop", shop.marks()),
+        ("bank", json!({})),
+        ("lab", lab.marks()),
+        (DATA, data(false).marks()),
+    ];
     marked.map(|(name, mut metadata)| {
         metadata["name"] = name.into();
         json!({ "kind": "Namespace", "metadata": metadata })

@@ -191,6 +191,7 @@ impl Look<'_> {
             | Action::Unconfigure
             | Action::Serve
             | Action::Unserve
+            | Action::Open(_)
             | Action::Delete(..)
             | Action::Stop(..)
             | Action::Discard(_)
@@ -329,7 +330,7 @@ pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Script {
             let mut rng = Rng::new(seed, &format!("stored {at}"));
             let stores = rng.chance(STORE);
             let script = if stores { script.storing(&mut rng) } else { script };
-            script.buying_short(Rng::new(seed, &format!("term {at}")).chance(BUY_SHORT))
+            script.opening().buying_short(Rng::new(seed, &format!("term {at}")).chance(BUY_SHORT))
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::crowds::{self, Crowd};
 use super::objects::{heavy, pod, pod_key, settings, settings_key, staying, virtual_node};
-use super::services::{service, service_key};
+use super::services::{open, service, service_key};
 use super::stored::{discard, store, stored_key};
 use crate::engine::rng::Rng;
 use crate::verify::Pods;
@@ -32,6 +32,8 @@ pub(crate) enum Action {
     Serve,
     /// Removes the Service from its namespace.
     Unserve,
+    /// The other namespace opens one of its Services to guests of this one, or none.
+    Open(bool),
     /// Deletes a pod with that grace in seconds.
     Delete(u64, u64),
     /// Removes a pod without waiting for its guest.
@@ -77,9 +79,11 @@ impl Script {
                 (Move, 0),
                 (Configure, 0),
                 (Serve, 0),
+                (Open(true), 0),
                 (Misplace, 0),
                 (Create(0, false), 3_000),
                 (Edit(0), 2_000),
+                (Open(false), 0),
                 (Configure, 2_000),
                 (Unserve, 2_000),
                 (Serve, 0),
@@ -132,6 +136,18 @@ impl Script {
             let place = rng.within(first as u64..=self.actions.len() as u64) as usize;
             self.actions.insert(place, (action, rng.within(0..=6_000)));
         }
+        self
+    }
+
+    /// The same with a namespace that opens a Service and takes that back, and opens it once more in every other
+    /// script.
+    pub(crate) fn opening(mut self) -> Self {
+        let (first, all) = (4.min(self.actions.len()), self.actions.len());
+        if all.is_multiple_of(2) {
+            self.actions.push((Action::Open(true), 0));
+        }
+        self.actions.insert(first + (all - first) / 2, (Action::Open(false), 0));
+        self.actions.insert(first, (Action::Open(true), 0));
         self
     }
 
@@ -201,6 +217,7 @@ impl Action {
             Self::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
             Self::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
             Self::Serve => kube.apply(now, service(now.mono_ms)).map(drop),
+            Self::Open(opens) => open(kube, now, opens),
             Self::Unserve => kube.delete(now, &service_key(), None, Some(0)),
             Self::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
             Self::Force(name) => {

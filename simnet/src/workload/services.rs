@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_offload::forge::SERVICE_NAME;
+use mercato_offload::placement::export::{Listed, Opens, OptIn, Strategy};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
@@ -22,6 +23,51 @@ pub(super) fn service_key() -> Key {
 pub(super) fn service(version: u64) -> Value {
     json!({ "kind": "Service", "metadata": { "namespace": NAMESPACE, "name": NAME },
         "spec": { "selector": { "app": NAME }, "ports": [{ "port": 1 + version % PORTS }] } })
+}
+
+/// A namespace whose pods never leave, and which opens one of its Services now and then.
+pub(crate) const DATA: &str = "data";
+/// The Service that it opens, and another one.
+pub(crate) const OPENED: &str = "db";
+const UNOPENED: &str = "backup";
+
+/// What that namespace says of itself.
+pub(super) fn data(opens: bool) -> OptIn {
+    let services = Listed::new(opens.then(|| OPENED.to_owned()));
+    let opens = Opens { services, ..Opens::default() };
+    OptIn { strategy: Strategy::Local, opens, ..OptIn::default() }
+}
+
+/// Its Services, each with a pod.
+pub(crate) fn services_of_data() -> Vec<Value> {
+    let both = [(OPENED, "10.42.0.201"), (UNOPENED, "10.42.0.202")];
+    let objects = both.map(|(name, address)| {
+        let metadata = json!({ "namespace": DATA, "name": name });
+        let mut of_slice = metadata.clone();
+        of_slice["labels"] = json!({ SERVICE_NAME: name });
+        let service =
+            json!({ "kind": "Service", "metadata": metadata, "spec": { "ports": [{ "port": 5432 }] } });
+        let endpoints = json!([{ "addresses": [address], "conditions": { "ready": true } }]);
+        let slice = json!({ "kind": "EndpointSlice", "addressType": "IPv4", "metadata": of_slice,
+            "ports": [{ "port": 5432 }], "endpoints": endpoints });
+        [service, slice]
+    });
+    objects.into_iter().flatten().collect()
+}
+
+/// It opens that Service, or none.
+///
+/// # Errors
+/// Those of [`Cluster::apply`].
+pub(super) fn open(kube: &mut Cluster, now: Now, opens: bool) -> Result<(), ApiError> {
+    let Some(mut namespace) = kube.get(&Key::new("Namespace", "", DATA)).cloned() else {
+        return Ok(());
+    };
+    let mut marks = data(opens).marks();
+    for (mark, said) in marks["annotations"].as_object_mut().into_iter().flatten() {
+        namespace["metadata"]["annotations"][mark] = said.take();
+    }
+    kube.apply(now, namespace).map(drop)
 }
 
 /// Brings the slices to where pods are now.

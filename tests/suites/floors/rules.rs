@@ -298,6 +298,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/offload", "FRAME_STATEMENTS", "the rest goes into the next frame"),
     ("node/offload", "LONGEST", "the pod is refused"),
     ("node/offload", "OBJECTS", "the lease's own newcomer"),
+    ("node/offload", "OPEN_NAMESPACES", "the last by name"),
     ("node/offload", "PATH_CLUSTERS", "the pod is refused"),
     ("node/offload", "PODS", "the lease's own newcomer"),
     ("node/offload", "TERMS", "wishes beyond it are left out"),

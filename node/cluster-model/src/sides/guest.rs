@@ -252,7 +252,9 @@ impl GuestSide {
     ) -> Result<(), Failure> {
         let (mut context, mut twisted, nobody);
         let (context, known, present) = match self.lie {
-            None | Some(Lie::AllLeaves) => (&self.context, &self.known, present),
+            None | Some(Lie::AllLeaves | Lie::AllIsOpen | Lie::ConsentLasts) => {
+                (&self.context, &self.known, present)
+            }
             Some(Lie::AllIsOurs) => {
                 twisted = present.cloned();
                 if let Some(present) = &mut twisted {

@@ -11,8 +11,8 @@ use mercato_offload::forge::{self, ServiceEnv, StatusContext};
 use mercato_offload::home::{Granted, HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::placement::export::{
-    BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, stand_in_status,
-    staying,
+    BoundNode, Departure, LeaseNode, Leave, OptIn, Scope, refusal_text, refused_status,
+    stand_in_status, staying,
 };
 use mercato_offload::placement::spec::{
     Leaving, NodeSpec, Transitions, node_name, second_node_name,
@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use super::claims::{Claims, Of};
 use super::namespaces::Namespaces;
+use super::open::Open;
 use super::reflected::Reflected;
 use super::watch::{News, Watch};
 use super::{Bodies, Client, Lie, Outcome, found, place};
@@ -63,6 +64,7 @@ pub struct HomeSide {
     pods: Watch<HomePod>,
     objects: BTreeMap<ObjectKey, Watched>,
     services: Reflected,
+    open: Open,
     claims: Claims,
     /// The decisions are made from this false fact.
     pub lie: Option<Lie>,
@@ -91,6 +93,7 @@ impl HomeSide {
             pods: Watch::new(&["Pod"]),
             objects: BTreeMap::new(),
             services: Reflected::default(),
+            open: Open::default(),
             claims: Claims::default(),
             lie: None,
         }
@@ -278,11 +281,15 @@ impl HomeSide {
                 news.push(Input::Object { key: key.clone(), digest });
             }
         }
-        let leaving = self.pods.told().filter(|pod| pod.refusal.is_none());
-        let namespaces = leaving.map(|pod| pod.pod.namespace.clone()).collect();
+        let leaving: Vec<_> = self.pods.told().filter(|pod| pod.refusal.is_none()).collect();
+        let by_name = &self.namespaces.by_name;
+        let name = self.node.as_deref().unwrap_or_default();
+        let node = LeaseNode { name, contract: &self.contract, provider: &self.provider };
+        let crossings = self.open.crossings(by_name, &leaving, node, self.lie);
         // Before the first pod of a namespace comes, and before its last one goes.
-        let services = self.services.news(cluster, *bodies, &namespaces);
-        news.splice(0..0, services.into_iter().chain(of_claims.into_iter().flatten()));
+        let services = self.services.news(cluster, *bodies, crossings);
+        let first = self.open.news(by_name).into_iter().chain(services);
+        news.splice(0..0, first.chain(of_claims.into_iter().flatten()));
         news
     }
 

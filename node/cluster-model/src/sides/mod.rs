@@ -6,6 +6,7 @@ mod claims;
 mod guest;
 mod home;
 mod namespaces;
+mod open;
 mod pending;
 mod reflected;
 mod watch;
@@ -69,6 +70,10 @@ pub enum Lie {
     RoomIsEndless,
     /// Every namespace is opted in.
     AllLeaves,
+    /// Every namespace that is opted in opens all of its Services.
+    AllIsOpen,
+    /// What was open once is open.
+    ConsentLasts,
 }
 
 /// A pod as the webhook lets it be made, by what is said of its namespace.

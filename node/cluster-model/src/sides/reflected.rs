@@ -1,15 +1,14 @@
 //! The Services of namespaces that pods leave, and where their pods are: all of a namespace's first,
 //! then each change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::Way;
-use mercato_offload::forge::{export_service, export_slice};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
+use mercato_offload::placement::export::Crossing;
 use mercato_protocol::id::Digest;
-use serde_json::Value;
 
 use super::Bodies;
 use crate::Cluster;
@@ -25,6 +24,8 @@ pub(super) struct Reflected {
     ranges: Vec<MappedRange>,
     /// What would be sent, by namespace.
     told: BTreeMap<String, BTreeMap<ObjectKey, Digest>>,
+    /// How much of each namespace crosses.
+    crossings: BTreeMap<String, Crossing>,
     /// Of the cluster, as it was looked at last.
     version: Option<u64>,
     /// What is sent may differ, though no object does.
@@ -43,14 +44,14 @@ impl Reflected {
         self.relists = true;
     }
 
-    /// What there is to tell, where pods leave these namespaces.
+    /// What there is to tell, where so much of these namespaces crosses.
     pub(super) fn news(
         &mut self,
         cluster: &Cluster,
         bodies: &mut dyn Bodies,
-        namespaces: &BTreeSet<String>,
+        crossings: BTreeMap<String, Crossing>,
     ) -> Vec<Input> {
-        let is_quiet = self.is_quiet(cluster) && self.told.keys().eq(namespaces);
+        let is_quiet = self.is_quiet(cluster) && self.crossings == crossings;
         let again = std::mem::take(&mut self.again);
         let relists = std::mem::take(&mut self.relists);
         self.version = Some(cluster.version());
@@ -59,8 +60,8 @@ impl Reflected {
         }
         let mut news = Vec::new();
         let mut before = std::mem::take(&mut self.told);
-        for namespace in namespaces {
-            let now = self.all(cluster, bodies, namespace);
+        for (namespace, crossing) in &crossings {
+            let now = self.all(cluster, bodies, namespace, crossing);
             match before.remove(namespace).filter(|_| !relists) {
                 Some(before) => news.extend(changes(&before, &now)),
                 None => {
@@ -70,6 +71,7 @@ impl Reflected {
             }
             self.told.insert(namespace.clone(), now);
         }
+        self.crossings = crossings;
         let left = before.into_keys();
         news.extend(left.map(|namespace| Input::Services { namespace, objects: BTreeMap::new() }));
         news
@@ -91,13 +93,18 @@ impl Reflected {
         cluster: &Cluster,
         bodies: &mut dyn Bodies,
         namespace: &str,
+        crossing: &Crossing,
     ) -> BTreeMap<ObjectKey, Digest> {
         let mut all = BTreeMap::new();
         for (name, kind) in KINDS {
             let of_it = cluster.objects(name).filter(|(place, _)| place.namespace == namespace);
             for (place, object) in of_it {
                 let key = key(kind, namespace, &place.name);
-                let sent = self.sent(kind, object);
+                let sent = if kind == ObjectKind::Service {
+                    crossing.service(object)
+                } else {
+                    crossing.slice(object, &self.ranges).map(|slice| slice.sent)
+                };
                 let digest = sent.and_then(|sent| {
                     bodies.keep(Way::ToGuest, &Item::Object(key.clone()), &sent).ok()
                 });
@@ -105,13 +112,6 @@ impl Reflected {
             }
         }
         all
-    }
-
-    fn sent(&self, kind: ObjectKind, object: &Value) -> Option<Value> {
-        if kind == ObjectKind::Service {
-            return export_service(object);
-        }
-        export_slice(object, &self.ranges).map(|slice| slice.sent)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     use mercato_offload::body::Found;
     use mercato_offload::forge::{Refusal, digest};
     use mercato_protocol::time::Now;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::Key;
@@ -163,25 +163,25 @@ mod tests {
             cluster.create(now, object).unwrap();
         }
         let mut reflected = Reflected::default();
-        let shop = BTreeSet::from(["shop".to_owned()]);
-        let told = reflected.news(&cluster, &mut kept, &shop);
+        let shop = || BTreeMap::from([("shop".to_owned(), Crossing::Whole)]);
+        let told = reflected.news(&cluster, &mut kept, shop());
         let [Input::Services { objects, .. }] = &told[..] else { panic!("{told:?}") };
         assert_eq!(objects.len(), 2);
-        assert_eq!(reflected.news(&cluster, &mut kept, &shop), []);
+        assert_eq!(reflected.news(&cluster, &mut kept, shop()), []);
         let (inner, local) = ("10.203.5.0/24".parse().unwrap(), "10.42.0.0/24".parse().unwrap());
         reflected.set_ranges(vec![MappedRange { inner, local }]);
-        let told = reflected.news(&cluster, &mut kept, &shop);
+        let told = reflected.news(&cluster, &mut kept, shop());
         let [Input::Object { digest: Some(digest), .. }] = &told[..] else { panic!("{told:?}") };
         assert_eq!(kept.0[digest]["endpoints"][0]["addresses"][0], "10.203.5.7");
         cluster.delete(now, &Key::new("EndpointSlice", "shop", "web-1"), None, None).unwrap();
-        let told = reflected.news(&cluster, &mut kept, &shop);
+        let told = reflected.news(&cluster, &mut kept, shop());
         assert!(matches!(told[..], [Input::Object { digest: None, .. }]), "{told:?}");
         reflected.relist();
-        let told = reflected.news(&cluster, &mut kept, &shop);
+        let told = reflected.news(&cluster, &mut kept, shop());
         let [Input::Services { objects, .. }] = &told[..] else { panic!("{told:?}") };
         assert_eq!(objects.len(), 1);
         let (namespace, objects) = ("shop".to_owned(), BTreeMap::new());
-        let told = reflected.news(&cluster, &mut kept, &BTreeSet::new());
+        let told = reflected.news(&cluster, &mut kept, BTreeMap::new());
         assert_eq!(told, [Input::Services { namespace, objects }]);
     }
 }

@@ -73,6 +73,15 @@ pub struct NamespaceOffloadSpec {
     /// allows (`buy.bursts` of its MarketPolicy), and given back.
     #[serde(default, skip_serializing_if = "is_false")]
     pub burst: bool,
+    /// Services of the namespace that guests of other namespaces may call at the virtual nodes in `to` where no
+    /// pod of it runs; `*`: all; left out: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = LABEL_OR_ALL)))]
+    pub services: Vec<String>,
+    /// Namespaces of this cluster whose guests may call those Services; left out: all that may leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = LABEL_OR_ALL)))]
+    pub callers: Option<Vec<String>>,
 }
 
 impl NamespaceOffloadSpec {
@@ -103,6 +112,10 @@ impl NamespaceOffloadSpec {
                 WhenLeaving::Stay => export::WhenLeaving::Stay,
             },
             burst: self.burst,
+            opens: export::Opens {
+                services: export::Listed::new(self.services.clone()),
+                callers: self.callers.clone().map_or(export::Listed::All, export::Listed::new),
+            },
         }
     }
 }
@@ -132,6 +145,9 @@ impl From<&export::OptIn> for NamespaceOffloadSpec {
                 export::WhenLeaving::Stay => WhenLeaving::Stay,
             },
             burst: how.burst,
+            services: how.opens.services.clone().into(),
+            callers: (how.opens.callers != export::Listed::All)
+                .then(|| how.opens.callers.clone().into()),
         }
     }
 }
@@ -146,6 +162,9 @@ const NODE: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 
 /// What a namespace may be called.
 const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+/// The same, or `*` for all.
+const LABEL_OR_ALL: &str = "^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$";
 
 /// Where the pods of a namespace may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

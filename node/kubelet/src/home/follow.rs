@@ -10,14 +10,15 @@ use mercato_offload::forge::claims_of;
 use mercato_offload::forge::told::{Note, kept_of_service};
 use mercato_offload::home::{HomePod, Input};
 use mercato_offload::key::{Item, PodId, Uid};
-use mercato_offload::placement::export::{Departure, Leave, staying};
+use mercato_offload::placement::export::{Departure, LeaseNode, Leave, staying};
 use tokio::sync::mpsc;
 
 use super::environments::Environment;
+use super::open::Open;
 use super::pods::Seen;
 use super::reflected::{LeftOut, Notes, Reflection};
 use super::services::Services;
-use super::shared::Shared;
+use super::shared::{HomeConfig, Shared};
 use super::write;
 use crate::apiserver::kind::POD;
 use crate::apiserver::watch::{Change, Selection, changes};
@@ -42,7 +43,8 @@ pub(super) fn follow(
             let (cluster, environments) = (shared.cluster.clone(), shared.environments.clone());
             let services = Services::new(cluster, reflection(&shared), environments);
             let (environments, noted) = (BTreeMap::new(), BTreeMap::new());
-            let mut teller = Teller { shared: &shared, environments, noted, services };
+            let open = Open::default();
+            let mut teller = Teller { shared: &shared, environments, noted, services, open };
             loop {
                 tokio::select! {
                     change = pods.next() => {
@@ -67,6 +69,7 @@ pub(super) fn follow(
                             return;
                         }
                         let known = opted_in.borrow_and_update().clone();
+                        teller.open(&known).await;
                         for pod in shared.pods.all() {
                             teller.tell(Change::Changed(pod), &known).await;
                         }
@@ -82,7 +85,8 @@ pub(super) fn follow(
 /// The way to the session for what is no pod's alone, and to the owners of that.
 fn reflection(shared: &Arc<Shared>) -> Reflection {
     let (bodies, inputs) = (shared.bodies.clone(), shared.inputs.clone());
-    let (ranges, of_service, shared) = (shared.ranges.clone(), shared.clone(), shared.clone());
+    let (ranges, leads) = (shared.ranges.clone(), shared.leads.clone());
+    let (of_service, shared) = (shared.clone(), shared.clone());
     let notes: Notes = Arc::new(move |service| {
         let known = of_service.opted_in.borrow().clone();
         // What is not known yet is not told.
@@ -94,7 +98,7 @@ fn reflection(shared: &Arc<Shared>) -> Reflection {
     let left_out: LeftOut = Arc::new(move |key, notes| {
         tokio::spawn(write::told(shared.clone(), key, notes));
     });
-    Reflection { bodies, inputs, ranges, notes, left_out }
+    Reflection { bodies, inputs, ranges, leads, notes, left_out }
 }
 
 fn has_claims(pod: &Seen) -> bool {
@@ -109,6 +113,7 @@ struct Teller<'a> {
     /// What owners were told that stays at home of pods that have left. An entry goes with its pod.
     noted: BTreeMap<Uid, Vec<Note>>,
     services: Services,
+    open: Open,
 }
 
 impl Teller<'_> {
@@ -116,12 +121,13 @@ impl Teller<'_> {
         match change {
             Change::Synced(pods) => {
                 for gone in self.shared.pods.replace(&pods) {
-                    self.forget(gone).await;
+                    self.forget(gone);
                 }
                 let mut all = Vec::with_capacity(pods.len());
                 for pod in &pods {
                     all.extend(self.home_pod(pod, opted_in).await);
                 }
+                self.open(opted_in).await;
                 self.shared.tell(Input::Synced(all)).await;
                 for pod in pods.into_iter().filter(|pod| self.shared.pods.overwritten(pod)) {
                     self.shared.tell(Input::Overwritten(pod.id.uid)).await;
@@ -129,7 +135,9 @@ impl Teller<'_> {
             }
             Change::Changed(pod) => {
                 self.shared.pods.insert(pod.clone());
-                if let Some(pod) = self.home_pod(&pod, opted_in).await {
+                let told = self.home_pod(&pod, opted_in).await;
+                self.open(opted_in).await;
+                if let Some(pod) = told {
                     self.shared.tell(Input::Pod(pod)).await;
                 }
                 if self.shared.pods.overwritten(&pod) {
@@ -139,26 +147,57 @@ impl Teller<'_> {
             Change::Deleted(pod) => {
                 let uid = pod.id.uid.clone();
                 self.shared.pods.remove(&uid);
-                self.forget(pod.id).await;
+                self.forget(pod.id);
+                self.open(opted_in).await;
                 self.shared.tell(Input::PodGone(uid)).await;
             }
         }
     }
 
-    /// Ends what was begun for a pod, and with the last one of a namespace what was begun
-    /// for that.
-    async fn forget(&mut self, gone: PodId) {
+    /// Ends what was begun for a pod; what was begun for its namespace ends with [`Teller::open`].
+    fn forget(&mut self, gone: PodId) {
         self.environments.remove(&gone.uid);
         self.noted.remove(&gone.uid);
-        if !self.shared.pods.has_any_in(&gone.namespace) && self.services.forget(&gone.namespace) {
-            let (namespace, objects) = (gone.namespace.clone(), BTreeMap::new());
-            self.shared.tell(Input::Services { namespace, objects }).await;
-        }
+        self.open.forget(&gone.uid);
         self.shared.bodies.forget(&Item::Pod(gone));
+    }
+
+    /// Has Services of those namespaces cross that pods leave, and that are open to these, and of no others.
+    async fn open(&mut self, opted_in: &Known) {
+        let HomeConfig { node, contract, provider, .. } = &self.shared.config;
+        let differs = self.open.look(opted_in, LeaseNode { name: node, contract, provider });
+        let followed: Vec<String> = self.services.namespaces().cloned().collect();
+        for namespace in followed.iter().filter(|namespace| !self.open.has(namespace)) {
+            if !self.shared.pods.has_any_in(namespace) && self.services.forget(namespace) {
+                let (namespace, objects) = (namespace.clone(), BTreeMap::new());
+                self.shared.tell(Input::Services { namespace, objects }).await;
+            }
+        }
+        if !differs {
+            return;
+        }
+        let followed = self.services.namespaces().cloned().collect();
+        for (namespace, crossing) in self.open.crossings(followed) {
+            if let Some(life) = self.shared.life(&namespace) {
+                self.services.cross(&life, crossing);
+            }
+        }
+        if let Some(open) = self.open.news() {
+            self.shared.tell(Input::Open(open)).await;
+        }
     }
 
     /// The pod as the session sees it; the body is kept beside.
     async fn home_pod(&mut self, seen: &Seen, opted_in: &Known) -> Option<HomePod> {
+        let told = self.told_of(seen, opted_in).await;
+        // Of what is not known for a moment it holds what was told before.
+        if let Some(pod) = &told {
+            self.open.set(&seen.id, pod.refusal.is_none() && !pod.terminal);
+        }
+        told
+    }
+
+    async fn told_of(&mut self, seen: &Seen, opted_in: &Known) -> Option<HomePod> {
         let (id, pod) = (&seen.id, &seen.object.open());
         match self.shared.departure(pod, opted_in) {
             Departure::Undecided => None,
@@ -214,7 +253,8 @@ impl Teller<'_> {
         }
         // In a namespace that is ending, what starts now does not last.
         let Some(life) = self.shared.life(&pod.namespace) else { return Environment::default() };
-        let environment = self.services.environment(&life).await;
+        let crossing = self.open.crossing(&pod.namespace);
+        let environment = self.services.environment(&life, crossing).await;
         // Bounded by the pods: an entry goes with its pod.
         self.environments.insert(pod.uid.clone(), environment.clone());
         environment

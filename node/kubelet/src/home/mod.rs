@@ -10,6 +10,7 @@ mod lease;
 mod leaving;
 pub mod node;
 mod objects;
+mod open;
 mod pods;
 mod reflected;
 mod services;
@@ -19,6 +20,7 @@ mod tokens;
 mod volumes;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,6 +30,7 @@ use mercato_offload::home::leaving::Left;
 use mercato_offload::home::{Granted, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
 use mercato_offload::message::PodEvent;
+use mercato_offload::placement::export::Destinations;
 use mercato_offload::placement::spec::Leaving;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -90,6 +93,7 @@ impl HomeSide {
             asked,
             inputs,
             ranges: known,
+            leads: watch::Sender::default(),
             strays: watch::Sender::default(),
             mounts: watch::Sender::default(),
             events: Bucket::new(Instant::now(), limits::EVENTS, limits::EVENTS_EACH_S),
@@ -155,6 +159,11 @@ impl HomeSide {
     /// What came of a wish for a claim. What is too much is lost: each wish is said again.
     pub fn claim(&self, key: ObjectKey, granted: Granted) {
         let _ = self.claims.try_send(News::Granted(key, granted));
+    }
+
+    /// Where the Services lead that other namespaces open to this lease, by namespace.
+    pub fn leads(&self) -> watch::Receiver<BTreeMap<String, Arc<Destinations>>> {
+        self.shared.leads.subscribe()
     }
 
     /// The node's pods, for its kubelet API.

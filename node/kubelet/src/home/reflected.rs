@@ -7,10 +7,10 @@ use std::sync::Arc;
 use mercato_offload::address::MappedRange;
 use mercato_offload::body::Way;
 use mercato_offload::forge::told::Note;
-use mercato_offload::forge::{Refusal, SERVICE_NAME, export_service, export_slice};
+use mercato_offload::forge::{Refusal, Slice};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, key};
-use mercato_offload::placement::export::REFUSED;
+use mercato_offload::placement::export::{Crossing, Destinations, REFUSED, service_of};
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -25,12 +25,17 @@ const LEFT_OUT: &str = "left out over there: guests reach pods of this cluster's
 /// By which ranges the guests of a lease know pods: home's, and each other.
 pub(super) type Ranges = watch::Receiver<Vec<MappedRange>>;
 
+/// Where the Services of open namespaces lead, by namespace.
+pub(super) type Leads = watch::Sender<BTreeMap<String, Arc<Destinations>>>;
+
 /// The way to the session of a lease.
 #[derive(Clone)]
 pub(super) struct Reflection {
     pub(super) bodies: Bodies,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) ranges: Ranges,
+    /// Takes where Services of open namespaces lead.
+    pub(super) leads: Leads,
     /// What guests do not have of a Service.
     pub(super) notes: Notes,
     /// Tells the owner of a Service, or of a slice, what guests do not know of it.
@@ -47,6 +52,7 @@ pub(super) type LeftOut = Arc<dyn Fn(ObjectKey, Vec<Note>) + Send + Sync>;
 pub(super) struct Reflected {
     to: Reflection,
     namespace: String,
+    crossing: Crossing,
     /// Of what would be sent.
     told: BTreeMap<ObjectKey, Digest>,
     /// As they are at home: with other ranges something else is sent. Bounded as what an API server
@@ -68,11 +74,12 @@ struct Missed {
 }
 
 impl Reflected {
-    pub(super) fn new(to: Reflection, namespace: &str) -> Self {
+    pub(super) fn new(to: Reflection, namespace: &str, crossing: Crossing) -> Self {
         let listed = [ObjectKind::Service, ObjectKind::EndpointSlice].map(|kind| (kind, false));
         Self {
             to,
             namespace: namespace.to_owned(),
+            crossing,
             told: BTreeMap::new(),
             slices: BTreeMap::new(),
             left_out: BTreeMap::new(),
@@ -83,7 +90,8 @@ impl Reflected {
 
     /// This became of Services of the namespace.
     pub(super) async fn on_services(&mut self, change: &Change<(String, Value)>) {
-        let sent = |(name, service): &(String, Value)| (name.clone(), export_service(service));
+        let sent =
+            |(name, service): &(String, Value)| (name.clone(), self.crossing.service(service));
         match change {
             Change::Synced(all) => {
                 let all = all.iter().map(sent).collect();
@@ -104,15 +112,18 @@ impl Reflected {
                 self.slices = all.into_iter().collect();
                 let all = self.slices.iter().map(|(name, slice)| (name.clone(), self.sent(slice)));
                 let all = all.collect();
+                self.lead();
                 self.list(ObjectKind::EndpointSlice, all).await;
             }
             Change::Changed((name, slice)) => {
                 let sent = self.sent(&slice);
                 self.slices.insert(name.clone(), slice);
+                self.lead();
                 self.tell(ObjectKind::EndpointSlice, &name, sent).await;
             }
             Change::Deleted((name, _)) => {
                 self.slices.remove(&name);
+                self.lead();
                 self.tell(ObjectKind::EndpointSlice, &name, None).await;
             }
         }
@@ -127,6 +138,26 @@ impl Reflected {
         }
     }
 
+    /// Something else of the namespace crosses from now on; these are all of its Services.
+    pub(super) async fn on_crossing(
+        &mut self,
+        crossing: Crossing,
+        services: &BTreeMap<String, Value>,
+    ) {
+        if self.crossing == crossing {
+            return;
+        }
+        self.crossing = crossing;
+        self.lead();
+        let sent = |(name, it): (&String, &Value)| (name.clone(), self.crossing.service(it));
+        let of_services: Vec<_> = services.iter().map(sent).collect();
+        let sent = |(name, slice): (&String, &Value)| (name.clone(), self.sent(slice));
+        let of_slices: Vec<_> = self.slices.iter().map(sent).collect();
+        self.take(ObjectKind::Service, of_services);
+        self.take(ObjectKind::EndpointSlice, of_slices);
+        self.say_all().await;
+    }
+
     /// Nothing of the namespace is followed any more.
     pub(super) async fn end(self) {
         let namespace = self.namespace.clone();
@@ -134,7 +165,22 @@ impl Reflected {
     }
 
     fn sent(&self, slice: &Value) -> Option<Value> {
-        export_slice(slice, &self.to.ranges.borrow()).map(|slice| slice.sent)
+        self.exported(slice).map(|slice| slice.sent)
+    }
+
+    fn exported(&self, slice: &Value) -> Option<Slice> {
+        self.crossing.slice(slice, &self.to.ranges.borrow())
+    }
+
+    /// Says where those Services lead that guests may call though no pod of the namespace is with them.
+    fn lead(&self) {
+        let all = self.crossing.leads(&self.namespace, self.slices.values());
+        self.to.leads.send_if_modified(|leads| {
+            let before = leads.remove(&self.namespace);
+            let now = (!all.is_empty()).then(|| Arc::new(all));
+            leads.extend(now.clone().map(|now| (self.namespace.clone(), now)));
+            before != now
+        });
     }
 
     /// Tells owners what guests do not have of these Services, all of the namespace's.
@@ -144,8 +190,9 @@ impl Reflected {
             return;
         }
         self.look_at_endpoints();
+        let services = services.iter().filter(|(name, _)| self.crossing.has(name));
         let notes = |(name, service): (&String, &Value)| (name.clone(), (self.to.notes)(service));
-        let now: BTreeMap<_, _> = services.iter().map(notes).collect();
+        let now: BTreeMap<_, _> = services.map(notes).collect();
         let before = std::mem::replace(&mut self.noted, now);
         for (service, notes) in &self.noted {
             let known = before.get(service);
@@ -162,11 +209,9 @@ impl Reflected {
     fn look_at_endpoints(&mut self) {
         let mut now: BTreeMap<String, usize> = BTreeMap::new();
         for slice in self.slices.values() {
-            let sent = export_slice(slice, &self.to.ranges.borrow());
-            let left_out = sent.map_or(0, |sent| sent.left_out);
-            let service = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
+            let left_out = self.exported(slice).map_or(0, |sent| sent.left_out);
             if left_out > 0 {
-                *now.entry(service.to_owned()).or_default() += left_out;
+                *now.entry(service_of(slice).to_owned()).or_default() += left_out;
             }
         }
         let before = std::mem::take(&mut self.left_out);
@@ -184,6 +229,13 @@ impl Reflected {
 
     /// These are all of a kind.
     async fn list(&mut self, kind: ObjectKind, all: Vec<(String, Option<Value>)>) {
+        self.take(kind, all);
+        self.listed.insert(kind, true);
+        self.say_all().await;
+    }
+
+    /// Keeps what would be sent of all of a kind, and nothing else of it.
+    fn take(&mut self, kind: ObjectKind, all: Vec<(String, Option<Value>)>) {
         let before: Vec<_> = self.told.keys().filter(|key| key.kind == kind).cloned().collect();
         let mut now = BTreeSet::new();
         for (name, sent) in all {
@@ -194,7 +246,10 @@ impl Reflected {
         for gone in before.iter().filter(|key| !now.contains(*key)) {
             self.keep(gone, None);
         }
-        self.listed.insert(kind, true);
+    }
+
+    /// Says all there are, if both kinds are known.
+    async fn say_all(&self) {
         if self.is_listed() {
             let objects = self.told.iter().map(|(key, digest)| (key.clone(), *digest)).collect();
             self.say(Input::Services { namespace: self.namespace.clone(), objects }).await;
@@ -243,6 +298,7 @@ impl Reflected {
 
 impl Drop for Reflected {
     fn drop(&mut self) {
+        self.to.leads.send_if_modified(|leads| leads.remove(&self.namespace).is_some());
         for key in self.told.keys() {
             self.to.bodies.forget(&Item::Object(key.clone()));
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::ServiceEnv;
+use mercato_offload::placement::export::Crossing;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -29,7 +30,7 @@ pub(super) struct Services {
     cluster: Cluster,
     reflection: Reflection,
     environments: Arc<Environments>,
-    /// By namespace; bounded by those of the node's pods.
+    /// By namespace; bounded by those of the node's pods, and those that are open to it.
     followed: BTreeMap<String, Followed>,
 }
 
@@ -38,6 +39,7 @@ struct Followed {
     life: Life,
     /// A pod had to start without.
     missed: bool,
+    crossing: watch::Sender<Crossing>,
     known: watch::Receiver<Option<Environment>>,
     _following: AbortOnDropHandle<()>,
 }
@@ -51,14 +53,34 @@ impl Services {
         Self { cluster, reflection, environments, followed: BTreeMap::new() }
     }
 
-    /// Waits for the services of a namespace, if they are not known yet.
-    pub(super) async fn environment(&mut self, life: &Life) -> Environment {
+    /// So much of a namespace crosses from now on. It is followed from then on, if it was not.
+    pub(super) fn cross(&mut self, life: &Life, crossing: Crossing) {
+        let namespace = life.namespace();
+        if let Some(followed) = self.followed.get(namespace).filter(|it| it.life == *life) {
+            followed.crossing.send_if_modified(|before| {
+                let differs = *before != crossing;
+                *before = crossing;
+                differs
+            });
+            return;
+        }
+        let (cluster, reflection) = (self.cluster.clone(), self.reflection.clone());
+        let environments = self.environments.clone();
+        let followed = Followed::start(cluster, reflection, environments, life.clone(), crossing);
+        self.followed.insert(namespace.to_owned(), followed);
+    }
+
+    /// The namespaces that are followed.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &String> {
+        self.followed.keys()
+    }
+
+    /// Waits for the services of a namespace that pods leave, if they are not known yet.
+    /// So much of one crosses that is not followed yet.
+    pub(super) async fn environment(&mut self, life: &Life, crossing: Crossing) -> Environment {
         let namespace = life.namespace();
         if self.followed.get(namespace).is_none_or(|followed| followed.life != *life) {
-            let (cluster, reflection) = (self.cluster.clone(), self.reflection.clone());
-            let environments = self.environments.clone();
-            let followed = Followed::start(cluster, reflection, environments, life.clone());
-            self.followed.insert(namespace.to_owned(), followed);
+            self.cross(life, crossing);
         }
         let Some(followed) = self.followed.get_mut(namespace) else {
             return Environment::default();
@@ -93,17 +115,20 @@ impl Followed {
         reflection: Reflection,
         environments: Arc<Environments>,
         life: Life,
+        crossing: Crossing,
     ) -> Self {
         let (told, known) = watch::channel(None);
-        let following = follow(cluster, reflection, environments, life.clone(), told);
-        let following = tokio::spawn(following);
-        Self { life, missed: false, known, _following: AbortOnDropHandle::new(following) }
+        let (crossing, crosses) = watch::channel(crossing);
+        let following = follow(cluster, reflection, crosses, environments, life.clone(), told);
+        let following = AbortOnDropHandle::new(tokio::spawn(following));
+        Self { life, missed: false, crossing, known, _following: following }
     }
 }
 
 fn follow(
     cluster: Cluster,
     reflection: Reflection,
+    mut crosses: watch::Receiver<Crossing>,
     environments: Arc<Environments>,
     life: Life,
     told: Told,
@@ -111,12 +136,18 @@ fn follow(
     async move {
         let api = api_server(&cluster).await;
         let (mut services, mut ranges) = (BTreeMap::new(), reflection.ranges.clone());
-        let mut reflected = Reflected::new(reflection, life.namespace());
+        let crossing = crosses.borrow_and_update().clone();
+        let mut reflected = Reflected::new(reflection, life.namespace(), crossing);
         let all = |kind| changes(&cluster, kind, Selection::within(&life), named);
         let (mut of_services, mut of_slices) = (all(SERVICE), all(ENDPOINT_SLICE));
         let mut look = every(limits::LEFT_OUT_LOOK);
         loop {
             tokio::select! {
+                biased;
+                Ok(()) = crosses.changed() => {
+                    let crossing = crosses.borrow_and_update().clone();
+                    reflected.on_crossing(crossing, &services).await;
+                }
                 change = of_services.next() => {
                     let Some(change) = change else { break };
                     reflected.on_services(&change).await;
@@ -177,7 +208,7 @@ mod tests {
 
     fn reflection(bodies: Bodies, inputs: mpsc::Sender<Input>, ranges: Ranges) -> Reflection {
         let (notes, left_out) = (Arc::new(|_: &Value| Vec::new()), Arc::new(|_, _| ()));
-        Reflection { bodies, inputs, ranges, notes, left_out }
+        Reflection { bodies, inputs, ranges, leads: watch::Sender::default(), notes, left_out }
     }
 
     #[tokio::test]
@@ -198,13 +229,13 @@ mod tests {
         let environments =
             Arc::new(Environments::new(reflection.bodies.clone(), reflection.inputs.clone()));
         let mut services = Services::new(cluster, reflection, environments);
-        services.environment(&shop).await;
-        services.environment(&web).await;
+        services.environment(&shop, Crossing::Whole).await;
+        services.environment(&web, Crossing::Whole).await;
         lives.set([("web".to_owned(), 1)]);
         let ends = || services.followed["shop"]._following.is_finished();
         until("nothing of shop is followed any more", ends).await;
         // Nothing is waited for any more.
-        assert!(services.environment(&shop).await.is_empty());
+        assert!(services.environment(&shop, Crossing::Whole).await.is_empty());
         assert!(!services.followed["web"]._following.is_finished());
         services.forget("web");
         services.forget("shop");
@@ -237,7 +268,7 @@ mod tests {
         let environments =
             Arc::new(Environments::new(reflection.bodies.clone(), reflection.inputs.clone()));
         let mut services = Services::new(cluster, reflection, environments);
-        services.environment(&life).await;
+        services.environment(&life, Crossing::Whole).await;
         let all = told.recv().await;
         let Some(Input::Services { objects, .. }) = all else { panic!("{all:?}") };
         let items: Vec<_> = objects.into_keys().map(Item::Object).collect();

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::environments::Environments;
 use super::pods::{Pods, Seen};
-use super::reflected::Ranges;
+use super::reflected::{Leads, Ranges};
 use crate::apiserver::cluster::Cluster;
 use crate::apiserver::life::Life;
 use crate::bodies::Bodies;
@@ -54,6 +54,8 @@ pub(super) struct Shared {
     pub(super) asked: mpsc::Sender<Seen>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) ranges: Ranges,
+    /// Where Services of open namespaces lead.
+    pub(super) leads: Leads,
     /// Claims that the provider holds, and of which home has neither a volume nor a wish.
     pub(super) strays: watch::Sender<Vec<ObjectKey>>,
     /// What pods call their claims at the provider.

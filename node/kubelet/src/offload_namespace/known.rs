@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_offload::placement::export::{Consent, Leave, Opened, OptIn, Scope};
+use mercato_offload::placement::export::{Consent, Leave, Opened, Opens, OptIn, Scope};
 
 use crate::apiserver::life::Life;
 
@@ -63,7 +63,13 @@ impl OptedIn {
 
     /// What their owners have opened to other clusters.
     pub fn consent(&self) -> Consent {
-        let opened = |entry: &Entry| Opened { api: entry.ready && entry.how.api_access };
+        let opened = |entry: &Entry| {
+            // Without rights in it, or while it ends, nothing of it is read.
+            let is_read = entry.ready && entry.life.is_some();
+            let opens = if is_read { entry.how.opens.clone() } else { Opens::default() };
+            let api = entry.ready && entry.how.api_access;
+            Opened { api, opens, targets: entry.how.targets.clone() }
+        };
         Consent::new(self.namespaces.iter().map(|(name, entry)| (name.clone(), opened(entry))))
     }
 

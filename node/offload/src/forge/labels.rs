@@ -100,6 +100,13 @@ pub const WHEN_LEAVING: &str = "mercato.dev/when-leaving";
 /// room; without it none is.
 pub const BURST: &str = "mercato.dev/burst";
 
+/// Annotation of such a namespace: which of its Services guests of other namespaces may call where no pod of it
+/// runs, `*` for all; without it none.
+pub const SERVICES: &str = "mercato.dev/services";
+
+/// Annotation of such a namespace: the namespaces whose guests may call those; without it all.
+pub const CALLERS: &str = "mercato.dev/callers";
+
 /// Annotation of a pod at home that the webhook placed: by which word of its namespace, its strategy
 /// and, behind a colon, its [`TARGETS`].
 pub const PLACED: &str = "mercato.dev/placed";

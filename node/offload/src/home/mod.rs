@@ -197,6 +197,13 @@ pub enum Input {
         /// All there are of both kinds.
         objects: BTreeMap<ObjectKey, Digest>,
     },
+    /// These namespaces and no others are open: while any pod leaves, their Services are at the provider, though
+    /// no pod of theirs is. It is said before the list of pods, and before the Services of one that is new.
+    Open(
+        /// By the name that the namespace has at home: what its guest namespace is to be called; none: the
+        /// provider's to name.
+        BTreeMap<String, Option<String>>,
+    ),
     /// A body that was to go with what was said did not: the provider's release takes none of that
     /// size, and would end the stream.
     Withheld {

@@ -18,6 +18,9 @@ pub(super) struct Objects {
     all: BTreeMap<ObjectKey, Object>,
     /// Pods that leave home, by namespace: for these its Services are there.
     leaving: BTreeMap<String, BTreeSet<Uid>>,
+    /// Namespaces that are open, by what their guest namespaces are to be called: while any pod leaves, the Services
+    /// of these are there, too.
+    open: BTreeMap<String, Option<String>>,
     /// Namespaces whose Services are known: what the provider has beyond them is gone at home.
     listed: BTreeSet<String>,
     /// Namespaces with more Services than a provider takes: their owners were told.
@@ -109,7 +112,9 @@ impl Objects {
         out: &mut Output<Effect>,
     ) {
         if self.listed.len() >= limits::PODS {
-            self.listed.retain(|namespace| self.leaving.contains_key(namespace));
+            let Self { leaving, open, .. } = self;
+            let crosses = |name: &String| leaving.contains_key(name) || open.contains_key(name);
+            self.listed.retain(crosses);
         }
         self.listed.insert(namespace.to_owned());
         let gone = self.of_namespace(namespace).filter(|key| !all.contains_key(*key));
@@ -143,7 +148,7 @@ impl Objects {
                 }
             }
         }
-        let Some(first) = first.filter(|_| self.leaving.contains_key(namespace)) else {
+        let Some(first) = first.filter(|_| crosses(self, namespace)) else {
             self.crowded.remove(namespace);
             return;
         };
@@ -197,7 +202,7 @@ impl Objects {
     /// Whether it was sent, and somebody owns what was.
     pub(super) fn is_used(&self, key: &ObjectKey) -> bool {
         self.all.get(key).is_some_and(|object| !object.users.is_empty())
-            || key.is_of_namespace() && self.leaving.contains_key(&key.namespace)
+            || key.is_of_namespace() && crosses(self, &key.namespace)
     }
 
     /// The pods that refer to it, as long as it is not known what home has.
@@ -247,7 +252,7 @@ impl Objects {
     /// and go.
     pub(super) fn set_leaving(&mut self, pod: &PodId, leaves: bool, out: &mut Output<Effect>) {
         let PodId { uid, namespace, .. } = pod;
-        let before = self.leaving.contains_key(namespace);
+        let before = (self.leaving.contains_key(namespace), self.leaving.is_empty());
         if leaves {
             self.leaving.entry(namespace.clone()).or_default().insert(uid.clone());
         } else if let Some(pods) = self.leaving.get_mut(namespace) {
@@ -256,11 +261,30 @@ impl Objects {
                 self.leaving.remove(namespace);
             }
         }
-        if self.leaving.contains_key(namespace) != before {
-            let all = self.of_namespace(namespace);
-            all.for_each(|key| out.changed(Item::Object(key.clone())));
-            self.mind_room(namespace, out);
+        let (was_leaving, was_empty) = before;
+        if self.leaving.contains_key(namespace) != was_leaving {
+            mind_namespace(self, namespace, out);
         }
+        if self.leaving.is_empty() != was_empty {
+            let open: Vec<String> = self.open.keys().cloned().collect();
+            open.iter().for_each(|namespace| mind_namespace(self, namespace, out));
+        }
+    }
+
+    /// These namespaces are open, and no others.
+    pub(super) fn on_open(
+        &mut self,
+        mut open: BTreeMap<String, Option<String>>,
+        out: &mut Output<Effect>,
+    ) {
+        while open.len() > limits::OPEN_NAMESPACES {
+            open.pop_last();
+        }
+        let before = std::mem::replace(&mut self.open, open);
+        let now = self.open.keys().filter(|name| !before.contains_key(*name));
+        let gone = before.keys().filter(|name| !self.open.contains_key(*name));
+        let changed: Vec<String> = now.chain(gone).cloned().collect();
+        changed.iter().for_each(|namespace| mind_namespace(self, namespace, out));
     }
 
     /// What nothing calls for is looked at again.
@@ -335,4 +359,23 @@ impl Objects {
             ObjectKind::Claim => false,
         }
     }
+}
+
+/// Whether Services of the namespace are to be at the provider: pods of it leave, or it is open to others
+/// that do.
+fn crosses(objects: &Objects, namespace: &str) -> bool {
+    let is_open = || !objects.leaving.is_empty() && objects.open.contains_key(namespace);
+    objects.leaving.contains_key(namespace) || is_open()
+}
+
+/// What the guest namespace of an open one is to be called.
+pub(super) fn open_place(objects: &Objects, namespace: &str) -> Option<String> {
+    objects.open.get(namespace).cloned().flatten()
+}
+
+/// Whether the Services of a namespace are to be at the provider may have changed.
+fn mind_namespace(objects: &mut Objects, namespace: &str, out: &mut Output<Effect>) {
+    let all = objects.of_namespace(namespace);
+    all.for_each(|key| out.changed(Item::Object(key.clone())));
+    objects.mind_room(namespace, out);
 }

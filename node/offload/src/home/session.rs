@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::time::{Deadline, Now};
 
-use super::exports::Exports;
+use super::exports::{Exports, on_open};
 use super::outbox::Outbox;
 use super::way::Word;
 use super::{Config, Effect, Input, LeftOut, Record};
@@ -98,6 +98,7 @@ impl HomeSession {
             Input::Services { namespace, objects } => {
                 exports.on_services(&namespace, objects, &mut out);
             }
+            Input::Open(namespaces) => on_open(exports, namespaces, &mut out),
             Input::Withheld { item, digest, refusal } => {
                 exports.on_withheld(item, digest, refusal, &mut out);
             }

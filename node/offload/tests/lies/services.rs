@@ -157,6 +157,92 @@ fn services_go_with_the_last_pod_that_leaves() {
     }
 }
 
+fn db() -> ObjectKey {
+    key(ObjectKind::Service, "data", "db")
+}
+
+fn open(namespaces: &[&str]) -> home::Input {
+    home::Input::Open(namespaces.iter().map(|name| ((*name).to_owned(), None)).collect())
+}
+
+#[test]
+fn services_of_an_open_namespace_are_there_while_any_pod_leaves_and_it_is_open() {
+    let one = Some(Digest::of(b"one"));
+    let with_db = || {
+        let mut lied = with_services();
+        lied.takes(services("data", &[(db(), b"one")]));
+        assert_eq!(said(&mut lied), [], "nobody opens it");
+        lied.takes(open(&["data"]));
+        assert_eq!(said(&mut lied), [(db(), one)]);
+        lied
+    };
+    let mut lied = with_db();
+    lied.takes(open(&["logs"]));
+    assert_eq!(said(&mut lied), [(db(), None)], "its owner takes it back");
+    let mut lied = with_db();
+    ends_gone(&mut lied);
+    assert!(said(&mut lied).contains(&(db(), None)), "the last guest has gone");
+    lied.takes(home::Input::Pod(home::HomePod { pod: pod("u2", "web"), ..at_home() }));
+    assert!(said(&mut lied).contains(&(db(), one)), "another one comes");
+    // Without a single guest nothing is open, whatever is said.
+    let mut lied = Lied::to();
+    lied.says(vec![ToHome::HaveEnd]);
+    lied.takes(agreed());
+    ends_gone(&mut lied);
+    lied.takes(open(&["data"]));
+    lied.takes(services("data", &[(db(), b"one")]));
+    assert_eq!(said(&mut lied), []);
+}
+
+fn ends_gone(lied: &mut Lied) {
+    lied.takes(home::Input::PodGone(Uid("u1".to_owned())));
+    ends(lied, "u1");
+}
+
+/// A Service that is dropped and made again has another address there.
+#[test]
+fn a_home_that_starts_anew_drops_no_service_that_is_still_open() {
+    let one = Some(Digest::of(b"one"));
+    let have = |key| ToHome::Have { item: Item::Object(key), digest: one, report: None };
+    let mut lied = Lied::to();
+    lied.takes(open(&["data"]));
+    lied.says(vec![have(db()), ToHome::HaveEnd]);
+    lied.takes(agreed());
+    assert_eq!(said(&mut lied), []);
+    lied.takes(services("data", &[(db(), b"one")]));
+    assert_eq!(said(&mut lied), []);
+    lied.takes(services("data", &[]));
+    assert_eq!(said(&mut lied), [(db(), None)]);
+}
+
+#[test]
+fn an_open_namespace_is_called_as_its_owner_says_and_no_more_are_open_than_a_lease_takes() {
+    let mut lied = with_services();
+    lied.takes(home::Input::Open([("data".to_owned(), Some("data-eu".to_owned()))].into()));
+    lied.takes(services("data", &[(db(), b"one")]));
+    let places: Vec<_> = std::mem::take(&mut lied.told)
+        .into_iter()
+        .filter_map(|told| if let ToGuest::Put { place, .. } = told { Some(place) } else { None })
+        .collect();
+    assert_eq!(places, [Some("data-eu".to_owned())]);
+    let many: Vec<String> = (0..=limits::OPEN_NAMESPACES).map(|n| format!("n-{n:02}")).collect();
+    lied.takes(open(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+    said(&mut lied);
+    for (n, namespace) in many.iter().enumerate() {
+        let service = key(ObjectKind::Service, namespace, "db");
+        lied.takes(services(namespace, &[(service.clone(), b"one")]));
+        let is_there = n < limits::OPEN_NAMESPACES;
+        assert_eq!(
+            said(&mut lied),
+            is_there.then_some((service, one_digest())).into_iter().collect::<Vec<_>>()
+        );
+    }
+}
+
+fn one_digest() -> Option<Digest> {
+    Some(Digest::of(b"one"))
+}
+
 /// Over there a Service that is made anew has another address, which nobody knows.
 #[test]
 fn services_stay_while_there_is_no_tunnel_and_over_a_new_link() {

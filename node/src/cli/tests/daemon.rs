@@ -1,12 +1,12 @@
 //! How the daemon is that answers in these tests.
 
-use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::resources::Resources;
 
 use super::{TURIN, tunnel};
 use crate::admin::{
-    Attention, AttentionKind, Bursts, BuyersObjects, GuestObjects, NamespaceBursts, OwnGateway,
-    Status, TunnelLink,
+    Attention, AttentionKind, Bursts, BuyersObjects, GuestObjects, NamespaceBursts, OpenNamespace,
+    OwnGateway, Status, TunnelLink,
 };
 
 pub(super) fn status() -> Status {
@@ -27,6 +27,13 @@ pub(super) fn status() -> Status {
             pool_v6: Some("fd4d:6572:6361:746f::/96".parse().unwrap()),
             closed: 2,
             isolates: true,
+            opened: vec![OpenNamespace {
+                namespace: "data".to_owned(),
+                services: vec!["db".to_owned(), "peers".to_owned()],
+                callers: vec!["*".to_owned()],
+                contracts: vec![ContractId([0x3f; 16])],
+                left_out: 1,
+            }],
             ..OwnGateway::default()
         },
         tunnels: vec![tunnel(TunnelLink::Up)],

@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 63] = [
+const COMMANDS: [(&str, Prints); 64] = [
     ("approve-certificates", Else),
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
@@ -67,6 +67,7 @@ const COMMANDS: [(&str, Prints); 63] = [
     ("import", Else),
     ("key rotate", Else),
     ("manual", Else),
+    ("namespaces", Objects("namespaces")),
     ("node", Else),
     ("offer show", Objects("offer show 4f")),
     ("offload", Sentence("offload shop")),

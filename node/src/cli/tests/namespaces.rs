@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Parser as _;
-use mercato_offload::placement::export::{GuestName, Secrets, Strategy, Targets};
+use mercato_offload::placement::export::{GuestName, Listed, Opens, Secrets, Strategy, Targets};
 
 use super::{Script, mercato, told};
 use crate::admin::{Class, Request};
@@ -30,6 +30,21 @@ fn a_namespace_leaves_and_comes_back() {
         mercato(&api, &format!("offload shop --name {name}")).unwrap();
         let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
         assert_eq!(offload.how.name, GuestName::from(name));
+    }
+    let opens = |words: &str| {
+        mercato(&api, &format!("offload shop {words}")).unwrap();
+        let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
+        offload.how.opens
+    };
+    let listed = |names: &[&str]| Listed::new(names.iter().map(|name| (*name).to_owned()));
+    assert_eq!(opens("--strategy remote"), Opens::default());
+    let db = Opens { services: listed(&["db", "cache"]), ..Opens::default() };
+    assert_eq!(opens("--services db,cache"), db);
+    let web = Opens { services: Listed::All, callers: listed(&["web"]) };
+    assert_eq!(opens("--strategy local --services * --callers web"), web);
+    for words in ["--services Db", "--services db --callers a/b"] {
+        let refused = mercato(&api, &format!("offload shop {words}")).unwrap_err();
+        assert_eq!(refused.class, Class::Usage, "{words}");
     }
     for words in ["shop --name Shop", "shop --name kube-mine", "default --name same"] {
         let refused = mercato(&api, &format!("offload {words}")).unwrap_err();

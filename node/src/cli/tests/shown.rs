@@ -22,7 +22,8 @@ use crate::admin::{
 const EVIL: &str = "a\u{202e}b\u{200b}\u{1b}[31mc\nFORGED";
 
 /// Every command that shows what others wrote.
-const LINES: [&str; 21] = [
+const LINES: [&str; 22] = [
+    "namespaces",
     "status",
     "peers",
     "peer trust 4f4f --yes",
@@ -47,7 +48,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 64] = [
+const FIELDS: [&str; 67] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -101,6 +102,9 @@ const FIELDS: [&str; 64] = [
     "status/gateway/cutOff/reason",
     "status/gateway/open/node",
     "status/gateway/open/reason",
+    "status/gateway/opened/callers",
+    "status/gateway/opened/namespace",
+    "status/gateway/opened/services",
     "status/gateway/reason",
     "status/gateway/reasonV6",
     "status/gateway/unnamed/node",

@@ -21,7 +21,7 @@ use mercato_offload::forge::longest_grace_s;
 use mercato_offload::home;
 use mercato_offload::placement;
 use mercato_offload::placement::NodeLabels;
-use mercato_offload::placement::export::Scope;
+use mercato_offload::placement::export::{Destinations, Scope};
 use mercato_offload::placement::spec::{Leaving, LeavingWhy, NodeSpec, Taint, node_name};
 use mercato_protocol::kubelet_stream::is_label_value;
 use tokio::sync::{mpsc, watch};
@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, watch};
 use self::facts::{Facts, Lacks, Told};
 use super::retry::Backoff;
 use super::shared::{Shared, Shown};
-use crate::kubernetes::LeaseTask;
+use crate::kubernetes::{Leads, LeaseTask};
 use crate::limits;
 use crate::present::brief;
 
@@ -138,7 +138,9 @@ impl AtHome {
         let (desire, peer) = (self.task.desire.clone(), self.task.peer.clone());
         let mut facts = Facts::of(desire, peer, std::mem::take(&mut self.labels));
         let (mut zones, mut said) = (self.shared.zones.subscribe(), Lacks::default());
-        let mut strays = lease.side.strays();
+        let (mut strays, mut leads) = (lease.side.strays(), lease.side.leads());
+        // What may be open to it is found out by its node.
+        self.tell_leads(leads.borrow_and_update().values());
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
             let tunnel = self.task.tunnel.borrow_and_update().clone();
@@ -180,10 +182,24 @@ impl AtHome {
                     let now = strays.borrow_and_update().clone();
                     self.shared.strays().insert(self.task.contract, now);
                 }
+                Ok(()) = leads.changed() => {
+                    let now = leads.borrow_and_update().clone();
+                    self.tell_leads(now.values());
+                }
                 () = lease.side.drained(), if wanted.phase >= Phase::Draining => break,
             }
         }
         self.remove(lease).await;
+    }
+
+    /// Tells where Services lead that are open to this lease, whichever namespace they are of.
+    fn tell_leads<'a>(&self, all: impl Iterator<Item = &'a Arc<Destinations>>) {
+        let mut to = Destinations::new();
+        for (address, leading) in all.flat_map(|of_one| of_one.iter()) {
+            to.entry(*address).or_default().extend(leading.iter().cloned());
+        }
+        let node = self.task.node.get().cloned().unwrap_or_default();
+        (self.task.leads)(Leads { node, to });
     }
 
     /// Volumes go with the contract, as their data does.

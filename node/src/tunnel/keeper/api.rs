@@ -185,7 +185,11 @@ mod tests {
     const ENDED: ContractId = ContractId([3; 16]);
 
     fn open(namespaces: &[&str]) -> Consent {
-        Consent::new(namespaces.iter().map(|name| ((*name).to_owned(), Opened { api: true })))
+        Consent::new(
+            namespaces
+                .iter()
+                .map(|name| ((*name).to_owned(), Opened { api: true, ..Opened::default() })),
+        )
     }
 
     fn lease(side: Side, until_ms: u64) -> SaidLease {

@@ -21,7 +21,7 @@ use super::{Keeper, Mapped, Said, Told};
 use crate::admin::OwnGateway;
 use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
-use crate::tunnel::own::{Content, addresses, blocks};
+use crate::tunnel::own::{Content, addresses, block, blocks, known};
 use crate::tunnel::seen::{Now, PeerSeen};
 use crate::tunnel::table::{KnownClaim, Row, Table};
 use crate::tunnel::words::{SaidLease, SaidPod};
@@ -61,7 +61,9 @@ impl Keeper {
     /// What peers get to know of this cluster.
     async fn mind_own(&mut self, said: &Said) {
         if let Ok(settings) = self.ground.gateway() {
-            let now = blocks(&self.pods, &said.callable_by_any(&self.consent), settings.pool);
+            let (consent, pods, pool) = (&self.consent, &self.pods, settings.pool);
+            let mut now = blocks(pods, &said.callable_by_any(consent), pool);
+            now.extend(said.reached_by_any(consent, pods, pool).into_iter().map(block));
             if now != self.blocks {
                 self.blocks = now.clone();
                 self.driver.tell(Input::Tunnel(TunnelInput::Own(now))).await;
@@ -161,8 +163,9 @@ impl Keeper {
     /// This cluster's own pods that the guests of a lease may call.
     fn callable(&self, said: &Said, id: &ContractId) -> BTreeMap<IpAddr, IpAddr> {
         let Ok(settings) = self.ground.gateway() else { return BTreeMap::new() };
-        let namespaces = said.callable(id, &self.consent);
-        addresses(&self.pods, &namespaces, &said.own, settings.pool)
+        let (consent, pods, pool) = (&self.consent, &self.pods, settings.pool);
+        let all = addresses(pods, &said.callable(id, consent), &said.own, pool);
+        all.into_iter().chain(known(said.reached(id, consent, pods, pool), &said.own)).collect()
     }
 
     /// What people see of it.
@@ -192,6 +195,7 @@ impl Keeper {
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
             api: self.own_api.seen(&self.ground, &self.consent),
+            opened: said.opened(&self.consent),
             ..self.ground.own(self.nodes.apart())
         };
         self.seen.set(Now { own, peers, gateway: self.end.handle() });

@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use mercato_offload::placement::export::Opened;
+use mercato_offload::placement::export::{Destination, Listed, Opened, Opens, Targets};
 
 use super::*;
+use crate::kubernetes::PodPlace;
 
 const LEASE: ContractId = ContractId([1; 16]);
 const OTHER: ContractId = ContractId([2; 16]);
@@ -51,6 +52,46 @@ fn a_lease_opens_what_its_session_has_sent_and_owners_have_opened() {
     let mut later = now(Side::Consumer);
     later.gone.clear();
     assert!(later.callable(&LEASE, &both).is_empty(), "its last pod has gone");
+}
+
+#[test]
+fn guests_reach_the_pods_here_that_open_services_of_other_namespaces_lead_to() {
+    let (tunnels, heard) = TunnelHandle::new(None);
+    let address = |last: u8| IpAddr::from([10, 42, 0, last]);
+    let pod = |namespace: &str, address: IpAddr| PodPlace {
+        namespace: namespace.to_owned(),
+        node: "rome-1".to_owned(),
+        address: Some(address),
+        second: None,
+        guest: None,
+    };
+    let pods = [pod("data", address(1)), pod("data", address(2)), pod("bank", address(3))];
+    let opens = Opens { services: Listed::new(["db".to_owned()]), ..Opens::default() };
+    let consent = |targets: &[&str]| {
+        let targets = Targets::new(targets.iter().map(|one| (*one).to_owned()));
+        let data = Opened { opens: opens.clone(), targets, ..Opened::default() };
+        Consent::new([("data".to_owned(), data), ("shop".to_owned(), Opened::default())])
+    };
+    let to = |service: &str| {
+        let (namespace, service) = ("data".to_owned(), service.to_owned());
+        [Destination { namespace, service }].into()
+    };
+    let to = [(address(1), to("db")), (address(2), to("cache")), (address(3), to("db"))].into();
+    tunnels.leads(LEASE, Leads { node: "mercato-turin".to_owned(), to });
+    let reached = |consent: &Consent| {
+        let mut said = heard.now();
+        said.leases = [(LEASE, bought(Side::Consumer))].into();
+        let pool = "10.200.0.0/13".parse().unwrap();
+        let opened = said.opened(consent).into_iter().map(|of| of.contracts.len()).sum::<usize>();
+        (said.reached(&LEASE, consent, &pods, pool), opened)
+    };
+    assert_eq!(reached(&consent(&[])), ([].into(), 0), "nobody calls");
+    tunnels.map(LEASE, sent("shop"));
+    assert_eq!(reached(&consent(&[])), ([address(1)].into(), 1));
+    assert_eq!(reached(&consent(&["lyon"])), ([].into(), 0), "it is open elsewhere");
+    assert_eq!(reached(&Consent::default()), ([].into(), 0), "its owner has taken that back");
+    tunnels.forget(LEASE);
+    assert_eq!(reached(&consent(&[])), ([].into(), 0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use mercato_offload::forge::told::kept_of_service;
+use mercato_offload::placement::export::Listed;
 use serde_json::json;
 
 use super::*;
@@ -12,6 +13,7 @@ struct Bed {
     inputs: mpsc::Receiver<Input>,
     bodies: Bodies,
     ranges: watch::Sender<Vec<MappedRange>>,
+    leads: Leads,
 }
 
 /// Home's pods are known by addresses that begin with 100.64.
@@ -21,8 +23,17 @@ fn bed() -> Bed {
     let bodies = Bodies::default();
     let left_out: LeftOut = Arc::new(|_, _| ());
     let notes: Notes = Arc::new(|service| kept_of_service(service, None, &|_| true));
-    let to = Reflection { bodies: bodies.clone(), inputs, ranges, notes, left_out };
-    Bed { reflected: Reflected::new(to, "shop"), inputs: told, bodies, ranges: tell }
+    let leads = watch::Sender::default();
+    let to = Reflection {
+        bodies: bodies.clone(),
+        inputs,
+        ranges,
+        leads: leads.clone(),
+        notes,
+        left_out,
+    };
+    let reflected = Reflected::new(to, "shop", Crossing::Whole);
+    Bed { reflected, inputs: told, bodies, ranges: tell, leads }
 }
 
 fn known_as(inner: &str) -> Vec<MappedRange> {
@@ -224,4 +235,28 @@ async fn with_its_end_an_empty_list_is_told_and_bodies_are_forgotten() {
     let (Bed { reflected, bodies, .. }, _) = Bed::listed().await;
     drop(reflected);
     assert!(!all.iter().any(|item| bodies.has_one_of(item)));
+}
+
+#[tokio::test]
+async fn of_an_open_namespace_named_services_are_told_and_where_they_lead() {
+    let (mut bed, all) = Bed::listed().await;
+    let services = BTreeMap::from([service(80)]);
+    assert!(bed.leads.borrow().is_empty(), "its guests call all of its pods");
+    let open =
+        |names: &[&str]| Crossing::Open(Listed::new(names.iter().map(|name| (*name).to_owned())));
+    bed.reflected.on_crossing(open(&["other"]), &services).await;
+    assert_eq!(bed.all(), BTreeMap::new());
+    assert!(bed.leads.borrow().is_empty());
+    bed.reflected.on_crossing(open(&["web"]), &services).await;
+    assert_eq!(bed.all(), all);
+    let leads = |bed: &Bed| -> Vec<String> {
+        let leads = bed.leads.borrow();
+        leads.get("shop").into_iter().flat_map(|all| all.keys()).map(ToString::to_string).collect()
+    };
+    assert_eq!(leads(&bed), ["10.1.0.7"]);
+    bed.reflected.on_slices(Change::Changed(slice("web-1", "10.1.0.8"))).await;
+    assert_eq!(leads(&bed), ["10.1.0.8"]);
+    let leads = bed.leads.clone();
+    drop(bed);
+    assert!(leads.borrow().is_empty());
 }

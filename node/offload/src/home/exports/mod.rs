@@ -10,7 +10,7 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
 use super::claims::Claims;
-use super::objects::{Certain, Objects};
+use super::objects::{Certain, Objects, open_place};
 use super::pod::{Pod, new_uses};
 use super::pods::Pods;
 use super::waiting::Waiting;
@@ -319,7 +319,10 @@ impl Exports {
         let Some(digest) = next else { return Some(ToGuest::Drop(key.clone())) };
         let (item, route) = (Item::Object(key.clone()), self.config.route(None));
         let user = self.objects.user(key).and_then(|uid| pods.get(uid)?.seen());
-        let place = user.and_then(|user| user.place.clone());
+        let place = match user {
+            Some(user) => user.place.clone(),
+            None => open_place(&self.objects, &key.namespace),
+        };
         Some(ToGuest::Put { item, digest, route, place })
     }
 
@@ -370,4 +373,13 @@ impl Config {
         };
         Some(Refusal { path: String::new(), reason: format!("{reason}: {came}") })
     }
+}
+
+/// These namespaces are open, with what their guest namespaces are to be called.
+pub(super) fn on_open(
+    exports: &mut Exports,
+    namespaces: BTreeMap<String, Option<String>>,
+    out: &mut Output<Effect>,
+) {
+    exports.objects.on_open(namespaces, out);
 }

@@ -3,8 +3,11 @@
 
 mod admission;
 mod consent;
+mod crossing;
+mod destination;
 mod guest_name;
 mod left_behind;
+mod opens;
 mod opt_in;
 mod patience;
 mod pod;
@@ -16,9 +19,12 @@ mod toleration;
 mod when_leaving;
 
 pub use admission::{admission, admitted, is_outdated, must_leave, placed_by};
-pub use consent::{Consent, Opened, callable};
+pub use consent::{Consent, LeaseNode, Opened, callable};
+pub use crossing::{Crossing, service_of};
+pub use destination::{Destination, Destinations, reached};
 pub use guest_name::GuestName;
 pub use left_behind::is_left_behind;
+pub use opens::{Listed, Opens};
 pub use opt_in::{Leave, OptIn, Scope, Strategy};
 pub use patience::Patience;
 pub use pod::{BoundNode, Departure, Permit, staying};

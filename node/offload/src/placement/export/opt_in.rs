@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::guest_name::GuestName;
+use super::opens::Opens;
 use super::patience::Patience;
 use super::secrets::Secrets;
 use super::targets::Targets;
 use super::when_leaving::WhenLeaving;
 use crate::forge::labels::{
-    API_ACCESS, BURST, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS, UNREACHABLE_AFTER, WHEN_LEAVING,
+    API_ACCESS, BURST, CALLERS, GUEST_NAMESPACE, OFFLOAD, SECRETS, SERVICES, TARGETS,
+    UNREACHABLE_AFTER, WHEN_LEAVING,
 };
 
 /// Where the pods of a namespace may run.
@@ -72,6 +74,9 @@ pub struct OptIn {
     /// Whether capacity is bought by itself for its pods that find no room.
     #[serde(default)]
     pub burst: bool,
+    /// What of it guests of other namespaces may call.
+    #[serde(default)]
+    pub opens: Opens,
 }
 
 impl OptIn {
@@ -79,6 +84,7 @@ impl OptIn {
     /// metadata.
     pub fn marks(&self) -> Value {
         let access = if self.api_access { "home" } else { "none" };
+        let [services, callers] = self.opens.marks();
         json!({
             "labels": { OFFLOAD: self.strategy.as_str() },
             "annotations": {
@@ -89,14 +95,25 @@ impl OptIn {
                 UNREACHABLE_AFTER: self.patience.mark(),
                 WHEN_LEAVING: self.when_leaving.mark(),
                 BURST: self.burst.then_some("true"),
+                SERVICES: services,
+                CALLERS: callers,
             },
         })
     }
 
     /// A patch that takes those marks away.
     pub fn no_marks() -> Value {
-        let marks =
-            [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE, UNREACHABLE_AFTER, WHEN_LEAVING, BURST];
+        let marks = [
+            API_ACCESS,
+            SECRETS,
+            TARGETS,
+            GUEST_NAMESPACE,
+            UNREACHABLE_AFTER,
+            WHEN_LEAVING,
+            BURST,
+            SERVICES,
+            CALLERS,
+        ];
         let none: Value = marks.map(|mark| (mark.to_owned(), Value::Null)).into_iter().collect();
         json!({ "labels": { OFFLOAD: null }, "annotations": none })
     }
@@ -145,9 +162,18 @@ impl Scope {
         let patience = Patience::parse(&annotations[UNREACHABLE_AFTER]);
         let when_leaving = WhenLeaving::parse(&annotations[WHEN_LEAVING]);
         let burst = annotations[BURST] == "true";
-        let how =
-            OptIn { strategy, api_access, secrets, targets, name, patience, when_leaving, burst };
-        Some(how)
+        let opens = Opens::parse(&annotations[SERVICES], &annotations[CALLERS]);
+        Some(OptIn {
+            strategy,
+            api_access,
+            secrets,
+            targets,
+            name,
+            patience,
+            when_leaving,
+            burst,
+            opens,
+        })
     }
 
     /// Whether the pods of a namespace of which nothing is known may leave home: it may be so
@@ -182,6 +208,7 @@ impl Leave {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::export::Listed;
 
     fn namespace(label: &str) -> Value {
         json!({ "metadata": { "name": "shop", "labels": { OFFLOAD: label },
@@ -218,6 +245,10 @@ mod tests {
             patience: Patience::from(45),
             when_leaving: WhenLeaving::Stay,
             burst: true,
+            opens: Opens {
+                services: Listed::new(["db".to_owned()]),
+                callers: Listed::new(["web".to_owned()]),
+            },
         };
         let (put, taken) = (how.marks(), OptIn::no_marks());
         let mut marked = json!({ "metadata": put });

@@ -52,7 +52,7 @@ pub enum Departure {
         ends: bool,
     },
     /// It leaves, as far as its namespace is concerned.
-    Leaves(Permit),
+    Leaves(Box<Permit>),
 }
 
 impl Departure {
@@ -98,14 +98,14 @@ impl Departure {
         };
         let tokens = if how.api_access { Tokens::All } else { Tokens::For(node.audiences.clone()) };
         let api = node.api.filter(|_| how.api_access);
-        Self::Leaves(Permit {
+        Self::Leaves(Box::new(Permit {
             how,
             place,
             host_ip: node.host_ip,
             domain: node.domain.map(str::to_owned),
             api,
             tokens,
-        })
+        }))
     }
 }
 
