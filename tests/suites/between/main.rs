@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "connections take time")]
 
 mod meeting;
+mod open;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,8 @@ async fn between(stage: &Stage) -> Result<()> {
     timer.step("guests of both have called each other and home, as who they are");
     meeting.is_called_by_service().await.context("by the Service")?;
     timer.step("all pods have answered behind the Service in each cluster");
+    meeting.calls_what_is_open().await.context("another namespace")?;
+    timer.step("guests of both have called another namespace, and those of milan no longer");
     meeting.does_without_milan().await.context("the link to milan is cut")?;
     timer.step("with one link cut the others have noticed nothing, and all meet again");
     meeting.ends_in_milan().await.context("the lease of milan")?;

@@ -110,6 +110,12 @@ impl<'a> Meeting<'a> {
         Ok(())
     }
 
+    /// Guests of turin and milan call what another namespace opens, as far as it is open to them.
+    pub(crate) async fn calls_what_is_open(&self) -> Result<()> {
+        let guests = [1, MILAN].map(|at| (COURIERS[at], self.clusters[at]));
+        super::open::is_called_from_where_it_says(self.daemon, self.user, guests).await
+    }
+
     /// Milan and home do not reach each other, and turin reaches both, but milan's guests at home
     /// alone.
     pub(crate) async fn does_without_milan(&self) -> Result<()> {
