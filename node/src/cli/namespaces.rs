@@ -104,7 +104,8 @@ fn opens(services: Vec<String>, callers: Option<Vec<String>>) -> Result<Opens, P
         }
         match names.iter().find(|name| *name != "*" && !is_label(name)) {
             Some(wrong) => {
-                Err(Problem::new(Class::Usage, format!("{what}: {wrong:?} is no name, and no *")))
+                Err(Problem::new(Class::Usage, format!("{what}: {wrong:?} is no name in Kubernetes"))
+                .todo("write lower-case letters, digits and hyphens, with commas between names; or * for all"))
             }
             None => Ok(Listed::new(names)),
         }

@@ -45,6 +45,7 @@ fn a_namespace_leaves_and_comes_back() {
     for words in ["--services Db", "--services db --callers a/b"] {
         let refused = mercato(&api, &format!("offload shop {words}")).unwrap_err();
         assert_eq!(refused.class, Class::Usage, "{words}");
+        assert!(refused.todo.iter().any(|it| it.contains("or * for all")), "{refused:?}");
     }
     for words in ["shop --name Shop", "shop --name kube-mine", "default --name same"] {
         let refused = mercato(&api, &format!("offload {words}")).unwrap_err();

@@ -1,6 +1,7 @@
 //! Whether Services of a namespace are open to guests of others, to how many contracts, and why to none.
 
 use mercato_kubelet::crd::Strategy;
+use mercato_offload::limits::OPEN_NAMESPACES;
 
 use super::told::Told;
 use crate::admin::OwnGateway;
@@ -43,7 +44,8 @@ pub(super) fn of(
         0 => told(true, "Opened", to),
         some => {
             let message = format!(
-                "{to}; {some} more have 32 open namespaces already, the first by name: name fewer callers"
+                "{to}; {some} more have {OPEN_NAMESPACES} open namespaces already, the first by name: name \
+                 fewer callers"
             );
             told(false, "TooMany", message)
         }
