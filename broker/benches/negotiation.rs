@@ -33,6 +33,7 @@ fn policy() -> SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(whole).into(),
         devices: DevicePolicy::default(),
         storage: Box::default(),
+        egress: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Free,
@@ -84,7 +85,7 @@ impl Market {
         let known = [&sells, &buys].map(|config| (config.key.public(), config.cluster()));
         let mut seller = Broker::restore(sells, 1, []);
         let mut buyer = Broker::restore(buys, 2, []);
-        seller.handle(NOW, Input::Command(0, Command::Share(Some(policy()))));
+        seller.handle(NOW, Input::Command(0, Box::new(Command::Share(Some(policy())))));
         let said = seller.handle(NOW, Input::Inventory(inventory()));
         let published = said.into_iter().find_map(|effect| match effect {
             Effect::Publish { header, body } => Some((header, body)),
@@ -95,7 +96,7 @@ impl Market {
         let opened = OpenedBody::open(&body.0).unwrap();
         let ad = Ad::assemble(&header.open(trust, NOW).unwrap(), &opened).unwrap();
         let trusted = Command::Peer(known[0].1, Standing::Trusted);
-        buyer.handle(NOW, Input::Command(0, trusted));
+        buyer.handle(NOW, Input::Command(0, Box::new(trusted)));
         buyer.handle(NOW, Input::Ad(Box::new(ad)));
         Self { seller, buyer, known }
     }
@@ -105,7 +106,7 @@ impl Market {
             Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 1, ..Default::default() };
         let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
         let order = Command::Order { demand, note: String::new(), id: None };
-        let mut said = sent(self.buyer.handle(NOW, Input::Command(0, order)));
+        let mut said = sent(self.buyer.handle(NOW, Input::Command(0, Box::new(order))));
         let mut to_seller = true;
         while !said.is_empty() {
             let hears = if to_seller { &mut self.seller } else { &mut self.buyer };

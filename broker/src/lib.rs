@@ -34,8 +34,8 @@ pub use deal::{
     ending,
 };
 pub use sale::{
-    Approve, DevicePolicy, Inventory, PoolInventory, SharePolicy, ShareRule, StorageClass,
-    StoragePolicy, Unsold, size,
+    Approve, DevicePolicy, EgressPolicy, Inventory, PoolInventory, SharePolicy, ShareRule,
+    StorageClass, StoragePolicy, Unsold, size,
 };
 pub use selector::Selector;
 pub use syntax::{Amount, Rate};

@@ -1,5 +1,7 @@
 //! Bounds of what is kept and time limits of what is waited for.
 
+/// Ranges that an owner excepts from the way out that is sold. A guess.
+pub const EXCEPTED_RANGES: usize = 64;
 /// Providers in the order book (gossip keeps 20,000 that are known and 2,000 that are not).
 pub const BOOK_PROVIDERS: usize = 22_000;
 /// Offers of one answer: more than anybody looks at.

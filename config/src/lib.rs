@@ -5,6 +5,7 @@
 //! the crates that they are for.
 
 pub mod admin_port;
+mod egress;
 mod explained;
 pub mod gateway;
 mod policy;
@@ -15,6 +16,7 @@ mod text;
 pub mod webhook;
 mod written;
 
+pub use egress::{Egress, egress, range};
 pub use mercato_broker::syntax::{
     FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity, taint,
 };

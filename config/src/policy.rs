@@ -124,6 +124,7 @@ impl Buy {
 mod tests {
     use mercato_broker::syntax::{FromText as _, PriceChange};
     use mercato_broker::{Approve, ShareRule, Standing};
+    use mercato_protocol::egress::EgressKind;
 
     use super::*;
     use crate::Settings;
@@ -132,10 +133,11 @@ mod tests {
     fn policies_are_written_as_people_speak() {
         let yaml = "
 share:
+  egress: { to: named, named: [203.0.114.0/24], except: [198.20.0.0/16] }
   rules:
     - { resources: [gpu.h100], standing: stranger, then: deny }
     - { buyers: [org=polito, federation=alps], least: cpu=4, shortest: 7d, price: 'cpu=0.01 EUR/h', then: auto }
-    - { jurisdictions: [IT], class: spot, most: 'cpu=8,memory=32Gi', longest: 4h, then: auto }
+    - { jurisdictions: [IT], class: spot, egress: internet, most: 'cpu=8,memory=32Gi', longest: 4h, then: auto }
 buy:
   trust: [4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f]
   selector: jurisdiction in (IT,FR), trust=trusted
@@ -149,7 +151,11 @@ buy:
     selector: jurisdiction=IT
 ";
         let settings = Settings::parse("mercato.yaml", yaml).unwrap();
-        let rules = settings.share.unwrap().policy().rules;
+        let share = settings.share.unwrap().policy();
+        assert_eq!(share.egress.to, EgressKind::Named);
+        assert_eq!(share.egress.named, ["203.0.114.0/24".parse().unwrap()].into());
+        assert_eq!(share.egress.except, ["198.20.0.0/16".parse().unwrap()].into());
+        let rules = share.rules;
         let h100 = "gpu.h100".parse().unwrap();
         let first = ShareRule {
             resources: [h100].into(),
@@ -163,6 +169,7 @@ buy:
         assert_eq!((rules[1].least.cpu_millis, rules[1].shortest_s), (4_000, Some(604_800)));
         assert_eq!(rules[1].price, Some(PriceChange::from_text("cpu=0.01 EUR/h").unwrap()));
         assert_eq!(rules[2].most, Resources::from_text("cpu=8,memory=32Gi").unwrap());
+        assert_eq!(rules[2].egress, Some(EgressKind::Internet));
         assert_eq!((rules[2].longest_s, rules[2].then), (Some(14_400), Approve::Auto));
         let buy = settings.buy.unwrap().policy();
         assert_eq!(buy.trust, [ClusterId([0x4f; 32])].into());

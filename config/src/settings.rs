@@ -225,6 +225,7 @@ fn audiences<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::
 #[cfg(test)]
 mod tests {
     use mercato_broker::Amount;
+    use mercato_protocol::egress::EgressKind;
     use mercato_protocol::resources::Resource;
 
     use super::*;
@@ -289,7 +290,8 @@ mod tests {
         assert_eq!(example, written);
         assert_eq!(example.buy.unwrap().policy().namespaces.len(), 1);
         let policy = example.share.unwrap().policy();
-        assert_eq!(policy.rules.len(), 3);
+        assert_eq!(policy.rules.len(), 4);
+        assert_eq!(policy.rules[1].egress, Some(EgressKind::Internet));
         assert_eq!(policy.amounts[&Resource::Cpu], Amount::Percent(30));
         assert_eq!(policy.amounts[&"gpu.h100".parse().unwrap()], Amount::Exactly(2));
         assert_eq!((policy.keep_free.cpu_millis, policy.reclaim_notice_s), (2_000, 3_600));

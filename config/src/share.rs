@@ -6,6 +6,7 @@ use mercato_broker::syntax::{Gpus, PriceChange, Seconds, amount, taint};
 use mercato_broker::{
     Amount, Approve, DevicePolicy, Party, SharePolicy, ShareRule, Standing, StoragePolicy,
 };
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -13,6 +14,7 @@ use mercato_protocol::text::GpuModel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+use crate::egress::Egress;
 use crate::text::{some_text, text};
 use crate::written::{DURATION, Text, structural, validation};
 
@@ -93,6 +95,8 @@ pub struct Share {
     /// sold without, and the offer says so.
     #[schemars(with = "Option<String>", extend("enum" = ["required", "none"]))]
     pub network_isolation: NetworkIsolation,
+    /// Whom guests reach on the Internet: nobody, unless something is written here.
+    pub egress: Egress,
     /// The pod-security level of guest namespaces: `privileged`, `baseline` (the default)
     /// or `restricted`.
     #[schemars(with = "Option<String>", extend("enum" = ["privileged", "baseline", "restricted"]))]
@@ -159,6 +163,10 @@ pub struct Rule {
     #[serde(default)]
     #[schemars(with = "Option<String>", extend("enum" = ["reserved", "spot"]))]
     pub class: Option<Class>,
+    /// Covers requests for just this way out to the Internet: `none`, `named` or `internet`.
+    #[serde(default)]
+    #[schemars(with = "Option<String>", extend("enum" = ["none", "named", "internet"]))]
+    pub egress: Option<EgressKind>,
     /// Covers requests for no more than this of each resource that is named: `cpu=8,memory=32Gi`.
     #[serde(default, deserialize_with = "some_text")]
     #[schemars(with = "Option<String>", length(max = 1024))]
@@ -216,6 +224,7 @@ impl Share {
                 class: self.storage_class.clone(),
                 kinds: self.storage_kind.clone(),
             }),
+            egress: Box::new(self.egress.policy()),
             objects: self.objects,
             keep_free: self.keep_free.clone().unwrap_or_default(),
             price: self.price.clone().unwrap_or(Price::Free),
@@ -291,6 +300,7 @@ impl Rule {
             jurisdictions: self.jurisdictions.clone(),
             resources: self.resources.clone(),
             class: self.class,
+            egress: self.egress,
             most: self.most.clone().unwrap_or_default(),
             least: self.least.clone().unwrap_or_default(),
             longest_s: self.longest.map(|Seconds(seconds)| seconds),

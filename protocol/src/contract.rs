@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, Message, ensure, wire_map};
+use crate::egress::Egress;
 use crate::envelope::{Bilateral, Payload};
 use crate::id::{ClusterId, ContractId, Digest, PublicKey};
 use crate::limits;
@@ -97,6 +98,14 @@ pub struct Terms {
     /// How far two views of usage may differ before it is a dispute, in parts per
     /// million.
     pub dispute_tolerance_ppm: u32,
+    /// Whom guests reach on the Internet.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub egress: Egress,
+}
+
+/// Whether nobody is reached, which is not said.
+fn is_none(egress: &Egress) -> bool {
+    *egress == Egress::None
 }
 
 impl Message for Contract {
@@ -156,6 +165,7 @@ wire_map!(Contract {
 wire_map!(Amends { 1 => number, 2 => previous, 3 => from_ms });
 wire_map!(Party { 1 => cluster, 2 => key, 3 => certificate });
 wire_map!(Terms {
+    ext { 3 critical => egress },
     1 => pool,
     2 => platform,
     3 => quantity,

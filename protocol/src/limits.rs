@@ -94,6 +94,9 @@ pub const AD_TTL_S: u32 = 86_400;
 pub const GPU_MODELS: usize = 32;
 /// Lines of one price. A guess: one for each model of a cluster's pools, and the three others.
 pub const PRICE_LINES: usize = 48;
+/// Ranges of the Internet in one way out. A guess: of IPv6 they take 710 bytes of the
+/// [`TEXT_BYTES`] that an extension has.
+pub const EGRESS_RANGES: usize = 32;
 /// A contract: as large as the bounds above let it be, and a little more.
 pub const CONTRACT_BYTES: usize = 8 * 1_024;
 /// Bytes of an encoded usage receipt.

@@ -5,6 +5,7 @@ mod telling;
 
 use std::collections::BTreeSet;
 
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::price::{Money, Usage};
 use mercato_protocol::resources::Resource;
@@ -273,6 +274,8 @@ impl Turn<'_> {
             from: None,
             namespaces: [key.namespace.clone()].into(),
             sort: Sort::Price,
+            // Nobody has said that these pods may reach anybody.
+            egress: Egress::None,
         }
     }
 

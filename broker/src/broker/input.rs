@@ -26,6 +26,8 @@ pub enum Input {
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
+    /// What guests reach of the Internet can, or cannot, be kept to what their contracts say.
+    Egress(bool),
     /// The records cannot be written (`true`): until they can nothing new is promised, no word of a
     /// peer is taken, and nothing is due.
     Degraded(bool),
@@ -61,7 +63,7 @@ pub enum Input {
     /// The owner wants something; answered by [`Effect::Reply`] with the same number.
     ///
     /// [`Effect::Reply`]: crate::Effect::Reply
-    Command(u64, Command),
+    Command(u64, Box<Command>),
 }
 
 impl Input {
@@ -81,6 +83,7 @@ impl Input {
             | Self::Addresses(_)
             | Self::RoundTrips(_)
             | Self::Isolation(_)
+            | Self::Egress(_)
             | Self::Connected(_)
             | Self::HungUp(_)
             | Self::Disconnected(_) => Stir::Nothing,

@@ -27,7 +27,7 @@ use crate::burst::Bursts;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::deal::{Phase, Side};
-use crate::sale::{Series, Supply};
+use crate::sale::{Enforced, Series, Supply};
 use deals::Deals;
 use early::Early;
 use record::Kept;
@@ -125,7 +125,12 @@ impl Broker {
             }
             Input::Addresses(addresses) => self.supply.set_addresses(addresses),
             Input::RoundTrips(trips) => self.catalogue.set_round_trips(trips),
-            Input::Isolation(enforced) => self.supply.set_isolation(enforced),
+            Input::Isolation(isolation) => {
+                self.supply.set_enforced(Enforced { isolation, ..self.supply.enforced() });
+            }
+            Input::Egress(egress) => {
+                self.supply.set_enforced(Enforced { egress, ..self.supply.enforced() });
+            }
             Input::Membership(membership) => {
                 self.supply.set_certificates(membership.own.clone());
                 self.catalogue.peers.membership = membership;
@@ -156,7 +161,7 @@ impl Broker {
             }
             Input::CleanedUp(id) => self.deals.on_cleaned_up(now, id.into(), effects),
             Input::Command(number, command) => {
-                let result = self.command(now, command, effects);
+                let result = self.command(now, *command, effects);
                 effects.push(Effect::Reply(number, result));
             }
         }

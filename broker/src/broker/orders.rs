@@ -45,7 +45,9 @@ impl Opening<'_> {
         }
         let offered = ad.body.terms.classes.first().copied();
         let class = demand.class.or(offered).unwrap_or_default();
-        let purchase = Purchase { quantity: &chosen.quantity, class, term_s: demand.term_s };
+        let Demand { term_s, egress, .. } = demand;
+        let quantity = &chosen.quantity;
+        let purchase = Purchase { quantity, class, term_s: *term_s, egress };
         let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, purchase);
         let limit = demand.max_price.filter(|_| round.is_none());
         let order = Order {

@@ -90,7 +90,7 @@ impl Broker {
                 }
                 Verdict::Ask => exchange.reply(message.digest(), Body::Review { until_ms }),
                 Verdict::Refuse(reason, text) => {
-                    phase.end_negotiation(exchange, reason, text);
+                    phase.end_negotiation(exchange, reason, &text);
                     exchange.reply(message.digest(), phase.outcome())
                 }
             })

@@ -99,6 +99,12 @@ impl Broker {
         Some((&offer.body, self.supply.rows(self.deals.current())))
     }
 
+    /// Whether what guests reach of the Internet can be kept to what their contracts say: without,
+    /// none of it is on sale.
+    pub fn enforces_egress(&self) -> bool {
+        self.supply.enforced().egress
+    }
+
     /// What this cluster has, shared or not; none: that is not known yet.
     pub fn inventory(&self) -> Option<&Inventory> {
         self.supply.inventory()

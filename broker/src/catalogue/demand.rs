@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use mercato_protocol::egress::{Egress, EgressLack};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Currency, Money};
 use mercato_protocol::resources::{Resource, Resources};
@@ -35,6 +36,8 @@ pub struct Demand {
     pub namespaces: BTreeSet<String>,
     /// Which of those that suit comes first.
     pub sort: Sort,
+    /// Whom its pods are to reach on the Internet.
+    pub egress: Egress,
 }
 
 /// Why an offer does not suit.
@@ -65,6 +68,9 @@ pub enum Exclusion {
     /// The term is too long for it.
     #[error("not for more than {}", Seconds(*.0).show())]
     TermTooLong(u64),
+    /// It does not offer such a way out to the Internet.
+    #[error(transparent)]
+    Egress(EgressLack),
     /// Too little of a resource is free.
     #[error("{} {resource} free", quantity::show(.resource, *.free))]
     Short {

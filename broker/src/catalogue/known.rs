@@ -274,6 +274,7 @@ mod tests {
             amounts: [(Resource::Cpu, Amount::Percent(50))].into(),
             devices: DevicePolicy::default(),
             storage: Box::default(),
+            egress: Box::default(),
             objects: None,
             keep_free: Resources::default(),
             price: Price::Free,

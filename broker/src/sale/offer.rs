@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_protocol::ad::{AdBody, AdHeader, Goods, OfferTerms, Pool, PoolRow};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::contract::Terms;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::limits::{AD_BODY_BYTES, AD_HEADER_BYTES, ADDRESSES, POOLS};
@@ -17,6 +18,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, PodSecurity};
 use mercato_protocol::text::{GpuModel, PoolId};
 
+use super::enforced::Enforced;
 use super::family;
 use super::inventory::{Inventory, PoolInventory};
 use super::policy::SharePolicy;
@@ -62,10 +64,10 @@ impl Offer {
         policy: &SharePolicy,
         inventory: &Inventory,
         addresses: &[String],
-        isolation_enforced: bool,
+        enforced: Enforced,
     ) -> Option<Self> {
         // Who may do as root on the node's kernel is kept apart by no rule.
-        let is_enforced = isolation_enforced && policy.pod_security != PodSecurity::Privileged;
+        let is_enforced = enforced.isolation && policy.pod_security != PodSecurity::Privileged;
         if policy.network_isolation == NetworkIsolation::Required && !is_enforced {
             return None;
         }
@@ -102,6 +104,7 @@ impl Offer {
             },
             rotations: config.rotations.clone(),
             certificates: Vec::new(),
+            egress: policy.egress.offer().filter(|_| enforced.egress),
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
         Some(Self { sellable: Sellable { pools, storage }, body, price })
@@ -149,11 +152,12 @@ pub(crate) struct Purchase<'a> {
     pub(crate) quantity: &'a Resources,
     pub(crate) class: Class,
     pub(crate) term_s: u64,
+    pub(crate) egress: &'a Egress,
 }
 
 /// What a contract for so much of a pool says.
 pub(crate) fn terms_of(body: &AdBody, pool: &Pool, price: &Price, purchase: Purchase<'_>) -> Terms {
-    let Purchase { quantity, class, term_s } = purchase;
+    let Purchase { quantity, class, term_s, egress } = purchase;
     Terms {
         pool: pool.id.clone(),
         platform: pool.platform.clone(),
@@ -170,6 +174,7 @@ pub(crate) fn terms_of(body: &AdBody, pool: &Pool, price: &Price, purchase: Purc
         sla: None,
         metering_interval_s: body.terms.metering_interval_s,
         dispute_tolerance_ppm: 0,
+        egress: egress.clone(),
     }
 }
 
@@ -330,6 +335,7 @@ mod tests {
             amounts: amounts.collect(),
             devices: DevicePolicy::default(),
             storage: Box::default(),
+            egress: Box::default(),
             objects: None,
             keep_free: Resources::from_text(keep_free).unwrap(),
             price: Price::Free,

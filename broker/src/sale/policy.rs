@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::ad::Assurance;
 use mercato_protocol::contract::Terms;
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -12,6 +13,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Serialize};
 
 use super::devices::DevicePolicy;
+use super::egress::EgressPolicy;
 use super::family;
 use super::size;
 use super::storage::StoragePolicy;
@@ -31,6 +33,9 @@ pub struct SharePolicy {
     /// What it says of the storage that is shared.
     #[serde(default)]
     pub storage: Box<StoragePolicy>,
+    /// What it says of the way out to the Internet that guests have.
+    #[serde(default)]
+    pub egress: Box<EgressPolicy>,
     /// Bytes that the objects of all guests may fill of the cluster's etcd; none: as many as are by
     /// default.
     #[serde(default)]
@@ -73,6 +78,8 @@ pub struct ShareRule {
     pub resources: BTreeSet<Resource>,
     /// Requests for this class; none: for any.
     pub class: Option<Class>,
+    /// Requests for a way out that is just so wide; none: for any.
+    pub egress: Option<EgressKind>,
     /// For no more than this of each resource that it names.
     pub most: Resources,
     /// For no less than this.
@@ -150,6 +157,7 @@ impl SharePolicy {
         if let Some(wrong) = self.rules.iter().find_map(|rule| rule.wrong_price(&self.price)) {
             return Err(wrong);
         }
+        self.egress.check()?;
         let said = [
             (parts, "more than 100 % is shared"),
             (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
@@ -197,7 +205,8 @@ impl SharePolicy {
             let priced = rule.price.iter().flat_map(PriceChange::lines).count();
             whom + rule.resources.len() + quantities + priced
         };
-        let own = self.amounts.len() + self.keep_free.gpus.len() + self.allow.len();
+        let ranges = self.egress.named.len() + self.egress.except.len();
+        let own = ranges + self.amounts.len() + self.keep_free.gpus.len() + self.allow.len();
         own + lines(&self.price) + self.rules.iter().map(of_rule).sum::<usize>()
     }
 
@@ -253,6 +262,7 @@ impl ShareRule {
             && wide(&self.resources, &other.resources)
             && same(&self.standing, &other.standing)
             && same(&self.class, &other.class)
+            && same(&self.egress, &other.egress)
             && (self.most.is_zero() || self.most == other.most)
             && (self.least.is_zero() || self.least == other.least)
             && self.longest_s.is_none_or(|all| other.longest_s.is_some_and(|s| s <= all))
@@ -267,6 +277,7 @@ impl ShareRule {
             && (self.resources.is_empty()
                 || self.resources.iter().any(|r| family::quantity(asked, r) > 0))
             && self.class.is_none_or(|class| class == terms.class)
+            && self.egress.is_none_or(|kind| kind == terms.egress.kind())
             && self.most.iter().all(|(resource, most)| family::quantity(asked, &resource) <= most)
             && self
                 .least

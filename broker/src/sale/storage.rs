@@ -89,6 +89,7 @@ mod tests {
                 class: None,
                 kinds: kinds.iter().map(|it| (*it).to_owned()).collect(),
             }),
+            egress: Box::default(),
             objects: None,
             keep_free: Resources::default(),
             price: Price::Free,

@@ -10,16 +10,19 @@ use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::limits::GPU_MODELS;
 use mercato_protocol::negotiation::{Body, State, TerminateReason};
-use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::resources::Resources;
 use mercato_protocol::text::{GpuModel, PoolId};
 use mercato_protocol::time::Now;
 
+use super::egress;
+use super::enforced::Enforced;
 use super::inventory::Inventory;
 use super::ledger::{self, Ledger};
 use super::offer::{Offer, Purchase, bucket, terms_of};
 use super::policy::{Approve, Buyer, SharePolicy, ruled};
 use super::publisher::{Announcement, Cause, Publisher, Series};
 use super::said::Said;
+use super::shortage::{Growth, Shortage};
 use super::size;
 use crate::config::Config;
 use crate::deal::{Asked, Deal, Side, Verdict};
@@ -38,7 +41,7 @@ pub(crate) struct Supply {
     said: Said,
     inventory: Option<Inventory>,
     addresses: Vec<String>,
-    isolation_enforced: bool,
+    enforced: Enforced,
     /// What this cluster shows of its memberships.
     certificates: Vec<Signed<Certificate>>,
     offer: Option<Offer>,
@@ -46,22 +49,6 @@ pub(crate) struct Supply {
     /// What is for sale may not be what was last compared with what is advertised, for this reason.
     changed: Option<Cause>,
     stopped: bool,
-}
-
-/// So much more of a pool is promised than before.
-#[derive(Clone, Debug)]
-pub(crate) struct Growth {
-    pub(crate) pool: PoolId,
-    pub(crate) more: Resources,
-}
-
-/// Why so much cannot be promised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shortage {
-    /// The pool is not for sale any more.
-    NotShared,
-    /// Not enough is left of this.
-    Of(Resource),
 }
 
 impl Supply {
@@ -76,7 +63,7 @@ impl Supply {
             said: Said::restore(policy),
             inventory: None,
             addresses: Vec::new(),
-            isolation_enforced: false,
+            enforced: Enforced::default(),
             certificates: Vec::new(),
             offer: None,
             changed: Some(Cause::Cluster),
@@ -115,8 +102,12 @@ impl Supply {
         self.rebuild_offer(Cause::Cluster);
     }
 
-    pub(crate) fn set_isolation(&mut self, enforced: bool) {
-        self.isolation_enforced = enforced;
+    pub(crate) fn enforced(&self) -> Enforced {
+        self.enforced
+    }
+
+    pub(crate) fn set_enforced(&mut self, enforced: Enforced) {
+        self.enforced = enforced;
         self.rebuild_offer(Cause::Cluster);
     }
 
@@ -130,7 +121,7 @@ impl Supply {
         self.changed = self.changed.max(Some(cause));
         let (policy, inventory) = (self.said.shared(), self.inventory.as_ref());
         self.offer = policy.zip(inventory).and_then(|(policy, inventory)| {
-            Offer::new(&self.config, policy, inventory, &self.addresses, self.isolation_enforced)
+            Offer::new(&self.config, policy, inventory, &self.addresses, self.enforced)
         });
         if let Some(offer) = &mut self.offer {
             offer.body.certificates.clone_from(&self.certificates);
@@ -203,38 +194,41 @@ impl Supply {
     ) -> Verdict {
         use TerminateReason as Reason;
         let Some(policy) = self.said.shared() else {
-            return Verdict::Refuse(Reason::AdUnknown, "nothing is shared here");
+            return Verdict::refuse(Reason::AdUnknown, "nothing is shared here");
         };
         let (approval, price) = policy.approval(buyer, terms);
         if approval == Approve::Deny {
-            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
+            return Verdict::refuse(Reason::Denied, "the policy denies this buyer");
         }
         let Some((offer, pool)) = self.pool(terms) else {
-            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+            return Verdict::refuse(Reason::AdUnknown, "nothing of it is for sale now");
         };
         if terms.price != offer.price {
-            return Verdict::Refuse(Reason::PriceChanged, "the price is another one now");
+            return Verdict::refuse(Reason::PriceChanged, "the price is another one now");
         }
-        let Terms { quantity, class, term_s, .. } = terms;
-        let purchase = Purchase { quantity, class: *class, term_s: *term_s };
+        if let Some(refusal) = egress::refusal(&offer.body, terms) {
+            return refusal;
+        }
+        let Terms { quantity, class, term_s, egress, .. } = terms;
+        let purchase = Purchase { quantity, class: *class, term_s: *term_s, egress };
         let range = offer.body.terms.min_term_s..=offer.body.terms.max_term_s;
         if terms_of(&offer.body, pool, &offer.price, purchase) != *terms
             || !offer.body.terms.classes.contains(class)
             || !range.contains(term_s)
         {
-            return Verdict::Refuse(Reason::TermsRefused, "these are not the terms on offer");
+            return Verdict::refuse(Reason::TermsRefused, "these are not the terms on offer");
         }
         if size::check(quantity).is_err() {
-            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
+            return Verdict::refuse(Reason::TermsRefused, WRONG_SIZE);
         }
         if size::check_share(quantity, pool).is_err() {
-            return Verdict::Refuse(Reason::TermsRefused, BEYOND_SHARE);
+            return Verdict::refuse(Reason::TermsRefused, BEYOND_SHARE);
         }
         if is_full {
-            return Verdict::Refuse(Reason::TooMany, "too many requests are open");
+            return Verdict::refuse(Reason::TooMany, "too many requests are open");
         }
         if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, quantity) {
-            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
+            return Verdict::refuse(Reason::NoCapacity, "not enough is left");
         }
         let price = price.map(|change| ruled(change, &offer.price, quantity));
         match (approval, price) {
@@ -271,23 +265,23 @@ impl Supply {
         use TerminateReason as Reason;
         let before = deal.terms();
         let Some(lease) = deal.lease().filter(|_| deal.state() == State::Active) else {
-            return Verdict::Refuse(Reason::Unavailable, "the lease is not active");
+            return Verdict::refuse(Reason::Unavailable, "the lease is not active");
         };
         if lease.agreements().earlier().len() >= limits::CHANGES {
-            return Verdict::Refuse(Reason::TooMany, "it was changed often enough");
+            return Verdict::refuse(Reason::TooMany, "it was changed often enough");
         }
         let (quantity, term_s) = (terms.quantity.clone(), terms.term_s);
         if *terms != (Terms { quantity, term_s, ..before.clone() }) {
-            return Verdict::Refuse(Reason::TermsRefused, "only quantity and term can change");
+            return Verdict::refuse(Reason::TermsRefused, "only quantity and term can change");
         }
         if size::check(&terms.quantity).is_err() {
-            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
+            return Verdict::refuse(Reason::TermsRefused, WRONG_SIZE);
         }
         if lease.agreements().gpu_models_with(terms).len() > GPU_MODELS {
-            return Verdict::Refuse(Reason::TooMany, "too many models of GPUs over its time");
+            return Verdict::refuse(Reason::TooMany, "too many models of GPUs over its time");
         }
         let (Some(policy), Some(offer)) = (self.said.shared(), &self.offer) else {
-            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+            return Verdict::refuse(Reason::AdUnknown, "nothing of it is for sale now");
         };
         let more = terms.quantity.saturating_sub(&before.quantity);
         let pool = match offer.pool(&terms.pool) {
@@ -296,7 +290,7 @@ impl Supply {
             None if more.is_zero() && ledger::has_heirs(&offer.sellable, before) => None,
             None => {
                 let text = "nothing more of it is for sale under this name: order anew";
-                return Verdict::Refuse(Reason::AdUnknown, text);
+                return Verdict::refuse(Reason::AdUnknown, text);
             }
         };
         let begun_ms = lease.agreements().contract().not_before_ms;
@@ -304,18 +298,18 @@ impl Supply {
         let soonest_ms = now.wall_ms.saturating_add(limits::COMMIT_MS);
         let latest_ms = offer.body.terms.max_term_s.saturating_mul(1_000);
         if end_ms <= soonest_ms || end_ms - now.wall_ms > latest_ms {
-            return Verdict::Refuse(Reason::TermsRefused, "its end would be too soon or too late");
+            return Verdict::refuse(Reason::TermsRefused, "its end would be too soon or too late");
         }
         if pool.is_some_and(|pool| size::check_share(&terms.quantity, pool).is_err()) {
-            return Verdict::Refuse(Reason::TermsRefused, BEYOND_SHARE);
+            return Verdict::refuse(Reason::TermsRefused, BEYOND_SHARE);
         }
         let (approval, price) = policy.approval(buyer, terms);
         if approval == Approve::Deny {
-            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
+            return Verdict::refuse(Reason::Denied, "the policy denies this buyer");
         }
         let ledger = || Ledger::new(&offer.sellable, deals);
         if pool.is_some_and(|pool| !shows_room(approval, &ledger(), pool, &more)) {
-            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
+            return Verdict::refuse(Reason::NoCapacity, "not enough is left");
         }
         let price = price.and_then(|change| ruled(change, &offer.price, &terms.quantity));
         match approval {

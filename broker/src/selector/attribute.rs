@@ -37,6 +37,7 @@ pub(crate) const TRUST: [&str; 3] = ["stranger", "trusted", "blocked"];
 pub(super) const CLASS: [&str; 2] = ["spot", "reserved"];
 pub(super) const ISOLATION: [&str; 4] = ["runc", "gvisor", "kata", "confidential"];
 pub(super) const NETWORK_ISOLATION: [&str; 2] = ["none", "required"];
+pub(super) const EGRESS: [&str; 3] = ["none", "named", "internet"];
 pub(super) const POD_SECURITY: [&str; 3] = ["privileged", "baseline", "restricted"];
 pub(super) const GPU_ISOLATION: [&str; 3] = ["none", "limit", "hardware"];
 pub(super) const GPU_MODE: [&str; 5] = ["exclusive", "mig", "mps", "timeslice", "vgpu"];
@@ -44,7 +45,7 @@ pub(super) const PRICE: [&str; 2] = ["free", "posted"];
 
 /// Every name but those of prices and claims.
 #[rustfmt::skip]
-pub(super) const NAMES: [Named; 38] = [
+pub(super) const NAMES: [Named; 39] = [
     ("provider", Attribute::Ad(AdFact::Provider), Kind::Text, "provider=turin"),
     ("trust", Attribute::Ad(AdFact::Trust), Kind::Choice(&TRUST), "trust=trusted"),
     ("organisation", Attribute::Ad(AdFact::Organisation), Kind::Text, "organisation in (polito,sapienza)"),
@@ -61,6 +62,7 @@ pub(super) const NAMES: [Named; 38] = [
     ("network-isolation", Attribute::Ad(AdFact::NetworkIsolation), Kind::Choice(&NETWORK_ISOLATION), "network-isolation=required"),
     ("pod-security", Attribute::Ad(AdFact::PodSecurity), Kind::Choice(&POD_SECURITY), "pod-security!=privileged"),
     ("storage.kind", Attribute::Ad(AdFact::StorageKind), Kind::Text, "storage.kind=ssd"),
+    ("egress", Attribute::Ad(AdFact::Egress), Kind::Choice(&EGRESS), "egress in (named,internet)"),
     ("service", Attribute::Ad(AdFact::Service), Kind::Text, "service=registry"),
     ("pool", Attribute::Pool(PoolFact::Pool), Kind::Text, "pool=amd64-h100-80gb-sxm"),
     ("arch", Attribute::Pool(PoolFact::Arch), Kind::Text, "arch=arm64"),

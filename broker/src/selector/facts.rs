@@ -2,11 +2,13 @@
 //! it each of them stands.
 
 use mercato_protocol::ad::{AdBody, Pool, PoolRow};
+use mercato_protocol::egress::{EgressKind, EgressOffer};
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool};
 use mercato_protocol::price::Price;
 
 use super::attribute::{
-    CLASS, GPU_ISOLATION, GPU_MODE, ISOLATION, NETWORK_ISOLATION, POD_SECURITY, PRICE, version,
+    CLASS, EGRESS, GPU_ISOLATION, GPU_MODE, ISOLATION, NETWORK_ISOLATION, POD_SECURITY, PRICE,
+    version,
 };
 use super::{AdFact, GpuFact, PoolFact, Value};
 
@@ -46,6 +48,10 @@ pub(crate) fn of_ad<'a>(body: &'a AdBody, name: &'a str) -> Vec<(AdFact, Said<'a
     said.extend(body.isolation.iter().map(|one| word(AdFact::Isolation, ISOLATION[*one as usize])));
     said.extend(words(AdFact::StorageKind, &body.storage_classes));
     said.extend(words(AdFact::Service, &body.services));
+    // Whoever offers one offers each that is narrower, and nobody has to buy any.
+    let widest = body.egress.as_ref().map_or(EgressKind::None, EgressOffer::kind);
+    let offered = EgressKind::ALL.into_iter().filter(|kind| *kind <= widest);
+    said.extend(offered.map(|kind| word(AdFact::Egress, EGRESS[kind as usize])));
     said
 }
 

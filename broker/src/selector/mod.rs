@@ -77,6 +77,7 @@ pub(crate) enum AdFact {
     Isolation,
     StorageKind,
     Service,
+    Egress,
     // Known to the buyer alone.
     Organisation,
     Federation,

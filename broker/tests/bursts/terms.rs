@@ -27,6 +27,7 @@ pub(crate) fn share(cpu: u64, asks: &str, approve: Approve) -> SharePolicy {
         amounts: amounts.into(),
         devices: DevicePolicy::default(),
         storage: Box::default(),
+        egress: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: price(asks),

@@ -121,7 +121,7 @@ impl World {
     }
 
     pub(crate) fn command(&mut self, node: usize, command: Command) {
-        self.input(node, Input::Command(0, command));
+        self.input(node, Input::Command(0, Box::new(command)));
     }
 
     pub(crate) fn input(&mut self, node: usize, input: Input) {

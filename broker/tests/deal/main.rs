@@ -5,6 +5,7 @@
 mod archive;
 mod bait;
 mod country;
+mod egress;
 mod ending;
 mod faults;
 mod liars;

@@ -84,6 +84,7 @@ pub(crate) fn policy(approve: Approve) -> SharePolicy {
         .into(),
         devices: DevicePolicy::default(),
         storage: Box::default(),
+        egress: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Posted {
@@ -195,7 +196,7 @@ impl World {
     }
 
     pub(crate) fn command(&mut self, node: usize, command: Command) -> Result<Reply, Refusal> {
-        self.input(node, Input::Command(0, command));
+        self.input(node, Input::Command(0, Box::new(command)));
         self.nodes[node].replies.pop().unwrap_or(Err(Refusal::Degraded))
     }
 

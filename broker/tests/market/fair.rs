@@ -41,6 +41,7 @@ pub(crate) fn ad(name: &str) -> Ad {
         identity: identity.clone(),
         rotations: Vec::new(),
         certificates: Vec::new(),
+        egress: None,
     };
     let header = AdHeader {
         provider: identity.cluster_id(),

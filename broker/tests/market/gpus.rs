@@ -111,9 +111,9 @@ fn an_order_signs_the_model_and_names_that_may_be_one_are_refused() {
     let turin = selling("turin", &[&[gpu("h100-80gb-sxm", 4, 80)]]);
     let provider = turin.header.provider;
     let mut broker = broker([turin]);
-    broker.handle(NOW, Input::Command(1, Command::Peer(provider, Standing::Trusted)));
+    broker.handle(NOW, Input::Command(1, Box::new(Command::Peer(provider, Standing::Trusted))));
     let mut reply = |command| {
-        let effects = broker.handle(NOW, Input::Command(2, command));
+        let effects = broker.handle(NOW, Input::Command(2, Box::new(command)));
         let replies = effects.into_iter().find_map(|effect| {
             if let Effect::Reply(_, reply) = effect { Some(reply) } else { None }
         });

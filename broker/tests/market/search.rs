@@ -7,6 +7,7 @@ use mercato_broker::{
     Command, Demand, Effect, Exclusion, Input, Rate, Refusal, Reply, Sort, Standing,
 };
 use mercato_protocol::ad::{Ad, PoolRow};
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
@@ -79,7 +80,7 @@ fn an_order_takes_the_best_of_those_who_are_trusted_and_not_always_the_same() {
     let ids = ads.clone().map(|ad| ad.header.provider);
     let mut broker = broker(ads);
     let buy = |demand: Demand| {
-        Input::Command(7, Command::Order { demand, note: String::new(), id: None })
+        Input::Command(7, Box::new(Command::Order { demand, note: String::new(), id: None }))
     };
     let ordered = |broker: &mut mercato_broker::Broker| {
         let effects = broker.handle(NOW, buy(wanting("cpu=1,memory=1Gi,pods=1", Sort::Price)));
@@ -91,7 +92,7 @@ fn an_order_takes_the_best_of_those_who_are_trusted_and_not_always_the_same() {
     assert_eq!(name, "stranger", "the best of them is shown");
     for id in &ids[..3] {
         let trust = Command::Peer(*id, Standing::Trusted);
-        broker.handle(NOW, Input::Command(1, trust));
+        broker.handle(NOW, Input::Command(1, Box::new(trust)));
     }
     let mut seen: BTreeMap<ClusterId, usize> = BTreeMap::new();
     for _ in 0..40 {
@@ -158,6 +159,11 @@ fn what_else_was_asked_for_is_explained_too() {
             "for 1d1h",
             "not for more than 1d",
         ),
+        (
+            Demand { egress: Egress::Internet, ..wanting("cpu=1", Sort::Price) },
+            "egress to internet",
+            "offers no egress",
+        ),
         (Demand { term_s: 1, ..wanting("cpu=1", Sort::Price) }, "for 1s", "not for less than 1m"),
         (
             Demand { max_price: rate("0.40 EUR/h"), ..wanting("cpu=1", Sort::Price) },
@@ -188,7 +194,7 @@ fn a_blocked_provider_is_never_found() {
     let turin = asking("turin", 50);
     let provider = turin.header.provider;
     let mut broker = broker([turin]);
-    broker.handle(NOW, Input::Command(1, Command::Peer(provider, Standing::Blocked)));
+    broker.handle(NOW, Input::Command(1, Box::new(Command::Peer(provider, Standing::Blocked))));
     let market = broker.browse(NOW, &Demand::default(), true);
     assert_eq!(market.suiting, 0);
     assert_eq!(market.excluded[0].nearest.lacks, [Exclusion::Blocked]);

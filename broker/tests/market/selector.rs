@@ -3,6 +3,7 @@
 use mercato_broker::syntax::{FromText as _, Show as _};
 use mercato_broker::{Affiliation, Exclusion, Input, Membership, Selector};
 use mercato_protocol::ad::{Assurance, Attribute};
+use mercato_protocol::egress::{EgressOffer, Outside};
 use mercato_protocol::gpu::{GpuMode, GpuPool};
 use mercato_protocol::id::FederationId;
 
@@ -345,5 +346,23 @@ fn memory_and_interconnect_are_of_the_same_gpus() {
         ("gpu.interconnect", &["turin/sxm"]),
     ] {
         assert_eq!(select(&broker, terms), pools, "{terms}");
+    }
+}
+
+#[test]
+fn who_offers_all_of_the_internet_offers_what_is_narrower_too() {
+    let mut open = ad("open");
+    body(&mut open).egress = Some(EgressOffer::Internet);
+    let mut named = ad("named");
+    let range = Outside::of(["203.0.114.0/24".parse().unwrap()]).unwrap();
+    body(&mut named).egress = Some(EgressOffer::Named(range));
+    let broker = broker([open, named, ad("silent")]);
+    for (selector, expected) in [
+        ("egress=internet", 1),
+        ("egress=named", 2),
+        ("egress in (named,internet)", 2),
+        ("egress=none", 3),
+    ] {
+        assert_eq!(select(&broker, selector).len(), expected, "{selector}");
     }
 }

@@ -87,6 +87,8 @@ pub enum BrokerInput {
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
+    /// What guests reach of the Internet can, or cannot, be kept to what their contracts say.
+    Egress(bool),
     /// Which pods of the cluster find no room and could run elsewhere, and its virtual nodes, now.
     Pending(Box<PodDemand>),
 }
@@ -166,12 +168,13 @@ pub enum LeaseNews {
 impl From<BrokerInput> for mercato_broker::Input {
     fn from(input: BrokerInput) -> Self {
         match input {
-            BrokerInput::Command(reply_to, command) => Self::Command(reply_to, *command),
+            BrokerInput::Command(reply_to, command) => Self::Command(reply_to, command),
             BrokerInput::Message(message) => Self::Message(message),
             BrokerInput::Addresses(addresses) => Self::Addresses(addresses),
             BrokerInput::Inventory(inventory) => Self::Inventory(inventory),
             BrokerInput::RoundTrips(trips) => Self::RoundTrips(trips),
             BrokerInput::Isolation(enforced) => Self::Isolation(enforced),
+            BrokerInput::Egress(enforced) => Self::Egress(enforced),
             BrokerInput::Pending(demand) => Self::Pending(demand),
         }
     }

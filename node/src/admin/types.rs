@@ -295,6 +295,10 @@ pub(crate) struct Share {
     /// Whether the class of storage that is shared is there.
     #[serde(default)]
     pub(crate) storage: StorageClass,
+    /// Whether what guests reach of the Internet can be kept to what their contracts say, so that it
+    /// can be sold.
+    #[serde(default)]
+    pub(crate) enforces_egress: bool,
     /// GPUs of the nodes that are for sale, or would be if they were shared.
     #[serde(default)]
     pub(crate) devices: Vec<Devices>,

@@ -215,6 +215,7 @@ fn page(deal: &Deal) -> String {
     lines.extend(deal.disputed.then(|| ("disputed", "yes".to_owned())));
     lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
     lines.push(("network isolation", name(terms.network_isolation)));
+    lines.push(("egress", terms.egress.to_string()));
     lines.push(("pod security", name(terms.pod_security)));
     lines.extend(deal.node.as_deref().map(|node| ("node", shown(node).into_owned())));
     lines.extend(

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use mercato_broker::{Demand, Rate, Selector, Sort, size};
 use mercato_config::{Gpus, Seconds, SyntaxError, quantity};
+use mercato_protocol::egress::Egress;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
 
@@ -45,6 +46,10 @@ pub(crate) struct Wanted {
     /// From this provider and no other: its name, or the beginning of its id
     #[arg(long, value_name = "PROVIDER")]
     from: Option<String>,
+    /// Whom its pods are to reach on the Internet: internet, or ranges such as 203.0.114.0/24; nobody
+    /// by default
+    #[arg(long, value_name = "RANGES", value_parser = mercato_config::egress)]
+    egress: Option<Egress>,
     /// What comes first: the cheapest, the nearest, the least carbon, or all of it together
     #[arg(long, default_value = "score", value_parser = word::<Sort>(&["price", "rtt", "carbon", "score"]))]
     sort: Sort,
@@ -86,8 +91,9 @@ impl Wanted {
         let Seconds(term_s) = term.unwrap_or(Seconds(if priced { 3_600 } else { 0 }));
         let selector = self.selector.unwrap_or_default();
         let Self { class, max_price, sort, .. } = self;
+        let egress = self.egress.unwrap_or_default();
         let namespaces = BTreeSet::new();
-        Ok(Demand { selector, quantity, term_s, class, max_price, from, namespaces, sort })
+        Ok(Demand { selector, quantity, term_s, class, max_price, from, namespaces, sort, egress })
     }
 }
 

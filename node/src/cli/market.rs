@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
 use mercato_config::{Seconds, Show as _};
+use mercato_protocol::egress::{Egress, EgressKind, EgressOffer};
 use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::NetworkIsolation;
 use mercato_protocol::text::shown;
 
 use super::demand::Wanted;
@@ -169,6 +171,11 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
         columns.push(column("LAW", |offer| offer.jurisdiction.clone().unwrap_or_else(dash)));
         columns.push(column("REGION", |offer| offer.region.clone().unwrap_or_else(dash)));
     }
+    if wide || demand.egress != Egress::None {
+        columns.push(column("EGRESS", |offer| {
+            offer.egress.as_ref().map_or(EgressKind::None, EgressOffer::kind).word().to_owned()
+        }));
+    }
     if shown(Sort::Rtt) {
         columns.push(column("RTT", |offer| offer.rtt_us.map_or_else(dash, round_trip)));
     }
@@ -213,6 +220,16 @@ fn devices(offer: &Candidate) -> String {
 fn storage_of(offer: &Candidate) -> String {
     let words = [vec![of(&Resource::Storage, &offer.free)], offer.storage_kinds.clone()].concat();
     shown(&words.join(", ")).into_owned()
+}
+
+/// Whom guests may reach on the Internet, and what keeps them to it.
+fn egress_of(offer: &Candidate) -> String {
+    let Some(egress) = &offer.egress else { return "none".to_owned() };
+    match offer.network_isolation {
+        NetworkIsolation::Required => egress.to_string(),
+        // What the network does not enforce keeps nobody in.
+        NetworkIsolation::None => format!("{egress}\nkept to it as far as its network enforces"),
+    }
 }
 
 /// What its GPUs are, each with what comes with one, how many a node has and how they are joined.
@@ -280,6 +297,7 @@ fn offer_page(offer: &Candidate) -> String {
         ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),
         ("reclaim notice", seconds(terms.reclaim_notice_s)),
         ("network isolation", name(offer.network_isolation)),
+        ("egress", egress_of(offer)),
         ("jurisdiction", word(&offer.jurisdiction)),
         ("region", word(&offer.region)),
         ("carbon", offer.carbon_g_per_kwh.map_or_else(dash, |grams| format!("{grams} g/kWh"))),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{Approve, Party, ShareRule, Standing};
 use mercato_config::{FromText as _, Seconds};
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
 
@@ -64,6 +65,7 @@ enum Kind {
     Country,
     Resource,
     Class,
+    Egress,
     Longest,
     Shortest,
 }
@@ -95,6 +97,11 @@ fn case(typed: &mut Typed, text: &str) -> Result<Kind, String> {
             rule.jurisdictions.insert(country.to_owned());
             Kind::Country
         }
+        ("egress", Some(kind)) => {
+            let kind = EgressKind::ALL.into_iter().find(|it| it.word() == kind);
+            rule.egress = Some(kind.ok_or("egress is none, named or internet")?);
+            Kind::Egress
+        }
         ("longest", Some(term)) => {
             rule.longest_s = Some(seconds(term)?.0);
             Kind::Longest
@@ -110,7 +117,7 @@ fn case(typed: &mut Typed, text: &str) -> Result<Kind, String> {
         }
         (name, Some(_)) => {
             return Err(format!(
-                "{name:?} is none of federation, org, jurisdiction, longest and shortest: {FORM}"
+                "{name:?} is none of federation, org, jurisdiction, egress, longest and shortest: {FORM}"
             ));
         }
         (name, None) => match name.parse::<Resource>() {
@@ -145,6 +152,7 @@ mod tests {
         let cheap = rule("jurisdiction=IT, trusted, shortest=7d: auto at cpu=0.01 EUR/h");
         assert_eq!(cheap.price, Some(PriceChange::from_text("cpu=0.01 EUR/h").unwrap()));
         assert_eq!(cheap.jurisdictions, ["IT".to_owned()].into());
+        assert_eq!(rule("egress=named: ask").egress, Some(EgressKind::Named));
         assert_eq!(rule("everybody: ask"), ShareRule::default());
         assert_eq!(typed("turin or 4f: auto").unwrap().names, ["turin", "4f"]);
         for (wrong, said) in [
@@ -154,6 +162,7 @@ mod tests {
             ("federations=italia: ask", "\"federations\" is none of"),
             ("federation=: ask", "names nobody"),
             ("longest=soon: ask", "expected"),
+            ("egress=some: ask", "none, named or internet"),
             ("federation=italia, org=polito: ask", "all have to hold"),
             ("turin, 4f: auto", "all have to hold"),
             ("stranger, trusted: ask", "all have to hold"),

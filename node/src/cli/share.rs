@@ -1,5 +1,6 @@
 //! `mercato share`: what this cluster offers.
 
+mod egress;
 mod storage;
 mod there;
 
@@ -59,7 +60,7 @@ enum What {
 
 The first rule that a request is a case of decides it. All of its CASES have to hold:
 federation=NAME, org=NAME, a cluster, stranger, trusted, jurisdiction=IT, gpu.h100, spot,
-reserved, longest=4h, shortest=7d, everybody. Of buyers, countries or resources one of
+reserved, egress=named, longest=4h, shortest=7d, everybody. Of buyers, countries or resources one of
 several is enough: 'federation=italia or org=polito: auto'. THEN is auto, ask or deny; 'trusted: auto at cpu=0.01 EUR/h' has a price of its own: what it does not
 name has the posted price, 'memory=0' is free, and 'free' alone is all of it.")]
 pub(crate) struct Set {
@@ -74,6 +75,8 @@ pub(crate) struct Set {
     pods: Option<Amount>,
     #[command(flatten)]
     storage: storage::Typed,
+    #[command(flatten)]
+    egress: egress::TypedEgress,
     /// GPUs by model, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
@@ -202,6 +205,7 @@ impl Set {
         let plain = plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?)));
         policy.amounts.extend(plain);
         self.storage.say(&mut policy);
+        self.egress.say(&mut policy);
         if let Some(Gpus(gpus)) = self.gpu {
             policy.amounts.retain(|resource, _| !matches!(resource, Resource::Gpu(_)));
             let gpus =
@@ -276,6 +280,9 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
         ("price", policy.price.show()),
         ("class", name(policy.class)),
         ("network isolation", name(policy.network_isolation)),
+    ]);
+    rows.extend(egress::words(policy));
+    rows.extend([
         ("pod security", name(policy.pod_security)),
         ("requests", requests(policy)),
         ("rules", dash(policy.rules.iter().enumerate().map(ruled).collect::<Vec<_>>().join("\n"))),
@@ -298,10 +305,11 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     if table.is_empty() {
         let why = own.map(|own| unsold::why(policy, own)).unwrap_or_default();
         let why = wrapped(&format!("nothing is on sale: {why}"), 0);
-        return format!("{said}\n{why}\n{}{}", there::gpus(share, wide), unsold_devices(share));
+        let why = format!("{why}\n{}", egress::on_sale(share, policy));
+        return format!("{said}\n{why}{}{}", there::gpus(share, wide), unsold_devices(share));
     }
-    let of_storage = storage::on_sale(share, policy);
-    let sold = [table.render(wide), of_storage, missing(share), there::gpus(share, wide)].concat();
+    let others = storage::on_sale(share, policy) + &egress::on_sale(share, policy);
+    let sold = [table.render(wide), others, missing(share), there::gpus(share, wide)].concat();
     format!("{said}\n{sold}{}", unsold_devices(share))
 }
 

@@ -66,6 +66,7 @@ impl OperatorApi for Script {
             Request::Share => Ok(Answer::Share(Share {
                 policy: None,
                 ruled: false,
+                enforces_egress: false,
                 on_sale: Vec::new(),
                 unsold: Vec::new(),
                 storage: StorageClass::default(),

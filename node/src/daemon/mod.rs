@@ -128,7 +128,7 @@ impl Daemon {
         let mut tasks = JoinSet::new();
         let seen = before.as_ref().map(Before::seen);
         if let Some(cluster) = &kubernetes {
-            driver.tell(Input::Broker(BrokerInput::Isolation(cluster.isolates()))).await;
+            tell_enforced(&driver, cluster.as_ref()).await;
         }
         if let (Some(before), Some(cluster)) = (before, &kubernetes) {
             tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.keep());
@@ -266,6 +266,17 @@ async fn tell_driver(driver: Handle, cluster: Arc<dyn Kubernetes>) {
 async fn hide_pods(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     listening(&driver).await;
     pods::hide(driver, cluster).await;
+}
+
+/// Tells what guests can be kept to there: nothing is sold that depends on it before that is known.
+async fn tell_enforced(driver: &Handle, cluster: &dyn Kubernetes) {
+    let enforced = [
+        BrokerInput::Isolation(cluster.isolates()),
+        BrokerInput::Egress(cluster.enforces_egress()),
+    ];
+    for input in enforced {
+        driver.tell(Input::Broker(input)).await;
+    }
 }
 
 /// Tells what the cluster has, and which of its pods find no room.

@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 }
 
 /// Everything that is looked at. docs/operations.md says of each what it is.
-const CHECKS: [&str; 31] = [
+const CHECKS: [&str; 32] = [
     "bound pods",
     "certificates",
     "clock",
@@ -52,6 +52,7 @@ const CHECKS: [&str; 31] = [
     "data folder",
     "desk",
     "devices",
+    "egress",
     "gateway",
     "gpu access",
     "kubernetes",

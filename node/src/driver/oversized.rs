@@ -189,6 +189,7 @@ fn plain_terms() -> Terms {
         sla: None,
         metering_interval_s: 300,
         dispute_tolerance_ppm: 0,
+        egress: mercato_protocol::egress::Egress::None,
     }
 }
 

@@ -122,6 +122,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Whether guests can be kept apart on its network.
     fn isolates(&self) -> bool;
 
+    /// Whether what guests reach of the Internet is kept to what their contracts say.
+    fn enforces_egress(&self) -> bool;
+
     /// Does what a lease calls for until nothing of it is left. Dropped, it leaves the
     /// cluster as it is.
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()>;

@@ -202,7 +202,7 @@ pub(crate) fn device(gpu: &GpuPool) -> String {
 /// price the whole is said, with the lines that stay as posted.
 pub(crate) fn rule(rule: &ShareRule, posted: &Price) -> String {
     let ShareRule { buyers, standing: of, jurisdictions, resources, class, .. } = rule;
-    let ShareRule { most, least, longest_s, shortest_s, then, price, .. } = rule;
+    let ShareRule { egress, most, least, longest_s, shortest_s, then, price, .. } = rule;
     let any_of = |these: Vec<String>| (!these.is_empty()).then(|| these.join(" or "));
     let mut cases: Vec<String> = Vec::new();
     cases.extend(any_of(buyers.iter().map(party).collect()));
@@ -210,6 +210,7 @@ pub(crate) fn rule(rule: &ShareRule, posted: &Price) -> String {
     cases.extend(any_of(jurisdictions.iter().cloned().collect()));
     cases.extend(any_of(resources.iter().map(ToString::to_string).collect()));
     cases.extend(class.map(name));
+    cases.extend(egress.map(|kind| format!("egress {}", kind.word())));
     cases.extend((!most.is_zero()).then(|| format!("at most {}", spaced(most))));
     cases.extend((!least.is_zero()).then(|| format!("at least {}", spaced(least))));
     cases.extend(longest_s.map(|seconds| format!("no longer than {}", Seconds(seconds).show())));
@@ -226,6 +227,7 @@ pub(crate) fn rule(rule: &ShareRule, posted: &Price) -> String {
 #[cfg(test)]
 mod tests {
     use mercato_broker::syntax::PriceChange;
+    use mercato_protocol::egress::EgressKind;
     use mercato_protocol::gpu::GpuIsolation;
 
     use super::*;
@@ -306,10 +308,11 @@ mod tests {
             resources: ["gpu.h100".parse().unwrap()].into(),
             most: Resources::from_text("cpu=8").unwrap(),
             longest_s: Some(14_400),
+            egress: Some(EgressKind::Named),
             then: mercato_broker::Approve::Deny,
             ..all
         };
-        let said = "deny: stranger, gpu.h100, at most cpu=8, no longer than 4h";
+        let said = "deny: stranger, gpu.h100, egress named, at most cpu=8, no longer than 4h";
         assert_eq!(rule(&some), said);
     }
 }

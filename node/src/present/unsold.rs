@@ -1,6 +1,7 @@
 //! Why nothing is on sale, and the line that is missing in the owner's configuration.
 
 use mercato_broker::{SharePolicy, StorageClass, Unsold};
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::{NetworkIsolation, PodSecurity};
 use mercato_protocol::text::shown;
@@ -66,6 +67,16 @@ pub(crate) fn storage(policy: &SharePolicy, class: &StorageClass) -> Vec<String>
     }
 }
 
+/// Why the way out to the Internet that a policy shares is not on sale; none: it is, or none is shared.
+pub(crate) fn no_egress(policy: &SharePolicy, enforced: bool) -> Option<String> {
+    let to = policy.egress.to;
+    if to == EgressKind::None || enforced {
+        return None;
+    }
+    let why = "no node of this release can keep guests to what their contracts say of it";
+    Some(format!("no egress is sold: {why} (shared: {})", to.word()))
+}
+
 /// What is missing until guests can be kept apart.
 fn lacks(own: &OwnGateway) -> Option<String> {
     if own.isolates {
@@ -109,6 +120,16 @@ mod tests {
         let there = StorageClass::There { told: vec!["it keeps volumes".to_owned()] };
         assert_eq!(no_storage(&policy, &there), None);
         assert_eq!(storage(&policy, &there), ["it keeps volumes"]);
+    }
+
+    #[test]
+    fn egress_that_nothing_enforces_is_not_sold() {
+        let mut policy = mercato_config::Share::default().policy();
+        assert_eq!(no_egress(&policy, false), None, "none is shared");
+        policy.egress.to = EgressKind::Internet;
+        let said = no_egress(&policy, false).unwrap();
+        assert!(said.starts_with("no egress is sold: no node"), "{said}");
+        assert_eq!(no_egress(&policy, true), None);
     }
 
     #[test]

@@ -121,6 +121,12 @@ fn a_mistake_is_pointed_at_in_its_field() {
     assert!(wrong(|spec| spec.cpu.0 = "0".to_owned()).contains("processors and memory"));
     let said = wrong(|spec| spec.from = Some("turin".to_owned()));
     assert_eq!(said, "spec.from: nobody called \"turin\" offers anything");
+    let said = wrong(|spec| spec.egress = vec!["10.0.0.0/8".to_owned()]);
+    assert_eq!(said, "spec.egress: 10.0.0.0/8 is nobody's on the Internet");
+    let said = wrong(|spec| spec.egress = vec!["internet".to_owned(), "8.8.8.0/24".to_owned()]);
+    assert!(said.starts_with("spec.egress: \"internet\" is no range"), "{said}");
+    let open = OrderSpec { egress: vec!["8.8.8.0/24".to_owned()], ..spec() };
+    assert_eq!(wanted::demand("shop", &open, &[]).unwrap().egress.to_string(), "8.8.8.0/24");
     let share: Written<Share> =
         serde_json::from_value(json!({ "cpu": "30%", "memory": "4Gi", "price": "cpu=0.02 EUR" }))
             .unwrap();

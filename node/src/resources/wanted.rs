@@ -7,6 +7,7 @@ use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing, size};
 use mercato_config::{Buy, FromText, Gpus, Seconds, Share, SyntaxError, Text, Written, quantity};
 use mercato_kubelet::crd::{ContractSpec, OrderSpec, ProviderClass, Sort};
 use mercato_protocol::contract::Terms;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
@@ -64,6 +65,11 @@ pub(super) fn demand(
         max_price: text("maxPrice", spec.max_price.as_deref())?,
         from: spec.from.as_deref().map(|from| provider(from, providers)).transpose()?,
         namespaces: BTreeSet::from([namespace.to_owned()]),
+        egress: match &spec.egress[..] {
+            [] => Egress::None,
+            words => mercato_config::egress(&words.join(","))
+                .map_err(|why| format!("spec.egress: {why}"))?,
+        },
         sort: spec.sort.map_or_else(mercato_broker::Sort::default, |sort| match sort {
             Sort::Price => mercato_broker::Sort::Price,
             Sort::Rtt => mercato_broker::Sort::Rtt,

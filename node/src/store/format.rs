@@ -14,8 +14,8 @@ use crate::limits;
 /// The layout that this release writes. The second keeps large records in parts, and the keys of
 /// a cluster after its first; the third, under which uid each guest pod was made; the fourth, of
 /// which country the owner says that a peer is; the fifth, which lines of the price a rule changes;
-/// the sixth, storage that is shared or bought.
-pub(crate) const FORMAT: u64 = 6;
+/// the sixth, storage that is shared or bought; the seventh, a way out to the Internet, likewise.
+pub(crate) const FORMAT: u64 = 7;
 /// How it is said that there is no file, or no folder for it.
 const NOWHERE: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
 /// Says the number, and which release wrote it.

@@ -159,6 +159,7 @@ fn a_later_release_is_named_and_not_a_byte_is_changed() {
         ("4\n", true),
         ("5\n", true),
         ("6\n", true),
+        ("7\n", true),
         ("", false),
         ("x 4", false),
     ] {

@@ -193,7 +193,8 @@ fn published(
     let share = serde_json::json!({ "cpu": "50%", "memory": "50%", "price": "cpu=0.70 EUR/h" });
     let share: mercato_config::Share = serde_json::from_value(share).unwrap();
     let mut broker = Broker::restore(config, 7, []);
-    let mut effects = broker.handle(now(), Input::Command(0, Command::Share(Some(share.policy()))));
+    let mut effects =
+        broker.handle(now(), Input::Command(0, Box::new(Command::Share(Some(share.policy())))));
     for input in [Input::Isolation(true), Input::Inventory(inventory)] {
         effects.extend(broker.handle(now(), input));
     }

@@ -13,6 +13,7 @@ mod crowd;
 mod demo;
 mod disk;
 mod doctor;
+mod egress;
 mod federation;
 mod gate;
 mod gpus;

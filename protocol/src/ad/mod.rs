@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::certificate::Certificate;
 use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map};
+use crate::egress::EgressOffer;
 use crate::envelope::{EnvelopeError, Payload, Signed, Verified};
 use crate::gossip::LAST_EPOCH;
 use crate::gpu::GpuPool;
@@ -91,6 +92,9 @@ pub struct AdBody {
     pub rotations: Vec<Signed<Identity>>,
     /// That it belongs to the federation: its certificate, then its registrar's.
     pub certificates: Vec<Signed<Certificate>>,
+    /// The widest way out to the Internet that a contract may give its guests; none: it gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<EgressOffer>,
 }
 
 /// A homogeneous part of a cluster: one platform, one node shape.
@@ -287,6 +291,7 @@ wire_map!(AdHeader {
 });
 wire_map!(PoolRow { 1 => pool, 2 => free, 3 => price });
 wire_map!(AdBody {
+    ext { 3 optional => egress },
     1 => identity,
     2 => jurisdiction,
     3 => region,

@@ -64,6 +64,9 @@ pub enum CodecError {
     /// An extension that must be understood, and is not.
     #[error("extension {0} must be understood")]
     CriticalExtension(u64),
+    /// An extension that is known, under the flag that it never has.
+    #[error("extension {0} under the other flag")]
+    ExtensionFlag(u64),
     /// Well formed, but of an impossible value, as the text says.
     #[error("{0}")]
     Invalid(&'static str),

@@ -6,6 +6,15 @@ use super::wire::Wire;
 use super::writer::Writer;
 use crate::limits;
 
+/// Whether a reader knows an extension by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It has taken the value.
+    Known,
+    /// It has made nothing of it.
+    Unknown,
+}
+
 /// The entries of a struct's map.
 #[derive(Debug)]
 pub struct Fields<'r, 'a> {
@@ -17,14 +26,14 @@ pub struct Fields<'r, 'a> {
 impl<'r, 'a> Fields<'r, 'a> {
     /// Those of the map that follows, to be taken in ascending order. No extension is known.
     pub fn read(reader: &'r mut Reader<'a>) -> Result<Self, CodecError> {
-        Self::read_with(reader, |_, _| Ok(()))
+        Self::read_with(reader, |_, _, _| Ok(Known::Unknown))
     }
 
-    /// The same, where `known` takes the number and the value of each extension that is not
-    /// critical; of those that it does not know it keeps nothing.
+    /// The same, where `known` takes number, flag and value of each extension, and says whether it
+    /// knows the number. One that is critical and that it does not know is refused.
     pub fn read_with(
         reader: &'r mut Reader<'a>,
-        known: impl FnMut(u64, &[u8]) -> Result<(), CodecError>,
+        known: impl FnMut(u64, bool, &[u8]) -> Result<Known, CodecError>,
     ) -> Result<Self, CodecError> {
         let left = reader.map()?;
         let mut fields = Self { reader, left, key: None };
@@ -82,11 +91,11 @@ impl Wire for Nothing {
     }
 }
 
-/// Fields of later releases: `{id: [critical, value]}`. One that is critical is refused; the others
-/// are passed over, but for what `known` makes of them.
+/// What stands under key 0: `{id: [critical, value]}`. Of those that `known` does not know, the
+/// critical ones are refused, and the others are passed over.
 fn extensions(
     reader: &mut Reader<'_>,
-    mut known: impl FnMut(u64, &[u8]) -> Result<(), CodecError>,
+    mut known: impl FnMut(u64, bool, &[u8]) -> Result<Known, CodecError>,
 ) -> Result<(), CodecError> {
     let count = reader.map()?;
     at_most("extensions", count, limits::EXT_FIELDS)?;
@@ -95,10 +104,11 @@ fn extensions(
         if reader.array()? != 2 {
             return Err(CodecError::Expected("[critical, value]"));
         }
-        if reader.bool()? {
-            return Err(CodecError::CriticalExtension(id));
+        let critical = reader.bool()?;
+        match known(id, critical, reader.bytes(limits::TEXT_BYTES)?)? {
+            Known::Unknown if critical => return Err(CodecError::CriticalExtension(id)),
+            Known::Known | Known::Unknown => {}
         }
-        known(id, reader.bytes(limits::TEXT_BYTES)?)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 mod addresses;
 mod collections;
 mod error;
+pub(crate) mod extension;
 mod fields;
 mod macros;
 mod reader;
@@ -18,8 +19,9 @@ mod writer;
 
 pub use error::CodecError;
 pub(crate) use error::{at_most, ensure};
-pub use fields::Fields;
+pub(crate) use extension::Extension;
 pub(crate) use fields::Nothing;
+pub use fields::{Fields, Known};
 pub(crate) use macros::{wire_enum, wire_map, wire_union};
 pub use reader::{Reader, check};
 pub use wire::{Message, Wire};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{CodecError, Fields, Message, Reader, Wire, Writer};
+use crate::codec::{Message, wire_map};
 use crate::id::ContractId;
 use crate::limits;
 
@@ -21,45 +21,8 @@ pub struct Open {
     pub refuses_bodies: bool,
 }
 
-/// The number of [`Open::refuses_bodies`] among the extensions; its value is empty.
-const REFUSES_BODIES: u64 = 2;
-
 impl Message for Open {
     const MAX_BYTES: usize = limits::OPEN_BYTES;
 }
 
-impl Wire for Open {
-    fn encode(&self, to: &mut Writer) {
-        to.map(1 + usize::from(self.refuses_bodies) + usize::from(self.acks));
-        if self.refuses_bodies {
-            to.uint(0);
-            to.map(1);
-            to.uint(REFUSES_BODIES);
-            to.array(2);
-            to.bool(false);
-            to.bytes(&[]);
-        }
-        to.uint(1);
-        self.contract.encode(to);
-        if self.acks {
-            to.uint(2);
-            self.acks.encode(to);
-        }
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let mut refuses_bodies = false;
-        let mut fields = Fields::read_with(from, |id, value| {
-            if id == REFUSES_BODIES {
-                if !value.is_empty() {
-                    return Err(CodecError::Expected("an extension without a value"));
-                }
-                refuses_bodies = true;
-            }
-            Ok(())
-        })?;
-        let (contract, acks) = (fields.take(1)?, fields.take(2)?);
-        fields.finish()?;
-        Ok(Self { contract, acks, refuses_bodies })
-    }
-}
+wire_map!(Open { ext { 2 optional => refuses_bodies }, 1 => contract, 2 => acks });

@@ -3,6 +3,7 @@
 
 mod canonical;
 mod corpus;
+mod egress;
 mod largest;
 mod malformed;
 mod membership;

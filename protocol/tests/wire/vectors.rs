@@ -227,8 +227,8 @@ fn good() -> Vec<Good> {
     all
 }
 
-/// What is offered and agreed with storage, and what two clusters say about their tunnel: kind, name
-/// and bytes.
+/// What is offered and agreed with storage and with egress, and what two clusters say about their
+/// tunnel: kind, name and bytes.
 fn of_others() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let list = |(name, list)| {
         let signed = samples::consumer().sign(FederationId::NONE, &list).unwrap();
@@ -245,7 +245,19 @@ fn of_others() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         .chain(lists)
         .chain(asks)
         .chain(samples::tunnel_answers().into_iter().map(answer))
+        .chain(of_egress())
         .collect()
+}
+
+/// What is offered and agreed with a way out to the Internet, likewise.
+fn of_egress() -> impl Iterator<Item = (&'static str, &'static str, Vec<u8>)> {
+    let bodies = samples::egress_bodies();
+    let bodies = bodies.map(|(name, body)| ("ad-body", name, body.to_bytes().unwrap()));
+    let contracts = samples::egress_terms().map(|(name, terms)| {
+        let contract = samples::consumer().sign(FederationId::lan(), &samples::contract(terms));
+        (Contract::TYPE, name, contract.unwrap().as_bytes().to_vec())
+    });
+    bodies.into_iter().chain(contracts)
 }
 
 /// What is offered and agreed with storage: kind, name and bytes.

@@ -68,6 +68,8 @@ impl Sites {
         let mut inputs = vec![
             Input::Tick,
             Input::Broker(BrokerInput::Inventory(has)),
+            // Nothing in it enforces anything: what is promised is looked at.
+            Input::Broker(BrokerInput::Egress(true)),
             Input::Broker(BrokerInput::Addresses(own.into_iter().collect())),
         ];
         let knows = plan.clusters[at].knows.iter().copied().filter(|peer| is_reachable(*peer));

@@ -83,11 +83,13 @@ pub enum Bug {
     ClosedNamespaceTold,
     /// A namespace that was open once is told of on, though its owner has taken that back.
     OpenOutlivesConsent,
+    /// The lease of a contract has a way out to all of the Internet, whatever its provider offered.
+    EgressBeyondOffer,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -124,6 +126,7 @@ impl Bug {
         Self::BoughtInVain,
         Self::ClosedNamespaceTold,
         Self::OpenOutlivesConsent,
+        Self::EgressBeyondOffer,
     ];
 
     /// In which federation it shows.
@@ -162,7 +165,8 @@ impl Bug {
             | Self::LeavingForgotten
             | Self::ClaimsGoWithPods
             | Self::ClosedNamespaceTold
-            | Self::OpenOutlivesConsent => Topology::Pair,
+            | Self::OpenOutlivesConsent
+            | Self::EgressBeyondOffer => Topology::Pair,
         }
     }
 }

@@ -19,6 +19,7 @@ use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKind, PodId};
 use mercato_offload::{guest, home};
 use mercato_protocol::contract::Contract;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::negotiation::State;
 
@@ -186,6 +187,7 @@ impl Sabotage {
             Bug::EndTakenBack => answer.into_iter().flat_map(taken_back).collect(),
             Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
+            Bug::EgressBeyondOffer => answer.into_iter().map(widened).collect(),
             Bug::LeavingForgotten => answer.into_iter().map(|e| self.old_end(at, e)).collect(),
             Bug::ClaimsGoWithPods => answer.into_iter().flat_map(|e| self.unclaim(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
@@ -358,6 +360,16 @@ fn twice(effect: Effect) -> Vec<Effect> {
         _ => false,
     };
     if says { vec![effect.clone(), effect] } else { vec![effect] }
+}
+
+/// A lease with egress has all of it.
+fn widened(mut effect: Effect) -> Effect {
+    if let Effect::Lease(desire) = &mut effect
+        && desire.contract.terms.egress != Egress::None
+    {
+        desire.contract.terms.egress = Egress::Internet;
+    }
+    effect
 }
 
 fn taken_back(effect: Effect) -> Vec<Effect> {

@@ -106,6 +106,7 @@ fn empty_body(scene: &Scene<'_>) -> Option<AdBody> {
         pools: Vec::new(),
         rotations: Vec::new(),
         certificates: Vec::new(),
+        egress: None,
         terms: OfferTerms {
             classes: vec![Class::Reserved],
             min_term_s: 60,

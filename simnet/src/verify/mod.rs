@@ -4,6 +4,7 @@
 mod bound;
 mod bursts;
 mod disk;
+mod egress;
 mod goal;
 mod leaving;
 mod pods;
@@ -46,6 +47,7 @@ pub(crate) struct Checks {
     pub(crate) leaving: leaving::Leaving,
     pub(crate) bursts: bursts::Bursts,
     volumes: volumes::Volumes,
+    egress: egress::Offered,
     disk: disk::Disk,
 }
 
@@ -98,6 +100,7 @@ impl Checks {
     ) -> Result<(), Violation> {
         self.volumes.on_effect(&actor, effect)?;
         self.bursts.on_effect(&actor, effect);
+        self.egress.on_effect(&actor, effect)?;
         self.wire.check(actor, signature_cache, effect)
     }
 

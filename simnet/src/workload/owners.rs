@@ -8,6 +8,7 @@ use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Broker, BuyPolicy, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Standing,
 };
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::{Resource, Resources};
@@ -15,7 +16,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use super::objects::{is_leaving, pod_key, virtual_node};
 use super::overflow;
 use super::script::{Action, Script};
-use super::shares::{euro, hourly, policy};
+use super::shares::{euro, half, hourly, policy};
 use super::stored::stored_key;
 use crate::engine::rng::Rng;
 use crate::engine::site::Site;
@@ -283,7 +284,9 @@ impl Owner {
             return Some(Command::Peer(peer, Standing::Trusted));
         }
         let term_s = if self.script.buys_short() { SHORT_TERM_S } else { TERM_S };
-        let demand = Demand { quantity: wanted(), term_s, ..Demand::default() };
+        let asks = broker.deals().count().is_multiple_of(2);
+        let egress = if asks { half() } else { Egress::None };
+        let demand = Demand { quantity: wanted(), term_s, egress, ..Demand::default() };
         let note = String::new();
         Some(match round {
             true => Command::Rfq { demand, note },

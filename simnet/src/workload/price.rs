@@ -44,6 +44,7 @@ pub(super) fn policy(plan: &Plan, at: usize, percent: u32) -> SharePolicy {
         amounts: shared.iter().map(|(resource, n)| (resource, Amount::Exactly(n))).collect(),
         devices: DevicePolicy::default(),
         storage: Box::default(),
+        egress: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: price(&shared, percent),

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_broker::{Amount, Approve, DevicePolicy, SharePolicy};
+use ipnet::IpNet;
+use mercato_broker::{Amount, Approve, DevicePolicy, EgressPolicy, SharePolicy};
+use mercato_protocol::egress::{Egress, EgressKind, Outside};
 use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -18,6 +20,7 @@ pub(super) fn policy(storage: u64) -> SharePolicy {
         amounts,
         devices: DevicePolicy::default(),
         storage: Box::default(),
+        egress: Box::new(egress()),
         objects: None,
         keep_free: Resources::default(),
         price: price(),
@@ -30,6 +33,21 @@ pub(super) fn policy(storage: u64) -> SharePolicy {
         reclaim_notice_s: 120,
         max_term_s: 86_400,
     }
+}
+
+/// To two ranges of the Internet, whoever asks for some of it.
+fn egress() -> EgressPolicy {
+    let named = ["203.0.114.0/24", "2a00:1450::/32"].map(range);
+    EgressPolicy { to: EgressKind::Named, named: named.into(), ..EgressPolicy::default() }
+}
+
+/// Half of one of those, which one buyer in two asks for.
+pub(super) fn half() -> Egress {
+    Egress::Named(Outside::of([range("203.0.114.128/25")]).expect("it is of the Internet"))
+}
+
+fn range(text: &str) -> IpNet {
+    text.parse().expect("it is a range")
 }
 
 fn price() -> Price {

@@ -307,6 +307,7 @@ fn why_not(site: &Site, at_ms: u64, demand: &Demand) -> &'static str {
         | Exclusion::Class(_)
         | Exclusion::TermTooShort(_)
         | Exclusion::TermTooLong(_)
+        | Exclusion::Egress(_)
         | Exclusion::Currency(_)
         | Exclusion::Price
         | Exclusion::OverBudget { .. }

@@ -225,6 +225,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("broker", "DISPUTES", "the partner's next one"),
     ("broker", "ENDED", "the oldest of whoever has the most"),
     ("broker", "ENDED_OF_STRANGERS", "the oldest of the stranger that has the most"),
+    ("broker", "EXCEPTED_RANGES", "the owner's policy is refused"),
     ("broker", "GPU_MODELS", "the partner's change is refused"),
     ("broker", "NAMESPACES", "the owner's policy is refused"),
     ("broker", "OPEN_ORDERS", "the owner's next order is refused"),

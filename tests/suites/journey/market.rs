@@ -68,8 +68,19 @@ pub(crate) async fn trust(home: &Daemon<'_>) -> Result<()> {
     home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok().map(drop)
 }
 
+/// Egress is shared, and not sold where no node keeps guests to it: both sides are told so.
+async fn no_egress(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
+    let shared = provider.mercato(&["share", "set", "--egress", "internet"]).await?.ok()?;
+    ensure!(shared.contains("no egress is sold"), "{shared}");
+    let order = home.mercato(&[&ORDER[..], &["--egress", "8.8.8.0/24"]].concat()).await?;
+    ensure!(order.code == Some(1) && order.stderr.contains("offers no egress"), "{order:?}");
+    let none = ["share", "set", "--egress", "none"];
+    provider.mercato(&none).await?.ok().map(drop)
+}
+
 /// The contract's id, once the node is ready.
 pub(crate) async fn order(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<String> {
+    no_egress(home, provider).await.context("egress that is not sold")?;
     let contract = home.buy(provider, &ORDER).await?;
     let ready = ["wait", "--for=condition=Ready", "node/mercato-turin", "--timeout=1s"];
     home.cluster.kubectl(&ready).await?.ok()?;

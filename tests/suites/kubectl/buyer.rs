@@ -35,6 +35,16 @@ apiVersion: mercato.dev/v1alpha1
 kind: Order
 metadata: {name: large, namespace: shop}
 spec: {cpu: 64, memory: 2Gi, for: 2h, dryRun: true}
+---
+apiVersion: mercato.dev/v1alpha1
+kind: Order
+metadata: {name: open, namespace: shop}
+spec: {cpu: 1, memory: 2Gi, for: 2h, egress: [8.8.8.0/24], dryRun: true}
+---
+apiVersion: mercato.dev/v1alpha1
+kind: Order
+metadata: {name: inner, namespace: shop}
+spec: {cpu: 1, memory: 2Gi, for: 2h, egress: [10.0.0.0/8]}
 ";
 
 /// Candidates with reasons, without a contract.
@@ -44,18 +54,23 @@ pub(crate) async fn browses(rome: &Cluster) -> Result<()> {
     condition(rome, "order/mistaken", "Invalid").await?;
     let said = field(rome, "order/mistaken", "{.status.conditions[0].message}").await?;
     ensure!(said.starts_with("spec.selector: expected gpu.model"), "{said}");
+    condition(rome, "order/inner", "Invalid").await?;
+    let said = field(rome, "order/inner", "{.status.conditions[0].message}").await?;
+    ensure!(said == "spec.egress: 10.0.0.0/8 is nobody's on the Internet", "{said}");
     wait::until("an Order lists the candidates", PATIENCE, || async {
         let web = field(rome, "order/web", "{.status.candidates[0]}").await?;
         ensure!(web.contains("turin") && web.contains("is not trusted yet"), "{web}");
         let large = field(rome, "order/large", "{.status.candidates[0]}").await?;
         ensure!(large.contains("\"suits\":false") && large.contains("cpu free"), "{large}");
+        let open = field(rome, "order/open", "{.status.candidates[0]}").await?;
+        ensure!(open.contains("\"suits\":false") && open.contains("offers no egress"), "{open}");
         Ok(true)
     })
     .await?;
     show(rome, "-n shop get orders -o wide").await?;
     show(rome, "-n shop get order web -o jsonpath={.status.candidates}").await?;
     show(rome, "-n shop get order large -o jsonpath={.status.candidates}").await?;
-    let delete = ["-n", "shop", "delete", "order", "mistaken", "large"];
+    let delete = ["-n", "shop", "delete", "order", "mistaken", "large", "open", "inner"];
     rome.kubectl(&delete).await?.ok().map(drop)
 }
 

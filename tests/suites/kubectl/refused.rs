@@ -21,6 +21,7 @@ pub(crate) async fn by_schema(rome: &Cluster) -> Result<()> {
         (order, "x", "{cpu: 1, memory: 1Gi, for: 2 hours}", "spec.for"),
         (order, "x", "{cpu: 1, memory: 1Gi, for: 2h, pods: 0}", "spec.pods"),
         (order, "x", "{cpu: 1, memory: 1Gi, for: 2h, class: firm}", "spec.class"),
+        (order, "x", "{cpu: 1, memory: 1Gi, for: 2h, egress: internet}", "spec.egress"),
         (policy, "mine", "{}", "call it default"),
         (policy, "default", "{share: {cpu: 30%}}", "pods of guests need processors and memory"),
         (
@@ -36,6 +37,12 @@ pub(crate) async fn by_schema(rome: &Cluster) -> Result<()> {
             r#"supported values: "stranger", "trusted""#,
         ),
         (policy, "default", "{share: {cpu: 1, memory: 1Gi, reclaim: -1h}}", "spec.share.reclaim"),
+        (
+            policy,
+            "default",
+            "{share: {cpu: 1, memory: 1Gi, egress: {to: everybody}}}",
+            r#"supported values: "none", "named", "internet""#,
+        ),
         (policy, "default", "{buy: {trust: [turin]}}", "64 hexadecimal digits"),
         (offload, "mine", "{}", "call it default"),
         (offload, "default", "{strategy: remote}", "spec.strategy"),
@@ -59,6 +66,7 @@ async fn immutable(rome: &Cluster) -> Result<()> {
         (r#"{"spec":{"for":"4h"}}"#, "an order cannot change"),
         (r#"{"spec":{"selector":"carbon<=200"}}"#, "an order cannot change"),
         (r#"{"spec":{"maxPrice":"3 EUR/h"}}"#, "an order cannot change"),
+        (r#"{"spec":{"egress":["internet"]}}"#, "an order cannot change"),
     ] {
         let said = patched(rome, "order/fixed", patch).await?;
         ensure!(said.contains(why), "{patch}: {said}");

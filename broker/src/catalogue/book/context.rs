@@ -92,6 +92,7 @@ impl<'a> ProviderFacts<'a> {
             | AdFact::Isolation
             | AdFact::StorageKind
             | AdFact::Service
+            | AdFact::Egress
             | AdFact::Trust
             | AdFact::Reputation
             | AdFact::Rtt => None,
@@ -117,7 +118,8 @@ impl<'a> ProviderFacts<'a> {
             | AdFact::StorageKind
             | AdFact::Organisation
             | AdFact::Federation
-            | AdFact::Service => None,
+            | AdFact::Service
+            | AdFact::Egress => None,
         }
     }
 }

@@ -144,6 +144,7 @@ impl<'s> Explanation<'s> {
             Need::LongEnough | Need::ShortEnough => {
                 format!("for {}", Seconds(demand.term_s).show())
             }
+            Need::Egress => format!("egress to {}", demand.egress),
             Need::Cpu => asked(Resource::Cpu),
             Need::Memory => asked(Resource::Memory),
             Need::Pods => asked(Resource::Pods),
@@ -214,6 +215,7 @@ fn gap(
             | Exclusion::Class(_)
             | Exclusion::TermTooShort(_)
             | Exclusion::TermTooLong(_)
+            | Exclusion::Egress(_)
             | Exclusion::Currency(_)
             | Exclusion::Price
             | Exclusion::OverBudget { .. }
@@ -230,6 +232,7 @@ fn gap(
         | Need::Class
         | Need::LongEnough
         | Need::ShortEnough
+        | Need::Egress
         | Need::Together
         | Need::InBudget
         | Need::Allowed => 1_000,

@@ -14,6 +14,7 @@ mod tariff;
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{Ad, OfferTerms, Pool};
+use mercato_protocol::egress::EgressOffer;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::id::{ClusterId, PublicKey};
@@ -93,6 +94,9 @@ pub struct Candidate {
     pub total: Option<Money>,
     /// Whether guests are kept apart on its network.
     pub network_isolation: NetworkIsolation,
+    /// The widest way out to the Internet that it offers; none: it offers none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<EgressOffer>,
     /// What every contract with it says.
     pub terms: OfferTerms,
     /// When the offer ends, wall clock.
@@ -250,6 +254,7 @@ fn candidate(
         price: row.price.clone(),
         total: hit.merits.cost.map(|(currency, micros)| Money { micros, currency }),
         network_isolation: body.network_isolation,
+        egress: body.egress.clone(),
         terms: body.terms.clone(),
         expires_ms: header.expires_ms(),
     }

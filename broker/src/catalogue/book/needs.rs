@@ -1,6 +1,7 @@
 //! A demand, taken apart into needs, each with its bit: what an offer misses is a set of
 //! bits, and one that misses none suits.
 
+use mercato_protocol::egress::{Egress, EgressLack, EgressOffer};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::resources::Resource;
@@ -28,6 +29,8 @@ pub(super) enum Need<'a> {
     Class,
     LongEnough,
     ShortEnough,
+    /// It offers the way out that is asked for.
+    Egress,
     Cpu,
     Memory,
     Pods,
@@ -75,6 +78,46 @@ struct Levels<'a> {
     in_budget: u128,
 }
 
+impl<'a> Levels<'a> {
+    /// Notes where a need is looked up; terms on GPUs are among `gpus`.
+    fn place(&mut self, bit: u128, need: &Need<'a>, gpus: &mut Vec<(u128, &'a Term)>) {
+        match need {
+            Need::Holds(term) | Need::Permitted(term) => match term.attribute() {
+                Attribute::Ad(_) | Attribute::Claim { .. } => {
+                    self.ad.push((bit, need.clone()));
+                }
+                Attribute::Gpu(_) | Attribute::Price(Priced::Gpu, _) => {
+                    gpus.push((bit, term));
+                }
+                Attribute::Pool(_)
+                | Attribute::Price(
+                    Priced::Cpu | Priced::Memory | Priced::Pods | Priced::Storage,
+                    _,
+                ) => {
+                    self.row.push((bit, need.clone()));
+                }
+            },
+            Need::Cpu | Need::Memory | Need::Pods | Need::Storage | Need::Gpus(_) => {
+                self.row.push((bit, need.clone()));
+            }
+            Need::InShare => self.in_share = bit,
+            Need::Together => self.together = bit,
+            Need::Affordable => self.affordable = bit,
+            Need::InBudget => self.in_budget = bit,
+            Need::Unblocked
+            | Need::Trusted
+            | Need::Faithful
+            | Need::Unrefused
+            | Need::Provider(_)
+            | Need::Class
+            | Need::LongEnough
+            | Need::ShortEnough
+            | Need::Egress
+            | Need::Allowed => self.ad.push((bit, need.clone())),
+        }
+    }
+}
+
 /// What an offer costs for the whole term; none: nothing.
 pub(super) type Cost = Result<Option<Money>, PriceError>;
 
@@ -98,6 +141,7 @@ impl<'a> Needs<'a> {
         needs.extend(demand.class.map(|_| Need::Class));
         needs.extend(timed.then_some(Need::LongEnough));
         needs.extend(timed.then_some(Need::ShortEnough));
+        needs.extend((demand.egress != Egress::None).then_some(Need::Egress));
         needs.extend(demand.selector.terms().iter().map(Need::Holds));
         if let Some(policy) = context.policy {
             needs.extend(policy.selector.terms().iter().map(Need::Permitted));
@@ -118,39 +162,7 @@ impl<'a> Needs<'a> {
         let mut levels = Levels::default();
         for (n, need) in needs.iter().enumerate() {
             let bit = 1u128.checked_shl(u32::try_from(n).ok()?)?;
-            match need {
-                Need::Holds(term) | Need::Permitted(term) => match term.attribute() {
-                    Attribute::Ad(_) | Attribute::Claim { .. } => {
-                        levels.ad.push((bit, need.clone()));
-                    }
-                    Attribute::Gpu(_) | Attribute::Price(Priced::Gpu, _) => {
-                        gpus.terms.push((bit, term));
-                    }
-                    Attribute::Pool(_)
-                    | Attribute::Price(
-                        Priced::Cpu | Priced::Memory | Priced::Pods | Priced::Storage,
-                        _,
-                    ) => {
-                        levels.row.push((bit, need.clone()));
-                    }
-                },
-                Need::Cpu | Need::Memory | Need::Pods | Need::Storage | Need::Gpus(_) => {
-                    levels.row.push((bit, need.clone()));
-                }
-                Need::InShare => levels.in_share = bit,
-                Need::Together => levels.together = bit,
-                Need::Affordable => levels.affordable = bit,
-                Need::InBudget => levels.in_budget = bit,
-                Need::Unblocked
-                | Need::Trusted
-                | Need::Faithful
-                | Need::Unrefused
-                | Need::Provider(_)
-                | Need::Class
-                | Need::LongEnough
-                | Need::ShortEnough
-                | Need::Allowed => levels.ad.push((bit, need.clone())),
-            }
+            levels.place(bit, need, &mut gpus.terms);
         }
         let term_ms = demand.term_s.checked_mul(1_000).ok_or(PriceError::Overflow);
         let usage = term_ms.and_then(|term_ms| Usage::of(&demand.quantity, term_ms));
@@ -184,6 +196,7 @@ impl<'a> Needs<'a> {
             }
             Need::LongEnough => term_s >= *listing.terms_s.start(),
             Need::ShortEnough => term_s <= *listing.terms_s.end(),
+            Need::Egress => self.lacks_egress(listing).is_none(),
             // Its owner does not allow the term, whatever is on offer.
             Need::Allowed => false,
             Need::Holds(term) | Need::Permitted(term) => listing.ad_holds(term, facts),
@@ -244,12 +257,18 @@ impl<'a> Needs<'a> {
             | Need::Class
             | Need::LongEnough
             | Need::ShortEnough
+            | Need::Egress
             | Need::InShare
             | Need::Together
             | Need::Affordable
             | Need::InBudget
             | Need::Allowed => open,
         }
+    }
+
+    /// What of the way out that is asked for is not offered; none: nothing lacks.
+    fn lacks_egress(&self, listing: &Listing) -> Option<EgressLack> {
+        EgressOffer::lack_of(listing.ad.body.egress.as_ref(), &self.demand.egress)
     }
 
     /// Those that a cost misses.
@@ -310,6 +329,9 @@ impl<'a> Needs<'a> {
             Need::Class => Exclusion::Class(self.demand.class.unwrap_or_default()),
             Need::LongEnough => Exclusion::TermTooShort(terms.min_term_s),
             Need::ShortEnough => Exclusion::TermTooLong(terms.max_term_s),
+            Need::Egress => {
+                Exclusion::Egress(self.lacks_egress(listing).unwrap_or(EgressLack::All))
+            }
             Need::Cpu => short(Resource::Cpu, free.cpu_millis),
             Need::Memory => short(Resource::Memory, free.memory_bytes),
             Need::Pods => short(Resource::Pods, free.pods),

@@ -119,7 +119,7 @@ impl Amendments {
         match verdict {
             Verdict::Grant(_) => self.agree(exchange, agreements),
             Verdict::Ask => send(exchange, number, Answer::Review { until_ms }),
-            Verdict::Refuse(reason, text) => self.refuse(exchange, reason, text),
+            Verdict::Refuse(reason, text) => self.refuse(exchange, reason, &text),
         }
     }
 

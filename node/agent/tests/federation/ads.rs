@@ -49,6 +49,7 @@ pub(crate) fn certified(
             metering_interval_s: 60,
         },
         certificates,
+        egress: None,
     };
     let body = body.to_bytes().unwrap();
     let header = AdHeader {

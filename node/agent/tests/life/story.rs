@@ -49,6 +49,7 @@ pub(crate) fn policy() -> SharePolicy {
         .into(),
         devices: DevicePolicy::default(),
         storage: Box::default(),
+        egress: Box::default(),
         objects: None,
         keep_free: Resources::default(),
         price: Price::Free,

@@ -22,7 +22,7 @@ macro_rules! unchanged {
 }
 
 const UNCHANGED: &str = unchanged! {
-    optional: "selector" "storage" "gpu" "class" "maxPrice" "from" "sort" "note";
+    optional: "selector" "storage" "gpu" "class" "maxPrice" "from" "sort" "note" "egress";
     required: "cpu" "memory" "pods" "__for__"
 };
 
@@ -109,6 +109,11 @@ pub struct OrderSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub from: Option<String>,
+    /// Whom its pods are to reach on the Internet: `[internet]`, or ranges: `[203.0.114.0/24]`. Left
+    /// out: nobody. It stays so for the whole contract.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(max = 64)))]
+    pub egress: Vec<String>,
     /// Which of the offers that suit is the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<Sort>,

@@ -73,6 +73,7 @@ mod tests {
             on_sale: Vec::new(),
             unsold: Vec::new(),
             storage: StorageClass::default(),
+            enforces_egress: false,
             devices: devices.into(),
             unknown: Vec::new(),
         }

@@ -78,7 +78,7 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     let wide = mercato(&api, "browse -o wide").unwrap();
     assert!(
         wide.contains(
-            "  IT   x       12ms  180g    91%         750    h100 81559Mi part x, none  free\n"
+            "  IT   x       none    12ms  180g    91%         750    h100 81559Mi part x, none  free\n"
         ),
         "{wide}"
     );

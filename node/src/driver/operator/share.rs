@@ -26,7 +26,8 @@ pub(super) fn look(driver: &Driver, ruled: bool) -> Share {
     let storage = inventory.map(|it| it.storage.clone()).unwrap_or_default();
     let unknown = known::unknown(driver);
     let policy = broker.share().cloned();
-    Share { policy, ruled, on_sale, unsold, storage, devices, unknown }
+    let enforces_egress = broker.enforces_egress();
+    Share { policy, ruled, on_sale, unsold, storage, enforces_egress, devices, unknown }
 }
 
 /// What `mercato doctor` says of devices that are not sold, where something is shared.
@@ -49,6 +50,17 @@ pub(super) fn storage(driver: &Driver) -> Vec<Finding> {
 pub(super) fn no_storage(driver: &Driver) -> Option<String> {
     let broker = driver.agent().broker();
     unsold::no_storage(broker.share()?, &broker.inventory()?.storage)
+}
+
+/// What `mercato doctor` says of a way out that is shared, and not on sale.
+pub(super) fn egress(driver: &Driver) -> Vec<Finding> {
+    no_egress(driver).into_iter().map(|said| Finding::warn("egress", said)).collect()
+}
+
+/// Why the way out that is shared is not on sale; none: it is, or none is shared.
+pub(super) fn no_egress(driver: &Driver) -> Option<String> {
+    let broker = driver.agent().broker();
+    unsold::no_egress(broker.share()?, broker.enforces_egress())
 }
 
 /// The GPUs of all pools, by model.

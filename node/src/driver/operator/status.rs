@@ -96,7 +96,12 @@ impl OperatorService {
             .await?
             .map(|why| Attention::of(Kind::NotOnSale, why).command("mercato share show"));
         let attention = attention.chain(self.ending().await?).chain(unsold);
-        let attention = attention.chain(no_storage).collect();
+        let no_egress = self
+            .driver
+            .look(share::no_egress)
+            .await?
+            .map(|why| Attention::of(Kind::NotOnSale, why).command("mercato share show"));
+        let attention = attention.chain(no_storage).chain(no_egress).collect();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster: self.driver.cluster(),

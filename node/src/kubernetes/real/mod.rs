@@ -283,6 +283,11 @@ impl Kubernetes for Real {
         false
     }
 
+    /// No node has rules for it yet.
+    fn enforces_egress(&self) -> bool {
+        false
+    }
+
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()> {
         let known = self.known();
         async move {

@@ -133,6 +133,11 @@ impl Kubernetes for Simulated {
         true
     }
 
+    /// Its guests reach nobody on the Internet whom their contract does not name.
+    fn enforces_egress(&self) -> bool {
+        true
+    }
+
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()> {
         let side = task.desire.borrow().side;
         match side {

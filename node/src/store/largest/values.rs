@@ -7,12 +7,13 @@ use mercato_agent::{Grant, Issued, Papers};
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Agreement, Amount, Approve, BurstPolicy, BuyPolicy, Demand, DevicePolicy, Dispute,
-    Party as Whom, Rate, SharePolicy, ShareRule, SignedInvoice, SignedReceipt, StoragePolicy,
-    limits as of_broker,
+    EgressPolicy, Party as Whom, Rate, SharePolicy, ShareRule, SignedInvoice, SignedReceipt,
+    StoragePolicy, limits as of_broker,
 };
 use mercato_offload::key::PodId;
 use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::certificate::Role;
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::federation::Succession;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::invoice::Notice;
@@ -114,13 +115,21 @@ pub(super) fn deal() -> Value {
     })
 }
 
+fn range(n: usize) -> ipnet::IpNet {
+    format!("fdff:ffff:ffff:ffff:ffff:ffff:ffff:{:x}/128", 0xff00 + n).parse().unwrap()
+}
+
 /// Rules with all the prices that they may have, and the rest of the list in whom to allow.
 pub(super) fn share() -> SharePolicy {
     let Price::Posted { currency, units } = price() else { unreachable!("it has lines") };
     let lines = units.into_iter().map(|(resource, unit)| (resource, Some(unit))).collect();
     let price_of_rule = PriceChange::Lines { currency: Some(currency), lines };
-    let rule =
-        ShareRule { price: Some(price_of_rule), then: Approve::Auto, ..ShareRule::default() };
+    let rule = ShareRule {
+        price: Some(price_of_rule),
+        egress: Some(EgressKind::Internet),
+        then: Approve::Auto,
+        ..ShareRule::default()
+    };
     let plain = SharePolicy {
         amounts: [(Resource::Cpu, Amount::Exactly(MAX))].into(),
         devices: DevicePolicy {
@@ -138,6 +147,11 @@ pub(super) fn share() -> SharePolicy {
             class: Some(text(0, of_broker::CLASS_BYTES)),
             kinds: (0..of_broker::STORAGE_KINDS).map(|n| text(n, limits::SLUG_BYTES)).collect(),
         }),
+        egress: Box::new(EgressPolicy {
+            to: EgressKind::Named,
+            named: outside().ranges().iter().copied().collect(),
+            except: (0..of_broker::EXCEPTED_RANGES).map(range).collect(),
+        }),
         objects: Some(u64::MAX),
         keep_free: Resources::default(),
         price: price(),
@@ -150,7 +164,8 @@ pub(super) fn share() -> SharePolicy {
         reclaim_notice_s: MAX,
         max_term_s: MAX,
     };
-    let priced = (of_broker::RULES + 1) * limits::PRICE_LINES + 1;
+    let ranges = limits::EGRESS_RANGES + of_broker::EXCEPTED_RANGES;
+    let priced = (of_broker::RULES + 1) * limits::PRICE_LINES + 1 + ranges;
     let allow = (0..of_broker::SHARE_ENTRIES - priced).map(cluster).map(Whom::Cluster).collect();
     SharePolicy { allow, ..plain }
 }

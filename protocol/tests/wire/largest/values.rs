@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use mercato_protocol::contract::{Amends, Contract, Party, Terms};
+use mercato_protocol::egress::{Egress, Outside};
 use mercato_protocol::envelope::{Payload, Signed};
 use mercato_protocol::id::{ClusterId, ContractId, Digest, NegotiationId, PublicKey};
 use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
@@ -81,7 +82,16 @@ pub(crate) fn terms() -> Terms {
         sla: Some(Sla { availability_ppm: u32::MAX, credit_ppm: u32::MAX }),
         metering_interval_s: u32::MAX,
         dispute_tolerance_ppm: u32::MAX,
+        egress: Egress::Named(outside()),
     }
+}
+
+/// As many ranges as there can be, of the family with the longer addresses, each with the longest
+/// prefix.
+pub(crate) fn outside() -> Outside {
+    let range = |n| format!("2fff:ffff:ffff:ffff:ffff:ffff:ffff:{n:x}/128").parse().unwrap();
+    let first = usize::from(u16::MAX) + 1 - limits::EGRESS_RANGES;
+    Outside::of((first..=usize::from(u16::MAX)).map(range)).unwrap()
 }
 
 pub(crate) fn request() -> Request {

@@ -16,6 +16,7 @@ use mercato_protocol::workload::{self, BodyHead, ObjectKind, Route};
 use crate::{samples, talk};
 
 mod bounds;
+mod egress;
 mod membership;
 mod network;
 mod node;
@@ -23,6 +24,7 @@ mod signatures;
 mod stream;
 mod tunnel;
 
+pub(crate) use egress::with_extensions;
 pub(crate) use network::contract_with_network;
 
 /// Kind, name, bytes, error.
@@ -36,6 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
         addresses(),
         claims(),
         bounds::cases(),
+        egress::cases(),
         network::cases(),
         stream::cases(),
         node::cases(),

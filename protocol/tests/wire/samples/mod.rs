@@ -8,6 +8,7 @@ use mercato_protocol::ad::{
 };
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::contract::{Amends, Contract, Party, Terms};
+use mercato_protocol::egress::Egress;
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
@@ -26,12 +27,14 @@ use mercato_protocol::terms::{
 };
 use mercato_protocol::time::Now;
 
+mod egress;
 mod membership;
 mod node;
 mod storage;
 mod traffic;
 mod tunnel;
 
+pub(crate) use egress::*;
 pub(crate) use membership::*;
 pub(crate) use node::*;
 pub(crate) use storage::*;
@@ -148,6 +151,7 @@ pub(crate) fn small_body() -> AdBody {
         },
         rotations: vec![],
         certificates: vec![],
+        egress: None,
     }
 }
 
@@ -232,6 +236,7 @@ pub(crate) fn terms() -> Terms {
         sla: None,
         metering_interval_s: 300,
         dispute_tolerance_ppm: 10_000,
+        egress: Egress::None,
     }
 }
 
