@@ -73,7 +73,7 @@ async fn no_egress(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
     let shared = provider.mercato(&["share", "set", "--egress", "internet"]).await?.ok()?;
     ensure!(shared.contains("no egress is sold"), "{shared}");
     let order = home.mercato(&[&ORDER[..], &["--egress", "8.8.8.0/24"]].concat()).await?;
-    ensure!(order.code == Some(1) && order.stderr.contains("offers no egress"), "{order:?}");
+    ensure!(order.code == Some(3) && order.stderr.contains("offers no egress"), "{order:?}");
     let none = ["share", "set", "--egress", "none"];
     provider.mercato(&none).await?.ok().map(drop)
 }
