@@ -12,7 +12,7 @@ pub struct Full {
 }
 
 /// Every test program that looks at its level.
-pub const FULL: [Full; 28] = [
+pub const FULL: [Full; 29] = [
     Full { program: "application", minutes: 4, what: "the whole release at home, and half away" },
     Full { program: "bursting", minutes: 8, what: "200 pods, each provider, each kill, in vain" },
     Full { program: "churn", minutes: 36, what: "500 namespaces, and 100 contracts that end" },
@@ -21,10 +21,19 @@ pub const FULL: [Full; 28] = [
     Full { program: "gateway", minutes: 5, what: "the port lost in each direction, at each end" },
     Full { program: "gpus", minutes: 4, what: "nodes that are relabelled" },
     Full { program: "heartbeat", minutes: 11, what: "ends of its time, of a notice; another node" },
+    Full {
+        program: "host/machine",
+        minutes: 5,
+        what: "5,632 frames by both, all tries at each end",
+    },
     Full { program: "hostile", minutes: 14, what: "an attack of ten minutes, 10,000 pods" },
     Full { program: "idle", minutes: 17, what: "an idle lease for ten minutes, unsigned usage" },
     Full { program: "install", minutes: 4, what: "two nodes each, the provider's exchange too" },
-    Full { program: "isolation", minutes: 12, what: "ten rounds of restarts, names, files" },
+    Full {
+        program: "isolation",
+        minutes: 12,
+        what: "ten rounds, names, files, all floods and scans",
+    },
     Full { program: "journey", minutes: 4, what: "ten pods that start one after the other" },
     Full { program: "leaving", minutes: 15, what: "pods before a contract ends, by each way" },
     Full { program: "leftovers", minutes: 5, what: "twenty beds up and down" },

@@ -128,6 +128,12 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+/// All that is tried, and not one of each kind: which frames pass is a property of `mercato-machine`
+/// too, whose interpreter is compared with the kernel here.
+fn is_full() -> bool {
+    std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full")
+}
+
 type Test = fn() -> Result<()>;
 
 fn of_own_addresses() -> [(&'static str, Test); 8] {
