@@ -24,7 +24,7 @@ use crate::frames::{ANY, send};
 use crate::namespace::Namespace;
 use crate::pods::Pods;
 use crate::wire::Sent;
-use crate::world::{DEVICE, END, ITSELF, World};
+use crate::world::{DEVICE, END, ITSELF, Service, ServiceNamespace, World};
 use crate::{draw, is_full};
 
 /// Tables.
@@ -83,8 +83,9 @@ pub(crate) fn the_kernel_says_the_same_of_frames() -> Result<()> {
 /// have one priority.
 fn with_a_chain_of_addresses() -> World {
     let first = std::net::Ipv4Addr::new(10, 96, 0, 7);
+    let service = Service { called: first, here: ITSELF, namespace: ServiceNamespace::Own };
     let called = Some(std::net::Ipv4Addr::new(10, 204, 3, 7));
-    World { services: vec![(first, ITSELF)], called, ..World::of(&[]) }
+    World { services: vec![service], called, ..World::of(&[]) }
 }
 
 /// The same numbers with each run (SplitMix64).

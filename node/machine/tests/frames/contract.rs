@@ -67,10 +67,10 @@ impl World {
             return wire;
         };
         wire.from = self.here(from).into();
-        let service = self.services.iter().find(|(called, _)| self.four.is_some() && *called == to);
+        let service = self.told().find(|it| self.four.is_some() && it.called == to);
         let is_itself = to == ITSELF && self.called.is_some() && self.four.is_some();
         wire.to = match (service, self.called) {
-            (Some((_, here)), _) => (*here).into(),
+            (Some(service), _) => service.here.into(),
             (None, Some(called)) if is_itself => called.into(),
             _ => to.into(),
         };
@@ -105,9 +105,9 @@ impl World {
         is_port && ip.is_plain() && self.names.map(IpAddr::from) == Some(ip.to)
     }
 
-    /// Whether a range of the lease has the address, or it is what a Service has here.
+    /// Whether a range of the lease has the address, or it is what a Service has here that the lease has.
     pub(crate) fn is_leased(&self, to: IpAddr) -> bool {
-        let is_service = self.services.iter().any(|(_, here)| IpAddr::from(*here) == to);
+        let is_service = self.told().any(|service| IpAddr::from(service.here) == to);
         is_service || self.leased.iter().any(|range| begins_as(*range, to))
     }
 

@@ -103,7 +103,7 @@ fn to_four(world: &World, dice: &mut Dice<'_>) -> Ipv4Addr {
         IpAddr::V4(node) => Some(*node),
         IpAddr::V6(_) => None,
     });
-    let services = world.services.iter().flat_map(|(called, here)| [*called, *here]);
+    let services = world.services.iter().flat_map(|service| [service.called, service.here]);
     let own = world.four.unwrap_or(Ipv4Addr::new(10, 42, 0, 5));
     let others = [[10, 42, 0, 9], [169, 254, 169, 254], [198, 51, 100, 9], [224, 0, 0, 251]];
     let mut all: Vec<Ipv4Addr> = nodes.chain(services).chain(others.map(Ipv4Addr::from)).collect();

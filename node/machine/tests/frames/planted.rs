@@ -1,11 +1,11 @@
-//! Ten wrong rules, each as a function on tables that are right.
+//! Eleven wrong rules, each as a function on tables that are right.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_machine::{Expression, Family, FrameTable, PacketRule, Table, Verdict};
 
-use crate::world::Tables;
+use crate::world::{NOT_OPEN, Tables};
 
 type Plants = fn(&mut Tables);
 
@@ -56,6 +56,15 @@ pub(crate) const PLANTED: &[(&str, Plants)] = &[
                 if let Some(wide) = ranges.first().and_then(wide) {
                     ranges.retain(|range| !wide.contains(range));
                     ranges.insert(wide);
+                }
+            }
+        }
+    }),
+    ("a Service of a namespace that is not open", |tables| {
+        for table in both(tables) {
+            for ranges in table.nets.values_mut() {
+                if ranges.first().is_some_and(|range| range.addr().is_ipv4()) {
+                    ranges.insert(IpNet::from(IpAddr::from([10, 97, NOT_OPEN, 7])));
                 }
             }
         }

@@ -16,6 +16,8 @@ pub(crate) const END: &str = "pod0";
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 5];
 /// Who calls itself by a Service is called from here.
 pub(crate) const ITSELF: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 6);
+/// From here on, addresses of Services that are not open end so.
+pub(crate) const NOT_OPEN: u8 = 40;
 const LINK: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 5);
 
 /// A guest and its node.
@@ -25,8 +27,9 @@ pub(crate) struct World {
     pub(crate) six: Option<Ipv6Addr>,
     /// The ranges of its lease.
     pub(crate) leased: Vec<IpNet>,
-    /// Services by what the guest calls them, and by what they have here.
-    pub(crate) services: Vec<(Ipv4Addr, Ipv4Addr)>,
+    /// Services of its own namespace at home, and of others that are open to its lease or are not: all of them
+    /// have an address here, since another lease of the same home may have them.
+    pub(crate) services: Vec<Service>,
     /// The node's own addresses.
     pub(crate) node: Vec<IpAddr>,
     pub(crate) gate: u16,
@@ -39,6 +42,22 @@ pub(crate) struct World {
     pub(crate) is_mapped: bool,
     /// Whether the gateway runs on another node.
     pub(crate) is_through: bool,
+}
+
+/// A Service of home's, by what guests call it, and by what it has here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    pub(crate) called: Ipv4Addr,
+    pub(crate) here: Ipv4Addr,
+    pub(crate) namespace: ServiceNamespace,
+}
+
+/// Where a Service is at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceNamespace {
+    Own,
+    Open,
+    NotOpen,
 }
 
 /// All tables of a guest and its node.
@@ -75,13 +94,9 @@ impl World {
         node.extend(more.into_iter().take(dice.below(4)).map(IpAddr::from));
         let names = dice.is(180).then_some(Ipv4Addr::new(10, 207, 255, 254));
         node.extend(names.map(IpAddr::from));
-        let services = (0..dice.below(3)).map(|number| {
-            let number = number as u8;
-            let called = Ipv4Addr::new(10, 96, 0, 7 + number);
-            (called, dice.pick(&[Ipv4Addr::new(10, 97, number, 7), called]))
-        });
-        Self {
-            services: services.collect(),
+        let of_own = services(dice, ServiceNamespace::Own, 0);
+        let mut world = Self {
+            services: of_own,
             four,
             six,
             leased,
@@ -92,7 +107,15 @@ impl World {
             called: dice.is(128).then_some(Ipv4Addr::new(10, 204, 3, 7)),
             is_mapped: dice.is(200),
             is_through: dice.is(100),
-        }
+        };
+        world.services.extend(services(dice, ServiceNamespace::Open, 20));
+        world.services.extend(services(dice, ServiceNamespace::NotOpen, NOT_OPEN));
+        world
+    }
+
+    /// The Services that the lease has: which namespace they are of makes no difference here.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &Service> {
+        self.services.iter().filter(|service| service.namespace != ServiceNamespace::NotOpen)
     }
 
     pub(crate) fn own(&self) -> Vec<IpAddr> {
@@ -110,11 +133,11 @@ impl World {
     }
 
     pub(crate) fn closed(&self) -> Closed {
-        let behind = self.services.iter().map(|(_, here)| IpNet::from(IpAddr::from(*here)));
+        let behind = self.told().map(|service| IpNet::from(IpAddr::from(service.here)));
         Closed {
             own: self.own().into_iter().collect(),
             reached: self.leased.iter().copied().chain(behind).collect(),
-            services: self.services.iter().copied().collect(),
+            services: self.told().map(|service| (service.called, service.here)).collect(),
             node: self.node.iter().copied().collect(),
             gate: self.gate,
             names: self.names.map(IpAddr::from),
@@ -170,4 +193,16 @@ impl World {
             node: Family::ALL.map(|family| guard(&wanted, family, Some("out0"))),
         }
     }
+}
+
+/// A few Services of one namespace.
+fn services(dice: &mut Dice<'_>, namespace: ServiceNamespace, first: u8) -> Vec<Service> {
+    let count = dice.below(3);
+    let service = |number: usize| {
+        let number = first + number as u8;
+        let called = Ipv4Addr::new(10, 96, 0, 7 + number);
+        let here = dice.pick(&[Ipv4Addr::new(10, 97, number, 7), called]);
+        Service { called, here, namespace }
+    };
+    (0..count).map(service).collect()
 }
