@@ -106,3 +106,17 @@ fn a_choice_among_words_is_an_enumeration() {
         }
     }
 }
+
+/// As objects are that were written before there was a word of Services.
+#[test]
+fn an_object_without_services_opens_none() {
+    for strategy in ["Local", "Remote", "Both"] {
+        let spec =
+            serde_json::json!({ "strategy": strategy, "apiAccess": "home", "to": ["turin"] });
+        let spec: NamespaceOffloadSpec = serde_json::from_value(spec).unwrap();
+        let how = spec.opt_in();
+        assert_eq!(how.opens, mercato_offload::placement::export::Opens::default(), "{strategy}");
+        assert!(how.opens.services.is_none(), "{strategy}");
+        assert_eq!(NamespaceOffloadSpec::from(&how), spec, "and an answer says no more");
+    }
+}

@@ -207,8 +207,10 @@ impl Leave {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::id::{ClusterId, ContractId};
+
     use super::*;
-    use crate::placement::export::Listed;
+    use crate::placement::export::{Consent, LeaseNode, Listed, Opened};
 
     fn namespace(label: &str) -> Value {
         json!({ "metadata": { "name": "shop", "labels": { OFFLOAD: label },
@@ -265,6 +267,33 @@ mod tests {
             (&json!(["mercato-turin"]), &json!("shop-eu"))
         );
         assert_eq!(serde_json::from_value::<OptIn>(written).unwrap(), how);
+    }
+
+    /// As releases had it that knew nothing of Services: on a namespace, and in what a daemon has stored.
+    #[test]
+    fn what_an_earlier_release_has_said_opens_nothing() {
+        let (contract, provider) = (ContractId([0x2f; 16]), ClusterId([0x4f; 32]));
+        let node = LeaseNode { name: "mercato-turin", contract: &contract, provider: &provider };
+        for strategy in Strategy::ALL {
+            let before = namespace(strategy.as_str());
+            let marks = before["metadata"]["annotations"].as_object().unwrap();
+            assert!([SERVICES, CALLERS].iter().all(|mark| !marks.contains_key(*mark)));
+            let marked = Scope::Labelled.read(&before).unwrap();
+            let mut stored = serde_json::to_value(&marked).unwrap();
+            assert!(stored.as_object_mut().unwrap().remove("opens").is_some());
+            let stored: OptIn = serde_json::from_value(stored).unwrap();
+            assert_eq!((stored.strategy, &stored), (strategy, &marked));
+            for how in [marked, stored] {
+                assert!(how.opens.services.is_none(), "{strategy:?}");
+                let targets = how.targets.clone();
+                let opened = Opened { api: how.api_access, opens: how.opens, targets };
+                let web = ("web".to_owned(), Opened::default());
+                let consent = Consent::new([web, ("shop".to_owned(), opened)]);
+                let guests = ["web"].into();
+                assert!(consent.open_to(node, &guests).is_empty(), "{strategy:?}");
+                assert_eq!(consent.opening().count(), 0, "{strategy:?}");
+            }
+        }
     }
 
     #[test]
