@@ -301,15 +301,10 @@ impl Sabotage {
     }
 
     fn remember_made(&mut self, effect: &Effect) {
-        let Effect::Work(_, Work::Guest(work)) = effect else { return };
-        match work {
-            GuestWork::Apply(item @ Item::Pod(_), ..) => {
-                self.made.insert(item.clone(), work.clone());
-            }
-            GuestWork::Make(pod, _) => {
-                self.made.insert(Item::Pod(pod.clone()), work.clone());
-            }
-            _ => {}
+        if let Effect::Work(_, Work::Guest(work @ GuestWork::Apply(item @ Item::Pod(_), ..))) =
+            effect
+        {
+            self.made.insert(item.clone(), work.clone());
         }
     }
 

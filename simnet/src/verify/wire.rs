@@ -264,7 +264,6 @@ fn released(work: &GuestWork) -> Option<&PodId> {
     match work {
         GuestWork::Release(pod) => Some(pod),
         GuestWork::Apply(..)
-        | GuestWork::Make(..)
         | GuestWork::Update(..)
         | GuestWork::Delete(..)
         | GuestWork::Confirm(..) => None,

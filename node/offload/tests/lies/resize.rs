@@ -35,7 +35,6 @@ fn runs(uid: &str, name: &str) -> guest::Input {
         status: Digest::of(b"running"),
         terminal: None,
         deleting: false,
-        kept: true,
         ended: false,
         unschedulable: None,
         unlike: None,

@@ -14,7 +14,6 @@ fn seen() -> ObservedPod {
         status: Digest::of(b"pending"),
         terminal: None,
         deleting: false,
-        kept: true,
         ended: false,
         unschedulable: None,
         unlike: None,

@@ -40,12 +40,7 @@ impl Pod {
 
 /// Of every second name, how a pod ended is counted.
 pub(super) fn is_counted(pod: &Pod) -> bool {
-    counts(&pod.id.name)
-}
-
-/// The same by its name, on either side.
-pub(super) fn counts(name: &str) -> bool {
-    name.ends_with(['0', '2'])
+    pod.id.name.ends_with(['0', '2'])
 }
 
 pub(super) fn needs(pod: &Pod) -> Vec<ObjectKey> {
