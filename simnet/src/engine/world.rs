@@ -109,7 +109,8 @@ impl World {
             } else {
                 let site = &self.sites[at];
                 let actor = Actor { at, site, now: site.now(self.agenda.at_ms()) };
-                self.checks.on_effect(actor, &mut self.signature_cache, &effect)?;
+                let (checks, cache) = (&mut self.checks, &mut self.signature_cache);
+                checks.on_effect(&self.sites, actor, cache, &effect)?;
                 self.perform(at, effect)?;
             }
         }

@@ -13,6 +13,7 @@ use mercato_protocol::id::{Digest, PublicKey};
 use mercato_protocol::limits::AD_BODY_BYTES;
 
 use super::{Actor, Violation, ensure};
+use crate::engine::sites::Sites;
 
 /// What honest clusters have offered so far.
 #[derive(Debug, Default)]
@@ -24,9 +25,11 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Takes note of what a cluster advertises itself, and looks at the contract of each lease.
+    /// Takes note of what a cluster advertises itself, and looks at the contract of each lease
+    /// that an honest one provides.
     pub(crate) fn on_effect(
         &mut self,
+        sites: &Sites,
         actor: &Actor<'_>,
         effect: &Effect,
     ) -> Result<(), Violation> {
@@ -35,7 +38,11 @@ impl Offered {
         {
             bodies.iter().for_each(|body| self.note_body(&body.0));
         }
-        if let Effect::Lease(desire) = effect { self.check(&desire.contract) } else { Ok(()) }
+        let Effect::Lease(desire) = effect else { return Ok(()) };
+        // What a hostile peer offers, nobody has looked at.
+        let provider = sites.place_of(desire.contract.provider.cluster);
+        let is_honest = provider.is_none_or(|place| sites[place].attack.is_none());
+        if is_honest { self.check(&desire.contract) } else { Ok(()) }
     }
 
     /// Whether one of them is of this publisher.

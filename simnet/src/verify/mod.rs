@@ -94,13 +94,14 @@ impl Checks {
     /// Right before an effect of an honest cluster is performed.
     pub(crate) fn on_effect(
         &mut self,
+        sites: &Sites,
         actor: Actor<'_>,
         signature_cache: &mut SignatureCache,
         effect: &Effect,
     ) -> Result<(), Violation> {
         self.volumes.on_effect(&actor, effect)?;
         self.bursts.on_effect(&actor, effect);
-        self.egress.on_effect(&actor, effect)?;
+        self.egress.on_effect(sites, &actor, effect)?;
         self.wire.check(actor, signature_cache, effect)
     }
 

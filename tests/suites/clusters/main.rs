@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Test::ci("a_part_is_paused_killed_and_restarted", |s| Box::pin(faults::parts(s))),
         Test::ci("kubectl_tells_its_exit_code", |s| Box::pin(faults::exit_code(s))),
         Test::ci("a_dump_explains", |s| Box::pin(faults::dump(s))),
-        Test::ci("a_thousand_pods_are_scheduled", |s| Box::pin(scale::thousand_pods(s))),
+        Test::ci("many_pods_are_scheduled", |s| Box::pin(scale::many_pods(s))),
         Test::ci("gpus_are_scheduled_and_run_out", |s| Box::pin(scale::gpus(s))),
     ];
     suite::run("clusters", env!("CARGO_BIN_EXE_lab"), clusters, tests)

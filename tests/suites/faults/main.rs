@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Test::ci("an_api_server_is_stopped", |s| Box::pin(api_server::stopped(s))),
         Test::ci("the_api_servers_answer_badly", |s| Box::pin(api_server::answers_badly(s))),
         Test::full("the_api_servers_lie", |s| Box::pin(lies::gain_nothing(s))),
-        Test::ci("the_provider_evicts", |s| Box::pin(provider::evicts(s))),
+        Test::full("the_provider_evicts", |s| Box::pin(provider::evicts(s))),
         Test::full("the_provider_is_short_of_memory", |s| Box::pin(provider::short_of_memory(s))),
         Test::ci("the_provider_loses_its_node", |s| Box::pin(provider::loses_its_node(s))),
         Test::ci("the_guest_namespace_is_deleted", |s| {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Test::full("the_provider_has_such_a_namespace", |s| {
             Box::pin(provider::has_such_a_namespace(s))
         }),
-        Test::ci("large_objects_stop_nothing", |s| Box::pin(large::stops_nothing(s))),
+        Test::full("large_objects_stop_nothing", |s| Box::pin(large::stops_nothing(s))),
         Test::ci("each_pod_is_asked_to_end_once", |s| Box::pin(end::asks_once(s))),
         Test::full("a_contract_ends_while_all_is_broken", |s| Box::pin(end::nothing_left(s))),
     ];

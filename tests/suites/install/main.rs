@@ -3,7 +3,8 @@
 //! certificate of its virtual node needs no person. An upgrade of the chart leaves that pod alone, and so
 //! do another build and the way back: no request waits for longer than the daemon takes to start anew.
 //! People ask a daemon from a desk, by their own rights. What is uninstalled leaves nothing, be the
-//! daemons there or not. At the end all is done as the second half of the quick start says. Each cluster has two nodes at level full.
+//! daemons there or not. At level full each cluster has two nodes, and at the end all is done as the second
+//! half of the quick start says.
 #![allow(clippy::disallowed_methods, reason = "installations take time")]
 
 mod desk;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     let tests = vec![
         Test::ci("the_charts_version_is_the_programs", |_| Box::pin(async { same_version() })),
         Test::ci("by_one_chart", |stage| Box::pin(by_one_chart(stage))),
-        Test::ci("by_the_quick_start_for_clusters_of_ones_own", |stage| {
+        Test::full("by_the_quick_start_for_clusters_of_ones_own", |stage| {
             Box::pin(page::works_as_it_stands(stage))
         }),
     ];

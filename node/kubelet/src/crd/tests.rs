@@ -111,8 +111,7 @@ fn a_choice_among_words_is_an_enumeration() {
 #[test]
 fn an_object_without_services_opens_none() {
     for strategy in ["Local", "Remote", "Both"] {
-        let spec =
-            serde_json::json!({ "strategy": strategy, "apiAccess": "home", "to": ["turin"] });
+        let spec = serde_json::json!({ "strategy": strategy, "apiAccess": "home", "to": ["mercato-turin"] });
         let spec: NamespaceOffloadSpec = serde_json::from_value(spec).unwrap();
         let how = spec.opt_in();
         assert_eq!(how.opens, mercato_offload::placement::export::Opens::default(), "{strategy}");
