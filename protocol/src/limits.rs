@@ -147,8 +147,13 @@ pub const TUNNEL_BYTES: usize = GATEWAYS_BYTES + ENVELOPE_BYTES + 64;
 
 /// A token of a node's account: those of Kubernetes have some 1,200 bytes.
 pub const NODE_TOKEN_BYTES: usize = 8 * 1_024;
-/// What a node says to the daemon of its cluster: a token is most of it.
-pub const FROM_NODE_BYTES: usize = NODE_TOKEN_BYTES + 64;
+/// What a node says to the daemon of its cluster: a token, or how it is there with names that are not open.
+pub const FROM_NODE_BYTES: usize = 16 * 1_024;
+/// Names of one lease that are not open, and that its home is told of at a time. A guess: an application calls
+/// a few Services of others.
+pub const LEASE_UNOPENED: usize = 16;
+/// The same of all leases on a node: some 180 bytes each.
+pub const NODE_UNOPENED: usize = 4 * LEASE_UNOPENED;
 /// Leases in a snapshot for a node.
 pub const NODE_LEASES: usize = 1_024;
 /// Ranges in it, each said once.

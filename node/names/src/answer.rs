@@ -9,7 +9,7 @@ use mercato_protocol::names::{PRIVATE, is_global};
 
 use crate::knowledge::{Knowledge, before};
 use crate::limits;
-use crate::zone::{Found, Sought};
+use crate::zone::{self, Found, SoughtService};
 
 /// What is to be said to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,8 @@ pub fn answer(
     let Some(zone) = known.zones.get(&by.lease).filter(|zone| !zone.domains.is_empty()) else {
         return Answer::NotYet;
     };
-    let sought = if of == RecordType::SRV { Sought::Targets } else { Sought::Addresses };
+    let is_srv = of == RecordType::SRV;
+    let sought = if is_srv { zone::Sought::Targets } else { zone::Sought::Addresses };
     // What is no text is no name of anybody here.
     let Some(text) = lower(name) else { return Answer::NoName(None) };
     for domain in &zone.domains {
@@ -101,6 +102,15 @@ pub fn answer(
     // An answer to all types is long, and of no use to a guest.
     let is_forwarded = zone.forwards && of != RecordType::ANY;
     if is_forwarded { Answer::Elsewhere } else { Answer::Refused }
+}
+
+/// The Service that a name would be one of, if its namespace is not open to whoever asks.
+pub(crate) fn unopened(known: &Knowledge, by: Asker, name: &Name) -> Option<SoughtService> {
+    let zone = known.zones.get(&by.lease)?;
+    let text = lower(name)?;
+    let before = zone.domains.iter().find_map(|domain| before(&text, domain))?;
+    let [service, namespace] = zone.unopened(&labels(before))?.map(str::to_owned);
+    Some(SoughtService { service, namespace })
 }
 
 fn labels(before: &str) -> Vec<&str> {

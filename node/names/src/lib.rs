@@ -4,8 +4,9 @@
 //! `zone` has the names of one lease and `targets` their ports; `answer` decides by them and touches
 //! nothing; `reply` is what goes back on the wire. `server` has the sockets and `connection` what is asked on one;
 //! `resolver` looks up, within what `guests` and `places` leave each guest. `upstreams` chooses whom to
-//! ask elsewhere what nobody here knows, `forward` asks, and `cache` keeps the answers. Who is a guest
-//! and which names there are is said by others.
+//! ask elsewhere what nobody here knows, `forward` asks, and `cache` keeps the answers. `unopened`
+//! has for what guests ask that is not open to them. Who is a guest and which names there are is said by
+//! others.
 
 #![allow(clippy::disallowed_methods, reason = "floor 3 has clocks, and draws numbers of questions")]
 
@@ -23,6 +24,7 @@ mod resolver;
 mod server;
 mod stream;
 mod targets;
+mod unopened;
 mod upstreams;
 mod zone;
 

@@ -49,6 +49,10 @@ pub(crate) const CACHED_S: u32 = 300;
 /// What is not there may be there a moment later.
 pub(crate) const CACHED_NONE_S: u32 = 30;
 
+/// How long it is said of a guest that it has asked for a name of a namespace that is not open. Then it may be
+/// said once more.
+pub(crate) const UNOPENED_AGAIN: Duration = Duration::from_secs(600);
+
 /// Connections of all guests at once.
 pub(crate) const CONNECTIONS: usize = 1_024;
 /// A connection on which nothing is asked for so long is closed.

@@ -1,20 +1,23 @@
 //! What a guest asks, looked up: by what is known, by what is kept of answers from elsewhere, or by
 //! asking elsewhere.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, Record, RecordType};
+use mercato_protocol::node::UnopenedName;
 
-use crate::answer::{Answer, Asker, Telling, alias, answer};
+use crate::answer::{Answer, Asker, Telling, alias, answer, unopened};
 use crate::cache::Cache;
 use crate::guests::Guests;
 use crate::knowledge::Knowledge;
 use crate::limits::{self, Bounds};
 use crate::places::{Place, Places};
 use crate::reply::{Question, Read, Said};
+use crate::unopened::Unopened;
 use crate::upstreams::Upstreams;
 
 /// All that look-ups of a node share.
@@ -26,6 +29,7 @@ pub(crate) struct Resolver {
     connections: Places,
     cache: Mutex<Cache>,
     upstreams: Upstreams,
+    unopened: Mutex<Unopened>,
 }
 
 /// A question of a guest that is looked up.
@@ -53,6 +57,7 @@ impl Resolver {
             connections: Places::new(bounds.connections, limits::CONNECTIONS),
             cache: Mutex::default(),
             upstreams: Upstreams::default(),
+            unopened: Mutex::default(),
         }
     }
 
@@ -63,6 +68,11 @@ impl Resolver {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.retain(|lease| knowledge.zones.contains_key(lease));
         drop(cache);
+        self.lock_unopened().retain(|by, sought| {
+            let zone = knowledge.zones.get(&by.lease);
+            let is_guest = knowledge.guests.get(&by.guest) == Some(&by.lease);
+            is_guest && zone.is_some_and(|zone| zone.is_unopened(&sought.namespace))
+        });
         let mut known = self.knowledge.write().unwrap_or_else(PoisonError::into_inner);
         *known = Arc::new(knowledge);
     }
@@ -113,7 +123,10 @@ impl Resolver {
             let now = match answer {
                 Answer::Records(data) => Said::records(&name, data),
                 Answer::NoData(origin) => Said::nothing(ResponseCode::NoError, origin),
-                Answer::NoName(origin) => Said::nothing(ResponseCode::NXDomain, origin),
+                Answer::NoName(origin) => {
+                    self.note(asked, &name);
+                    Said::nothing(ResponseCode::NXDomain, origin)
+                }
                 Answer::NotYet => Said::failed(),
                 Answer::Refused => Said::only(ResponseCode::Refused),
                 Answer::Alias(other) => {
@@ -134,6 +147,22 @@ impl Resolver {
             return said(asked, now.after(before), room);
         }
         said(asked, Said::failed(), room)
+    }
+
+    /// There is no such name: it is noted for its owner if its namespace is not open to the guest.
+    fn note(&self, asked: &Asked, name: &Name) {
+        if let Some(sought) = unopened(&asked.knowledge, asked.by, name) {
+            self.lock_unopened().note(asked.by, sought, Instant::now());
+        }
+    }
+
+    /// For which names of namespaces that are not open to them guests have asked lately.
+    pub(crate) fn unopened(&self) -> BTreeSet<UnopenedName> {
+        self.lock_unopened().lately(Instant::now())
+    }
+
+    fn lock_unopened(&self) -> MutexGuard<'_, Unopened> {
+        self.unopened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn kept(&self, asked: &Asked, name: &Name, of: RecordType) -> Option<Said> {

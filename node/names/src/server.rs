@@ -1,10 +1,12 @@
 //! The name server: its sockets, and who is answered on them. Whoever is no guest hears nothing.
 
+use std::collections::BTreeSet;
 use std::net::{self, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::{io, thread};
 
+use mercato_protocol::node::UnopenedName;
 use socket2::SockRef;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime;
@@ -72,6 +74,11 @@ impl NameServer {
     /// It knows this from now on, and nothing else.
     pub fn know(&self, knowledge: Knowledge) {
         self.resolver.know(knowledge);
+    }
+
+    /// For which names of namespaces that are not open to them guests have asked lately.
+    pub fn unopened(&self) -> BTreeSet<UnopenedName> {
+        self.resolver.unopened()
     }
 
     /// Whether it has ended by itself.

@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamedRange, OwnName, ServiceNames, SliceNames,
+    is_label,
 };
+use mercato_protocol::workload::is_reserved;
 
 use crate::dashed::{dashed, undashed};
 use crate::targets::{Group, Targets};
@@ -112,6 +114,13 @@ const SERVICE: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 const HTTPS: u32 = 443;
 
+/// A Service of a namespace, by the names that they have at home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SoughtService {
+    pub(crate) service: String,
+    pub(crate) namespace: String,
+}
+
 impl Zone {
     /// For look-ups of what was said of a lease.
     pub fn new(said: &LeaseNames) -> Self {
@@ -204,6 +213,19 @@ impl Zone {
             }
             _ => Found::Nothing,
         }
+    }
+
+    /// The Service and the namespace that a name would be of, if home has not opened that one to guests, for all
+    /// that is known.
+    pub(crate) fn unopened<'a>(&self, labels: &[&'a str]) -> Option<[&'a str; 2]> {
+        let [.., service, namespace, "svc"] = labels else { return None };
+        let is_one = is_label(service) && is_label(namespace) && !is_reserved(namespace);
+        (is_one && self.is_unopened(namespace)).then_some([*service, *namespace])
+    }
+
+    /// Whether home has not opened a namespace of this name, for all that is known.
+    pub(crate) fn is_unopened(&self, namespace: &str) -> bool {
+        !self.is_part && !self.namespaces.contains_key(namespace)
     }
 
     /// The names of an address, before the domain.

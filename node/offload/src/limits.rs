@@ -28,6 +28,12 @@ pub const LISTED: usize = 64;
 /// Namespaces without a pod at a provider whose Services one lease has there. A guess: they count among its guest
 /// namespaces.
 pub const OPEN_NAMESPACES: usize = 32;
+/// How long the owner of a pod is told once that it asks for a name of a namespace that is not open, in ms, and
+/// how long such an event takes one of the places that there are for them. A guess.
+pub const UNOPENED_MS: u64 = 600_000;
+/// Namespaces of one lease of which it is remembered for that time that home has none. A guess: names of the
+/// Internet that are tried with home's domains end in a few ways.
+pub const ABSENT_NAMESPACES: usize = 64;
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 /// So long a new pod waits at home until it is known what there is of what it refers to, in ms: to look takes

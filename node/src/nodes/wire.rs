@@ -96,6 +96,7 @@ mod tests {
                 second: true,
                 mended: None,
                 unnamed: None,
+                unopened: [].into(),
             },
         ];
         // A few bytes at a time.

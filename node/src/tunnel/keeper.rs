@@ -12,6 +12,7 @@ mod own_machine;
 mod second;
 mod silence;
 mod step;
+mod unopened;
 mod untold;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ use self::mends::Mends;
 use self::names::OwnNames;
 use self::own_machine::OwnMachine;
 use self::silence::Silences;
+use self::unopened::Unopened;
 use self::untold::Untold;
 use super::door::Door;
 use super::end::End;
@@ -86,6 +88,7 @@ pub(crate) struct Keeper {
     own_api: OwnApi,
     mends: Mends,
     untold: Untold,
+    unopened: Unopened,
     /// Since when nodes are told that they need nothing any more.
     dismisses: Option<Instant>,
     /// The ranges of leases, as nodes are told of them.
@@ -213,6 +216,7 @@ impl Before {
             own_api,
             mends: Mends::default(),
             untold: Untold::default(),
+            unopened: Unopened::default(),
             dismisses: None,
             lease_ranges: BTreeMap::new(),
             node_events,

@@ -26,6 +26,7 @@ use self::machines::{Machine, Machines};
 use self::newcomers::Newcomers;
 use self::seat::Seat;
 use self::share::LeftOut;
+pub(super) use self::telling::unopened;
 use crate::kubernetes::NodeMachine;
 use crate::nodes::control::{NodeEvent, NodeState, Order};
 

@@ -6,7 +6,9 @@
 //! that the other one knows that it is there.
 
 mod snapshot;
+mod unopened;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ pub use snapshot::{
     Draft, LEAST_MTU, LEAST_MTU_V6, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress,
     Snapshot, is_callable,
 };
+pub use unopened::UnopenedName;
 
 /// What a node says to the daemon of its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +52,8 @@ pub enum FromNode {
         mended: Option<u64>,
         /// Why guests here are told no names of their home, though they should be, for the operator.
         unnamed: Option<String>,
+        /// Names for which guests here have asked lately, of namespaces that are not open to them.
+        unopened: BTreeSet<UnopenedName>,
     },
 }
 
@@ -87,7 +92,9 @@ impl Message for FromNode {
             Self::Hello { token, .. } => {
                 at_most("bytes of a token", token.len(), limits::NODE_TOKEN_BYTES)
             }
-            Self::State { trouble, open, unnamed, .. } => {
+            Self::State { trouble, open, unnamed, unopened, .. } => {
+                at_most("names that are not open", unopened.len(), limits::NODE_UNOPENED)?;
+                unopened.iter().try_for_each(UnopenedName::validate)?;
                 let mut reasons = trouble.iter().chain(open).chain(unnamed);
                 let fits =
                     |text: &String| at_most("bytes of a reason", text.len(), limits::LINE_BYTES);
@@ -113,7 +120,8 @@ impl Message for ToNode {
 
 wire_union!(FromNode {
     0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended, 7 => unnamed },
+    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended, 7 => unnamed,
+        8 => unopened },
 });
 wire_union!(ToNode {
     0 => Snapshot(snapshot),

@@ -46,7 +46,26 @@ impl<'a> Data<'a> {
         User::new(home, DATA).on("rome-1").serves("db").await?;
         this.asker.on(NODE).serves(ASKER).await?;
         this.is_closed().await.context("nothing is said")?;
+        let line = format!("mercato offload {DATA} --strategy local --services {}", OPENED[0]);
+        this.is_told(&line).await.context("nothing is said")?;
         Ok(this)
+    }
+
+    /// Its pod at home has one event of the first name that it has not found, which says what opens it.
+    async fn is_told(&self, line: &str) -> Result<()> {
+        let about = format!("involvedObject.name={ASKER},reason=NamespaceNotOpen");
+        let path = "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}";
+        let get = ["get", "events", "--field-selector", &about, "-o", path];
+        let told = format!(
+            "{}.{DATA}: namespace {DATA} is not open to guests at this provider; {line}",
+            OPENED[0]
+        );
+        wait::until("its owner is told", super::shop::SOON, || async {
+            let said = self.asker.kubectl(&get).await?;
+            ensure!(said.lines().eq([told.as_str()]), "it says {said:?}");
+            Ok(true)
+        })
+        .await
     }
 
     /// By each of its ways what it opens is called, and nothing else.

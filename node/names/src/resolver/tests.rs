@@ -166,3 +166,46 @@ fn an_answer_is_full_before_anything_is_left_out() {
     };
     assert_ne!(first(1), first(2));
 }
+
+#[test]
+fn a_name_of_a_namespace_that_is_not_open_is_noted_until_it_is() {
+    let resolver = resolver(vec![addresses()]);
+    let asks = |name: &str| {
+        let bytes = question(name, RecordType::A, 7);
+        let asked = resolver.read(GUEST, &bytes).unwrap().unwrap_or_else(|_| panic!("no question"));
+        resolver.look_up(&asked, 1_232);
+    };
+    for name in [
+        "web.shop.svc.cluster.local.",
+        "none.shop.svc.cluster.local.",
+        "db.data.shop.svc.cluster.local.",
+        "db.data.cluster.local.",
+        "db.data.",
+        "data.svc.cluster.local.",
+        "kubernetes.default.svc.cluster.local.",
+        "_tcp.data.svc.cluster.local.",
+    ] {
+        asks(name);
+        assert!(resolver.unopened().is_empty(), "{name}");
+    }
+    asks("db-0.DB.data.svc.cluster.local.");
+    let noted = resolver.unopened();
+    let (service, namespace) = ("db".into(), "data".into());
+    let name = UnopenedName { lease: LEASE, guest: GUEST, service, namespace };
+    assert_eq!(noted, [name].into());
+    let data = NamespaceNames { home: "data".into(), services: vec![], is_part: false };
+    let zone = |namespaces| {
+        let (domains, own, ranges) = (vec!["cluster.local".into()], vec![], vec![]);
+        let (lease, is_part, forwards, api) = (LEASE, false, false, None);
+        Zone::new(&LeaseNames { lease, domains, is_part, forwards, namespaces, api, own, ranges })
+    };
+    let knows = |namespaces| Knowledge {
+        guests: [(GUEST, LEASE)].into(),
+        zones: [(LEASE, Arc::new(zone(namespaces)))].into(),
+        ..Knowledge::default()
+    };
+    resolver.know(knows(vec![]));
+    assert_eq!(resolver.unopened(), noted);
+    resolver.know(knows(vec![data]));
+    assert!(resolver.unopened().is_empty(), "it is open by now");
+}

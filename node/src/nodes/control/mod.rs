@@ -183,13 +183,9 @@ async fn converse(
         loop {
             let word = timeout(limits::NODE_SILENCE, wire::read(&mut from)).await;
             let word = word.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            let FromNode::State { version, mtu, trouble, second, open, mended, unnamed } = word
-            else {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a second hello"));
-            };
+            let state = NodeState::of(word)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a second hello"))?;
             let (node, connection) = (said.node.to_owned(), said.connection);
-            let mended = mended.or(Some(0));
-            let state = NodeState { version, mtu, trouble, open, second, mended, unnamed };
             said.tell(NodeEvent::State { node, connection, state }).await?;
             heard.notify_one();
         }

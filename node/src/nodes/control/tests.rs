@@ -63,7 +63,8 @@ impl Daemon {
 
 fn state(version: u64) -> FromNode {
     let (trouble, open, mended, unnamed) = (None, None, None, None);
-    FromNode::State { version, mtu: 1_500, trouble, second: false, open, mended, unnamed }
+    let (mtu, second, unopened) = (1_500, false, BTreeSet::new());
+    FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{
-    Draft, NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode,
+    Draft, FromNode, NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode, UnopenedName,
 };
 use tokio::sync::watch;
 
@@ -50,6 +50,21 @@ pub(crate) struct NodeState {
     pub(crate) mended: Option<u64>,
     /// Why guests there are told no names, though they should be.
     pub(crate) unnamed: Option<String>,
+    /// For which names of namespaces that are not open to them guests there have asked lately.
+    pub(crate) unopened: BTreeSet<UnopenedName>,
+}
+
+impl NodeState {
+    /// What a node says of itself; none: it is another word.
+    pub(super) fn of(word: FromNode) -> Option<Self> {
+        let FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened } =
+            word
+        else {
+            return None;
+        };
+        let mended = mended.or(Some(0));
+        Some(Self { version, mtu, trouble, open, second, mended, unnamed, unopened })
+    }
 }
 
 /// What a node is told.

@@ -1,7 +1,7 @@
 //! Home's names for the guests on this node: told by what the daemon has said last, also while it is
 //! away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::NODE_LEASES;
 use mercato_protocol::names::{LeaseNames, NamesChange};
-use mercato_protocol::node::Snapshot;
+use mercato_protocol::node::{Snapshot, UnopenedName};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -31,6 +31,8 @@ pub(super) struct Served {
     pub(super) at: Option<IpAddr>,
     /// Why guests here are told no names, though they should be.
     pub(super) unnamed: Option<String>,
+    /// For which names of namespaces that are not open to them guests here have asked lately.
+    pub(super) unopened: BTreeSet<UnopenedName>,
 }
 
 /// What was said on a connection: its changes are of this.
@@ -136,7 +138,8 @@ pub(super) async fn serve(
         }
         let lasting = failed.as_ref().filter(|it| it.lasts());
         let at = server.as_ref().map(|server| server.address().ip());
-        let served = Served { at, unnamed: lasting.map(|it| it.why.clone()) };
+        let unopened = server.as_ref().map(NameServer::unopened).unwrap_or_default();
+        let served = Served { at, unnamed: lasting.map(|it| it.why.clone()), unopened };
         tell.send_if_modified(|before| std::mem::replace(before, served.clone()) != served);
         tokio::select! {
             changed = heard.changed() => if changed.is_err() { return },
@@ -283,7 +286,8 @@ mod tests {
         // No machine of tests has the address.
         hear.send_replace(Some(heard(vec![asking(60_000, LEASE, "10.42.0.7")])));
         let fails = |served: &Served| served.unnamed.is_some();
-        let Served { at: None, unnamed: Some(why) } = served.wait_for(fails).await.unwrap().clone()
+        let Served { at: None, unnamed: Some(why), .. } =
+            served.wait_for(fails).await.unwrap().clone()
         else {
             panic!("it listens")
         };

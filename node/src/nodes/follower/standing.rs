@@ -1,10 +1,11 @@
 //! How it is with this node, as the daemon is told: worked out from all that is known of it, whichever
 //! part has found that out, and for whatever end.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use mercato_protocol::limits::LINE_BYTES;
-use mercato_protocol::node::FromNode;
+use mercato_protocol::node::{FromNode, UnopenedName};
 
 use super::force::Word;
 use super::names::Served;
@@ -35,6 +36,8 @@ pub(super) struct Standing {
     pub(super) mended: u64,
     /// Why guests here are told no names, though they should be, in a line.
     pub(super) unnamed: Option<String>,
+    /// For which names of namespaces that are not open to them guests here have asked lately.
+    pub(super) unopened: BTreeSet<UnopenedName>,
 }
 
 impl Standing {
@@ -47,12 +50,13 @@ impl Standing {
     ) -> Self {
         let open = closings.and_then(|closings| closings.trouble.as_ref()).map(line);
         let unnamed = served.unnamed.as_ref().map(line);
-        Self { set_up: set_up.clone(), open, mended, unnamed }
+        let unopened = served.unopened.clone();
+        Self { set_up: set_up.clone(), open, mended, unnamed, unopened }
     }
 
     /// The same as it is said on this connection.
     pub(super) fn state(&self, connection: u64) -> FromNode {
-        let Self { set_up, open, mended, unnamed } = self.clone();
+        let Self { set_up, open, mended, unnamed, unopened } = self.clone();
         let SetUp { word, mtu, address: _, trouble, second } = set_up;
         let of_this = word.filter(|word| word.connection == connection);
         FromNode::State {
@@ -63,6 +67,7 @@ impl Standing {
             open,
             mended: Some(mended).filter(|mended| *mended > 0),
             unnamed,
+            unopened,
         }
     }
 }

@@ -13,6 +13,7 @@ use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
 
 use super::isolation::{self, News};
+use super::names::OwnNames;
 use crate::admin::NodeTrouble;
 use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
@@ -164,9 +165,9 @@ impl OwnGuests {
         &mut self,
         ground: &Ground,
         nodes: &Nodes,
-        unnamed: &[NodeTrouble],
+        names: &OwnNames,
     ) -> Option<News> {
-        let lacks = isolation::lacks(&self.open(ground, nodes), unnamed);
+        let lacks = isolation::lacks(&self.open(ground, nodes), &names.unnamed(nodes));
         let lack = lacks.first_key_value();
         let isolates = lack.is_none();
         let now = Some(isolates);

@@ -1,7 +1,7 @@
 //! Home's names for guests: this machine tells its own guests, and whoever makes guests hears where
 //! they are told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use mercato_kubelet::{Repeated, warn_once};
 use mercato_machine::NamesWay;
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::node::NodeNames;
+use mercato_protocol::node::{NodeNames, UnopenedName};
 use mercato_protocol::tunnel::name_server;
 use tokio::sync::watch;
 
@@ -113,6 +113,11 @@ impl OwnNames {
         let own = self.trouble.clone().map(|why| (nodes.own_name(), why));
         let all = nodes.unnamed().into_iter().chain(own);
         all.map(|(node, reason)| NodeTrouble { node, reason }).collect()
+    }
+
+    /// For which names of namespaces that are not open to them guests of this machine have asked lately.
+    pub(super) fn unopened(&self) -> BTreeSet<UnopenedName> {
+        self.server.as_ref().map(NameServer::unopened).unwrap_or_default()
     }
 
     /// Whether it listens there, by UDP and TCP. One that has ended, or is elsewhere, is none any more.

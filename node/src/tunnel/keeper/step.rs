@@ -41,8 +41,7 @@ impl Keeper {
         self.mind_machines(said);
         self.mind_names(said).await;
         self.own_api.mind(&self.ground, &self.end, said, &self.consent).await;
-        let unnamed = self.own_names.unnamed(&self.nodes);
-        if let Some(news) = self.own_guests.news(&self.ground, &self.nodes, &unnamed) {
+        if let Some(news) = self.own_guests.news(&self.ground, &self.nodes, &self.own_names) {
             news.tell(&self.driver, &self.kubernetes).await;
         }
         let (mended, name) = (self.nodes.mended(self.end.mended()), self.nodes.own().cloned());
@@ -55,6 +54,7 @@ impl Keeper {
         self.losses.look(&mut self.peers, &self.end, &self.ground);
         self.tell_news(said).await;
         self.tell_mapped(said).await;
+        self.unopened.tell(&self.nodes, &self.own_names, said, &self.driver).await;
         self.show(said);
     }
 

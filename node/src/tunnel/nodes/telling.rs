@@ -8,7 +8,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
-use mercato_protocol::node::NodeWay;
+use mercato_protocol::node::{NodeWay, UnopenedName};
 
 use super::{Common, Dwellers, Machines, Nodes, PodNodes, Seat, Standing, say};
 use crate::nodes::control::{SaidNames, WishLease};
@@ -226,3 +226,8 @@ impl Nodes {
 /// Why a node is not told of a lease that no node is told of.
 const TOO_MANY: &str =
     "nodes are told of more leases, ranges or pods already than a message has room for";
+
+/// For which names of namespaces that are not open to them guests on other nodes have asked lately.
+pub(in crate::tunnel) fn unopened(nodes: &Nodes) -> impl Iterator<Item = UnopenedName> + use<'_> {
+    nodes.present.values().flat_map(|it| it.state.unopened.iter().cloned())
+}

@@ -12,6 +12,7 @@ use mercato_protocol::names::{
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
+    UnopenedName,
 };
 
 use super::values::*;
@@ -33,8 +34,15 @@ pub(super) fn from_node() -> [FromNode; 2] {
             open,
             mended: Some(MAX),
             unnamed,
+            unopened: (0..limits::NODE_UNOPENED).map(unopened).collect(),
         },
     ]
+}
+
+fn unopened(n: usize) -> UnopenedName {
+    let label = || "x".repeat(limits::LABEL_BYTES);
+    let (service, namespace) = (label(), label());
+    UnopenedName { lease: ContractId([0xff; 16]), guest: address(n), service, namespace }
 }
 
 /// As many leases as there may be, one of them with all the pods and ranges.

@@ -7,7 +7,7 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{LeaseNames, NamesChange, ServiceNames};
 use mercato_protocol::node::{
-    FromNode, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
+    FromNode, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode, UnopenedName,
 };
 
 use super::{Case, unchecked};
@@ -91,15 +91,28 @@ fn from_node() -> impl Iterator<Item = Case> {
     let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
     let hello = unchecked(&FromNode::Hello { token, address: None });
     let long = || Some("x".repeat(limits::LINE_BYTES + 1));
-    let state = |trouble, open, unnamed| {
+    let says = |trouble, open, unnamed, unopened| {
         let (version, mtu, second, mended) = (1, 1_500, true, None);
-        unchecked(&FromNode::State { version, mtu, trouble, second, open, mended, unnamed })
+        let state =
+            FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened };
+        unchecked(&state)
     };
+    let state = |trouble, open, unnamed| says(trouble, open, unnamed, BTreeSet::new());
+    let asked = |names| says(None, None, None, names);
+    let many = (0..=limits::NODE_UNOPENED).map(|n| {
+        let guest = [10, 42, 1, u8::try_from(n).unwrap()].into();
+        UnopenedName { guest, ..samples::unopened_name() }
+    });
+    let no_label = UnopenedName { service: "Db".into(), ..samples::unopened_name() };
+    let no_namespace = UnopenedName { namespace: "da.ta".into(), ..samples::unopened_name() };
     let all = [
         ("too long a token", hello, "TooLong"),
         ("too long a reason", state(long(), None, None), "TooLong"),
         ("too long a reason why guests are open", state(None, long(), None), "TooLong"),
         ("too long a reason why none are told names", state(None, None, long()), "TooLong"),
+        ("too many names that are not open", asked(many.collect()), "TooLong"),
+        ("a name that no Service has", asked([no_label].into()), "Invalid"),
+        ("a name in no namespace", asked([no_namespace].into()), "Invalid"),
         ("a kind of a later release", hex::decode("8202a0").unwrap(), "UnknownVariant"),
     ];
     all.into_iter().map(|(name, bytes, error)| ("from-node", name, bytes, error))

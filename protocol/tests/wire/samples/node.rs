@@ -9,6 +9,7 @@ use mercato_protocol::names::{
 };
 use mercato_protocol::node::{
     FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
+    UnopenedName,
 };
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -20,11 +21,18 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
     let state = |version, trouble: Option<&str>, open: Option<&str>, unnamed: Option<&str>| {
         let [trouble, open, unnamed] = [trouble, open, unnamed].map(|it| it.map(str::to_owned));
         let (mtu, second, mended) = (1_500, false, None);
-        FromNode::State { version, mtu, trouble, second, open, mended, unnamed }
+        let unopened = BTreeSet::new();
+        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
     };
     let counts = |second, mended| {
-        let (trouble, open, unnamed) = (None, None, None);
-        FromNode::State { version: 3, mtu: 1_500, trouble, second, open, mended, unnamed }
+        let (trouble, open, unnamed, unopened) = (None, None, None, BTreeSet::new());
+        let (version, mtu) = (3, 1_500);
+        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
+    };
+    let asked = {
+        let (trouble, open, unnamed, unopened) = (None, None, None, [unopened_name()].into());
+        let (version, mtu, second, mended) = (3, 1_500, false, None);
+        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
     };
     let open = Some("this kernel lets through what its rules drop");
     let unnamed = Some("another program has port 53");
@@ -36,8 +44,15 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         ("guests are not closed", state(3, None, open, None)),
         ("rules were put back", counts(false, Some(2))),
         ("guests are told no names", state(3, None, None, unnamed)),
+        ("a guest has asked for a name that is not open", asked),
         ("in trouble", state(2, Some("the kernel refuses the device mercato1"), None, None)),
     ]
+}
+
+pub(crate) fn unopened_name() -> UnopenedName {
+    let guest = "10.42.1.7".parse().unwrap();
+    let (service, namespace) = ("db".into(), "data".into());
+    UnopenedName { lease: ContractId([5; 16]), guest, service, namespace }
 }
 
 pub(crate) fn guest() -> NodeGuest {

@@ -97,6 +97,11 @@ impl Consent {
         open.map(|(name, opened)| (name.as_str(), &opened.opens.services))
     }
 
+    /// What the owner of a namespace has opened, if that may leave home.
+    pub(super) fn opened(&self, namespace: &str) -> Option<&Opened> {
+        self.offloaded.get(namespace)
+    }
+
     fn has(&self, namespace: &str) -> bool {
         self.offloaded.contains_key(namespace)
     }

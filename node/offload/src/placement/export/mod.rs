@@ -16,6 +16,7 @@ mod secrets;
 mod stand_in;
 mod targets;
 mod toleration;
+mod unopened;
 mod when_leaving;
 
 pub use admission::{admission, admitted, is_outdated, must_leave, placed_by};
@@ -32,4 +33,5 @@ pub use refused::{REFUSED, refusal_text, refused_status};
 pub use secrets::Secrets;
 pub use stand_in::{STANDS_IN, said as stands_in_for, stand_in_status};
 pub use targets::Targets;
+pub use unopened::{NOT_OPEN, SoughtService, Standing, ToldUnopened, standing};
 pub use when_leaving::WhenLeaving;

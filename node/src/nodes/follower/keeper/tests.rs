@@ -152,14 +152,14 @@ async fn guests_ask_for_names_for_as_long_as_our_server_listens() {
     stand.hear(1, snapshot.clone());
     stand.step().await;
     assert_eq!(listens(&stand), Some(false), "the address is there, for it to begin");
-    stand.serve.send_replace(Served { at, unnamed: None });
+    stand.serve.send_replace(Served { at, ..Served::default() });
     stand.step().await;
     assert_eq!(listens(&stand), Some(true));
     let unnamed = Some("another program has the port".to_owned());
-    stand.serve.send_replace(Served { at: None, unnamed });
+    stand.serve.send_replace(Served { unnamed, ..Served::default() });
     stand.step().await;
     assert_eq!(listens(&stand), Some(false), "another one may");
-    stand.serve.send_replace(Served { at, unnamed: None });
+    stand.serve.send_replace(Served { at, ..Served::default() });
     stand.step().await;
     // A process that begins knows nothing of whoever listens by now.
     let mut next = Stand::of(stand.machine);

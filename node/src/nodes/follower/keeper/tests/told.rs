@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use mercato_protocol::id::ContractId;
+use mercato_protocol::node::UnopenedName;
+
 use super::super::super::testing::wanted;
 use super::*;
 
@@ -25,7 +28,7 @@ enum When {
 }
 
 /// One of each: what no lease needs, what is left when leases are over, and nothing said at all.
-fn findings() -> [Finding; 8] {
+fn findings() -> [Finding; 9] {
     let nothing = || Some(Snapshot { way: None, ..snapshot(1, Vec::new()) });
     let rest = || Some(snapshot(1, Vec::new()));
     let both = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..way() };
@@ -52,14 +55,20 @@ fn findings() -> [Finding; 8] {
         }),
         finding("unnamed", Some("unnamed"), nothing(), |it| {
             let unnamed = Some("another program has the port".to_owned());
-            it.serve.send_replace(Served { at: None, unnamed });
+            it.serve.send_replace(Served { unnamed, ..Served::default() });
+        }),
+        finding("unopened", Some("unopened"), nothing(), |it| {
+            let (guest, lease) = ("10.42.0.7".parse().unwrap(), ContractId([5; 16]));
+            let (service, namespace) = ("db".to_owned(), "data".to_owned());
+            let unopened = [UnopenedName { lease, guest, service, namespace }].into();
+            it.serve.send_replace(Served { unopened, ..Served::default() });
         }),
     ]
 }
 
 /// All that a standing has, by name, and whether it is another one there.
-fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 8] {
-    let Standing { set_up, open, mended, unnamed } = one;
+fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 9] {
+    let Standing { set_up, open, mended, unnamed, unopened } = one;
     let SetUp { word, mtu, address, trouble, second } = set_up;
     let there = &other.set_up;
     [
@@ -71,14 +80,15 @@ fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 8] {
         ("open", *open != other.open),
         ("mended", *mended != other.mended),
         ("unnamed", *unnamed != other.unnamed),
+        ("unopened", *unopened != other.unopened),
     ]
 }
 
 /// The same of what is said.
-fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 7] {
+fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 8] {
     let [one, other] = [one, other].map(|standing| standing.state(1));
     let [
-        FromNode::State { version, mtu, trouble, second, open, mended, unnamed },
+        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened },
         FromNode::State {
             version: version_there,
             mtu: mtu_there,
@@ -87,6 +97,7 @@ fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 7] {
             open: open_there,
             mended: mended_there,
             unnamed: unnamed_there,
+            unopened: unopened_there,
         },
     ] = [one, other]
     else {
@@ -100,6 +111,7 @@ fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 7] {
         ("open", open != open_there),
         ("mended", mended != mended_there),
         ("unnamed", unnamed != unnamed_there),
+        ("unopened", unopened != unopened_there),
     ]
 }
 
