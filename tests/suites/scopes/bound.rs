@@ -12,13 +12,15 @@ use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::json;
 
-use super::Pair;
+use super::{Pair, open};
 
 /// A namespace of the cluster's own, which never leaves.
 const SYSTEM: &str = "kube-system";
 /// One that its owner could let leave, and has not.
 const UNASKED: &str = "unasked";
 const AGENT: &str = "agent";
+/// The pod of it that stays.
+const HERE: &str = "here";
 /// How long a pod takes to be there, at most.
 const SOON: Duration = Duration::from_secs(60);
 /// So often each is asked, over some seconds: what is bound is seen in less than one.
@@ -30,7 +32,7 @@ pub(crate) async fn open_nothing(home: &Daemon<'_>, pair: &Pair<'_>) -> Result<(
     cluster.apply(&agents().to_string()).await?;
     cluster.kubectl(&["create", "namespace", UNASKED]).await?.ok()?;
     let unasked = User::new(cluster, UNASKED);
-    unasked.on(&format!("{}-1", cluster.name())).serves("here").await?;
+    unasked.on(&format!("{}-1", cluster.name())).serves(HERE).await?;
     unasked.on(&node).start("stray", "sleep 3600", &[]).await?;
     unasked.sees("stray", "Pending OffloadRefused").await?;
     let [agent, stays] = agents_of(cluster, &node).await?;
@@ -38,7 +40,7 @@ pub(crate) async fn open_nothing(home: &Daemon<'_>, pair: &Pair<'_>) -> Result<(
     let system = User::new(cluster, SYSTEM);
     futures::try_join!(
         is_not_heard(pair, system, &agent),
-        is_not_heard(pair, unasked, "here"),
+        is_not_heard(pair, unasked, HERE),
         reaches_its_own(pair)
     )?;
     let doctor = home.mercato(&["doctor", "-o", "json"]).await?.stdout;
@@ -47,8 +49,14 @@ pub(crate) async fn open_nothing(home: &Daemon<'_>, pair: &Pair<'_>) -> Result<(
         ensure!(doctor.contains(&said), "{namespace} is not in what doctor says: {doctor}");
     }
     // Others of the bed are not disturbed by them.
-    cluster.kubectl(&["-n", SYSTEM, "delete", "daemonset", AGENT]).await?.ok()?;
-    cluster.kubectl(&["delete", "namespace", UNASKED, "--wait=false"]).await?.ok().map(drop)
+    cluster.kubectl(&["-n", SYSTEM, "delete", "daemonset", AGENT]).await?.ok().map(drop)
+}
+
+/// The one of them whose namespace may be opened is called once that is so; nothing is left of it.
+pub(crate) async fn are_opened(home: &Daemon<'_>, pair: &Pair<'_>) -> Result<()> {
+    open::by_its_owner(home, pair, UNASKED, HERE).await?;
+    let delete = ["delete", "namespace", UNASKED, "--wait=false"];
+    home.cluster.kubectl(&delete).await?.ok().map(drop)
 }
 
 /// The pod answers at home, and no guest.

@@ -1,9 +1,10 @@
 //! Three real clusters with equal ranges, as one installer makes them, and three pod networks: two
 //! buy of one, which closes guests, and that one buys of one of them. Each reaches its own guests, is
 //! reached by them, and nobody else; nor do guests of two homes on one node reach each other, nor pods of
-//! home's namespaces that nobody has offloaded.
+//! home's namespaces that nobody has offloaded, until an owner opens a Service to them.
 
 mod bound;
+mod open;
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -74,6 +75,8 @@ async fn each_its_own(stage: &Stage) -> Result<()> {
     timer.step("and nobody has called another's");
     bound::open_nothing(&in_rome, &pairs[0]).await.context("pods that are bound and stay")?;
     timer.step("nor a pod of a namespace of which pods are bound to a virtual node, and stay");
+    bound::are_opened(&in_rome, &pairs[0]).await.context("what an owner opens")?;
+    timer.step("until its owner opened one Service of it, and that alone");
     neighbours_do_not_meet(turin, &pairs).await?;
     timer.step("nor have guests of two homes on one node, as its own pods have");
     Ok(())
