@@ -51,7 +51,7 @@ pub const FULL: [Full; 30] = [
         what: "200 kills within trades, a thousand peers",
     },
     Full { program: "nodes", minutes: 4, what: "a third node that cannot be prepared" },
-    Full { program: "services", minutes: 10, what: "kills, an update through a cut, 900 Services" },
+    Full { program: "services", minutes: 10, what: "a cut in an update, 900 Services, ten names" },
     Full { program: "session/link", minutes: 3, what: "more seeds of each link" },
     Full {
         program: "simnet/federations",
