@@ -32,12 +32,16 @@ struct Cli {
     /// Few rounds and small counts: shows that all of it works, in some twelve minutes
     #[arg(long)]
     quick: bool,
+    /// How often each is measured, in place of as often as it usually is
+    #[arg(long)]
+    rounds: Option<usize>,
 }
 
 const EXAMPLES: &str = "Examples:
   tests/run figures                     all of it; under an hour
   tests/run figures --quick
-  tests/run figures burst large-burst   two scenes of it, one after the other";
+  tests/run figures burst large-burst   two scenes of it, one after the other
+  tests/run figures large-burst --rounds 2";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Scene {
@@ -67,7 +71,7 @@ fn main() -> ExitCode {
     let scenes = if cli.scenes.is_empty() { all } else { &cli.scenes };
     for scene in scenes {
         let start = Instant::now();
-        if let Err(error) = measure(*scene, cli.quick) {
+        if let Err(error) = measure(*scene, &cli) {
             eprintln!("figures: {error:#}");
             return ExitCode::FAILURE;
         }
@@ -76,10 +80,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn measure(scene: Scene, quick: bool) -> Result<()> {
+fn measure(scene: Scene, cli: &Cli) -> Result<()> {
     mercato_tests::requirements::met()?;
-    let rounds = if quick { 2 } else { 5 };
-    let pick = |small, whole| if quick { small } else { whole };
+    let rounds = cli.rounds.unwrap_or(if cli.quick { 2 } else { 5 });
+    let pick = |small, whole| if cli.quick { small } else { whole };
     match scene {
         Scene::Deal => deal::measure(rounds),
         Scene::Reach => reach::measure(rounds, pick(5, 20)),

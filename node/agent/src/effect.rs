@@ -292,6 +292,8 @@ pub enum HomeWork {
 pub enum GuestWork {
     /// Make the guest object of this body, which came this way, or update it.
     Apply(Item, Content),
+    /// The same of a pod that is on record as made.
+    Make(PodId, Content),
     /// Update this pod, never make it.
     Update(PodId, Content),
     /// Delete, with the grace in seconds or its own.

@@ -97,7 +97,7 @@ fn what_may_be_there_is_held() {
     let mut asked = Asked::of_provider();
     let web = Item::Pod(pod("u1", "web"));
     asked.is_told(put(web.clone()));
-    asked.does(guest::Input::NotWritten(web.clone(), Failure::Transient));
+    asked.does(guest::Input::NotWritten(web.clone(), Failure::Unanswered));
     assert!(asked.session.holds("shop"), "it may have been made");
     assert!(!asked.session.holds("other"));
     asked.does(guest::Input::Moved("shop".to_owned()));

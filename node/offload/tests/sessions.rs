@@ -23,6 +23,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => (0..3_u8).prop_map(Action::GuestChanges),
         1 => (0..3_u8).prop_map(Action::ProviderDeletes),
         1 => (0..3_u8).prop_map(Action::ProviderRipsOut),
+        2 => any::<bool>().prop_map(Action::Reap),
         2 => (0..3_u8).prop_map(Action::RenewSandbox),
         2 => any::<u8>().prop_map(Action::Tunnel),
         2 => Just(Action::CutLink),

@@ -181,6 +181,7 @@ impl Lease {
 fn at_provider(side: &mut GuestSide, client: &mut Client<'_>, work: GuestWork) -> guest::Input {
     match work {
         GuestWork::Apply(item, content) => side.apply(client, item, &content),
+        GuestWork::Make(pod, content) => side.make(client, pod, &content),
         GuestWork::Update(pod, content) => side.update(client, pod, &content),
         GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
         GuestWork::Release(pod) => side.release(client, pod),

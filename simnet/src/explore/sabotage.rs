@@ -301,10 +301,15 @@ impl Sabotage {
     }
 
     fn remember_made(&mut self, effect: &Effect) {
-        if let Effect::Work(_, Work::Guest(work @ GuestWork::Apply(item @ Item::Pod(_), ..))) =
-            effect
-        {
-            self.made.insert(item.clone(), work.clone());
+        let Effect::Work(_, Work::Guest(work)) = effect else { return };
+        match work {
+            GuestWork::Apply(item @ Item::Pod(_), ..) => {
+                self.made.insert(item.clone(), work.clone());
+            }
+            GuestWork::Make(pod, _) => {
+                self.made.insert(Item::Pod(pod.clone()), work.clone());
+            }
+            _ => {}
         }
     }
 

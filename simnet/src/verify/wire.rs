@@ -264,6 +264,7 @@ fn released(work: &GuestWork) -> Option<&PodId> {
     match work {
         GuestWork::Release(pod) => Some(pod),
         GuestWork::Apply(..)
+        | GuestWork::Make(..)
         | GuestWork::Update(..)
         | GuestWork::Delete(..)
         | GuestWork::Confirm(..) => None,

@@ -7,6 +7,8 @@ use mercato_offload::placement::export::{OptIn, Scope};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
+use super::objects::controlled;
+
 const KIND: &str = "Deployment";
 /// A label of home's own node, and of no virtual one.
 pub(crate) const RACK: &str = "rack";
@@ -61,7 +63,7 @@ impl Crowd {
         let mut pod = json!({
             "kind": "Pod",
             "metadata": { "namespace": self.namespace(), "labels": { "app": self.name() },
-                "name": format!("{}-{number}", self.name()) },
+                "name": format!("{}-{number}", self.name()), "ownerReferences": controlled() },
             "spec": {
                 "restartPolicy": "Always",
                 "containers": [{ "name": "web", "image": "web:1",

@@ -179,7 +179,7 @@ pub(crate) const TUPLES: &[(&str, usize)] = &[("node", 2), ("node/kubelet", 1), 
 /// added.
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/net", 58),
-    ("node/offload", 35),
+    ("node/offload", 34),
     ("node/tunnel", 33),
     ("node/tunnel/session", 66),
     ("tests", 70),

@@ -372,9 +372,9 @@ fn nothing_there(work: &guest::Effect) -> Option<guest::Input> {
     let absent = |item| Some(guest::Input::NotWritten(item, guest::Failure::Absent));
     match work {
         guest::Effect::Apply(item, ..) | guest::Effect::Delete(item, _) => absent(item.clone()),
-        guest::Effect::Update(pod, ..) | guest::Effect::Release(pod) => {
-            absent(Item::Pod(pod.clone()))
-        }
+        guest::Effect::Make(pod, ..)
+        | guest::Effect::Update(pod, ..)
+        | guest::Effect::Release(pod) => absent(Item::Pod(pod.clone())),
         guest::Effect::Confirm(item, _) => Some(guest::Input::Gone(item.clone())),
         guest::Effect::Map(of) => Some(guest::Input::Mapped(of.clone(), false)),
         guest::Effect::Persist(_)

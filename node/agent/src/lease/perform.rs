@@ -39,6 +39,7 @@ impl Lease {
             guest::Effect::Erase(key) => self.drop(RecordKey::Guest(contract, key)),
             guest::Effect::Send(frame) => self.send(Frame::ToHome(frame)),
             guest::Effect::Apply(item, content) => work(GuestWork::Apply(item, content)),
+            guest::Effect::Make(pod, content) => work(GuestWork::Make(pod, content)),
             guest::Effect::Update(pod, content) => work(GuestWork::Update(pod, content)),
             guest::Effect::Delete(item, grace_s) => work(GuestWork::Delete(item, grace_s)),
             guest::Effect::Release(pod) => work(GuestWork::Release(pod)),

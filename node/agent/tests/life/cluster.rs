@@ -307,19 +307,18 @@ impl Cluster {
                 let pod = match &item {
                     Item::Pod(pod) if !self.guests.contains_key(&item) => {
                         assert!(self.ran.insert(pod.uid.clone()), "{pod:?} runs twice");
-                        let status = Digest::of(b"running");
-                        let (deleting, ended) = (false, false);
-                        let (terminal, unschedulable) = (None, None);
+                        let (deleting, ended, terminal) = (false, false, None);
                         let address = Some([10, 42, 0, self.ran.len() as u8].into());
                         let uid = format!("guest-{}", self.ran.len()).parse().expect("a uid");
                         Some(ObservedPod {
                             uid,
                             marked: true,
-                            status,
+                            status: Digest::of(b"running"),
                             terminal,
                             deleting,
+                            kept: true,
                             ended,
-                            unschedulable,
+                            unschedulable: None,
                             unlike: None,
                             left_out: false,
                             held: false,
@@ -334,6 +333,7 @@ impl Cluster {
                 self.guests.insert(item.clone(), observed.clone());
                 vec![guest::Input::Written(item), guest::Input::Observed(observed)]
             }
+            GuestWork::Make(pod, _) => panic!("{pod:?} was not said to be unrecorded"),
             GuestWork::Update(pod, Content { digest, .. }) => {
                 let item = Item::Pod(pod);
                 self.guests.get_mut(&item).unwrap().digest = digest;

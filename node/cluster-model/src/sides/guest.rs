@@ -137,7 +137,11 @@ impl GuestSide {
         let news = match objects.look(cluster, see, |a, b| a.item == b.item) {
             News::All(all) => vec![Input::Synced(all)],
             News::Some { gone, changed } => {
-                let gone = gone.into_iter().map(|one| Input::Gone(one.item));
+                // How a pod was last comes with the word that it is gone.
+                let gone = gone.into_iter().flat_map(|one| {
+                    let last = one.pod.is_some().then(|| Input::Observed(one.clone()));
+                    last.into_iter().chain([Input::Gone(one.item)])
+                });
                 gone.chain(changed.into_iter().map(Input::Observed)).collect::<Vec<_>>()
             }
         };
@@ -180,6 +184,12 @@ impl GuestSide {
     /// Makes a guest object, or brings it to what is wanted.
     pub fn apply(&mut self, client: &mut Client<'_>, item: Item, content: &Content) -> Input {
         answered(client.outcome, item, |item| self.write(client, item, content, IfAbsent::Create))
+    }
+
+    /// The same of a guest pod that is on record as made.
+    pub fn make(&mut self, client: &mut Client<'_>, pod: PodId, content: &Content) -> Input {
+        let item = Item::Pod(pod);
+        answered(client.outcome, item, |item| self.write(client, item, content, IfAbsent::Make))
     }
 
     /// Brings a guest pod to what is wanted, if it is there.
@@ -230,6 +240,9 @@ impl GuestSide {
         };
         let forged = forge::forge(item, &body, content, &self.context);
         let mut forged = forged.map_err(Failure::Refused)?;
+        if if_absent == IfAbsent::Create && forge::is_unkept(item, &forged) {
+            return Err(Failure::Unrecorded);
+        }
         let present = self.place(item).and_then(|place| client.cluster.get(&place)).cloned();
         self.admit(item, &forged, present.as_ref(), if_absent)?;
         if let Some(present) = &present {
@@ -316,7 +329,7 @@ fn answered(
     }
     match write(&item) {
         Ok(()) if outcome == Outcome::Answered => Input::Written(item),
-        Ok(()) => Input::NotWritten(item, Failure::Transient),
+        Ok(()) => Input::NotWritten(item, Failure::Unanswered),
         Err(failure) => Input::NotWritten(item, failure),
     }
 }

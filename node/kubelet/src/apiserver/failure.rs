@@ -2,7 +2,7 @@
 //! again, give up, or find another place.
 
 use std::error::Error;
-use std::fmt;
+use std::{fmt, io};
 
 use kube::core::Status;
 
@@ -30,6 +30,8 @@ pub struct Failure {
     pub code: u16,
     /// What the API server, or the way to it, said.
     pub message: String,
+    /// Nobody takes connections there: the request was not sent.
+    pub unsent: bool,
 }
 
 impl fmt::Display for Failure {
@@ -41,17 +43,17 @@ impl fmt::Display for Failure {
 impl Failure {
     /// A failure that may pass by itself.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { class: Class::Transient, code: 0, message: message.into() }
+        Self { class: Class::Transient, code: 0, message: message.into(), unsent: false }
     }
 
     /// A failure that will not pass by itself.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self { class: Class::Refused, code: 0, message: message.into() }
+        Self { class: Class::Refused, code: 0, message: message.into(), unsent: false }
     }
 
     /// Another's object stands where ours should.
     pub fn conflict(message: impl Into<String>) -> Self {
-        Self { class: Class::Conflict, code: 0, message: message.into() }
+        Self { class: Class::Conflict, code: 0, message: message.into(), unsent: false }
     }
 
     /// The same with what helps where the account, or what it writes to, is of an earlier release:
@@ -91,7 +93,9 @@ impl From<kube::Error> for Failure {
             while let Some(cause) = deepest.source() {
                 deepest = cause;
             }
-            return Self::transient(deepest.to_string());
+            let io = deepest.downcast_ref::<io::Error>();
+            let unsent = io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
+            return Self { unsent, ..Self::transient(deepest.to_string()) };
         }
         Self::transient(error.to_string())
     }
@@ -107,7 +111,7 @@ impl Failure {
             401 | 408 | 410 | 429 | 500..=599 => Class::Transient,
             _ => Class::Refused,
         };
-        Self { class, code: status.code, message: status.message.clone() }
+        Self { class, code: status.code, message: status.message.clone(), unsent: false }
     }
 
     /// As the Status that it came from, for `forge::classify`.
@@ -147,9 +151,13 @@ mod tests {
 
     #[test]
     fn what_lies_deepest_says_why_there_is_no_answer() {
-        let refused = std::io::Error::from_raw_os_error(111);
+        let refused = io::Error::from_raw_os_error(111);
         let failure = Failure::from(kube::Error::Service(Box::new(refused)));
-        assert_eq!(failure, Failure::transient("Connection refused (os error 111)"));
+        let told = Failure::transient("Connection refused (os error 111)");
+        assert_eq!(failure, Failure { unsent: true, ..told });
+        let reset = io::Error::from_raw_os_error(104);
+        let failure = Failure::from(kube::Error::Service(Box::new(reset)));
+        assert!(!failure.unsent, "it may have been done");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, SelectAll};
+use futures::stream::{BoxStream, FuturesUnordered, SelectAll};
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::{GuestContext, home_address};
 use mercato_offload::guest::{Input, Observed};
@@ -21,6 +21,7 @@ use super::edits::is_followed;
 use super::names::pace::Pace;
 use super::names::{Named, names};
 use super::shared::{Asked, Shared};
+use super::write::confirm;
 use crate::apiserver::kind::{CLAIM, CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
 use crate::apiserver::life::Life;
 use crate::apiserver::watch::{Change, Selection, changes};
@@ -36,6 +37,7 @@ pub(super) fn follow(
             let (mut living, mut context) = (shared.living.clone(), shared.context.clone());
             let mut seen = Seen::default();
             let mut streams = SelectAll::new();
+            let mut confirms = FuturesUnordered::new();
             let mut is_first = true;
             loop {
                 let lives = living.borrow_and_update().clone();
@@ -57,22 +59,11 @@ pub(super) fn follow(
                     tokio::select! {
                         () = seen.pace.is_due() => seen.say_names(&shared),
                         Some((source, change)) = streams.next() => {
-                            let is_service = source.0 == SERVICE;
-                            if let Change::Deleted(Some(gone)) = &change {
-                                shared.edits.on_deleted(&gone.observed.item, &gone.made);
-                            }
-                            let robbed = seen.robbed(&source, &change).cloned();
-                            let input = seen.take(source, change);
-                            if let Some(pod) = robbed {
-                                shared.tell_of_marks(&pod).await;
-                            }
-                            if is_service {
-                                seen.say_addresses(&shared);
-                            }
-                            if let Some(input) = input {
-                                shared.tell(input).await;
+                            if let Some(lost) = pass_on(&shared, &mut seen, source, change).await {
+                                confirms.push(confirm(shared.clone(), lost));
                             }
                         }
+                        Some(()) = confirms.next() => {}
                         Ok(()) = context.changed() => {
                             let now = context.borrow_and_update().clone();
                             for input in seen.left_out(&now) {
@@ -97,6 +88,41 @@ pub(super) fn follow(
         tokio::select! { () = stop.cancelled() => {} () = following => {} }
     }
     .boxed()
+}
+
+/// Tells what a watch has told; of a pod that is gone first how it was last, since nothing may have kept
+/// it until that was said. Gives back a pod that is gone and was not being deleted: it may have lost
+/// what it is followed by, and is to be asked for by its name.
+async fn pass_on(
+    shared: &Shared,
+    seen: &mut Seen,
+    source: Source,
+    change: Change<Option<Read>>,
+) -> Option<Item> {
+    let is_service = source.0 == SERVICE;
+    let mut last = None;
+    if let Change::Deleted(Some(gone)) = &change {
+        shared.edits.on_deleted(&gone.observed.item, &gone.made);
+        last = gone.observed.pod.is_some().then(|| gone.observed.clone());
+    }
+    let robbed = seen.robbed(&source, &change).cloned();
+    let input = seen.take(source, change);
+    if let Some(pod) = robbed {
+        shared.tell_of_marks(&pod).await;
+    }
+    if is_service {
+        seen.say_addresses(shared);
+    }
+    let is_sure = last.as_ref().and_then(|last| last.pod.as_ref()).is_none_or(|pod| pod.deleting);
+    if let Some(last) = last {
+        shared.tell(Input::Observed(last)).await;
+    }
+    let input = input?;
+    if let (Input::Gone(item), false) = (&input, is_sure) {
+        return Some(item.clone());
+    }
+    shared.tell(input).await;
+    None
 }
 
 /// What is followed in each guest namespace; and claims, where the contract has storage.

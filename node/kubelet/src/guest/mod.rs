@@ -126,6 +126,12 @@ impl GuestSide {
         self.spawn(write::apply(self.shared.clone(), item, content, IfAbsent::Create));
     }
 
+    /// The same of a guest pod that is on record as made.
+    pub fn make(&self, pod: PodId, content: Content) {
+        let item = Item::Pod(pod);
+        self.spawn(write::apply(self.shared.clone(), item, content, IfAbsent::Make));
+    }
+
     /// Updates a guest pod; one that is not there is not made.
     pub fn update(&self, pod: PodId, content: Content) {
         let item = Item::Pod(pod);

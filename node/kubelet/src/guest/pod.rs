@@ -29,7 +29,11 @@ pub(super) async fn create(
     }
     let made = cluster.create(POD, Some(ns), forged).await.map_err(failed)?;
     let follows = debug && forge::passage(&made) == Passage::Ungated;
-    if follows { update(cluster, ns, whole, &made, None).await } else { Ok(made) }
+    if !follows {
+        return Ok(made);
+    }
+    // It is there, whatever becomes of what follows.
+    update(cluster, ns, whole, &made, None).await.map_err(|_| GuestFailure::Unanswered)
 }
 
 /// Brings the pod that runs to what home wants, as far as a running pod can change; gives back how
@@ -168,8 +172,9 @@ fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
     list.as_array()?.iter().find(|one| one["name"] == *name)
 }
 
-fn failed(failure: Failure) -> GuestFailure {
-    forge::classify(&failure.status())
+/// What it means for a guest that a write failed so.
+pub(super) fn failed(failure: Failure) -> GuestFailure {
+    if failure.unsent { GuestFailure::Transient } else { forge::classify(&failure.status()) }
 }
 
 /// A pod that runs goes on as it is: what there is no room for is refused, and tried again.

@@ -5,6 +5,7 @@ mod kept;
 mod made;
 mod marks;
 mod services;
+mod unkept;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -217,17 +218,20 @@ async fn refusals_are_told_apart() {
         (403, "violates PodSecurity \"baseline:latest\"", "refused"),
         (422, "invalid", "refused"),
         (409, "already exists", "transient"),
-        (500, "etcd", "transient"),
+        (500, "etcd", "unanswered"),
     ] {
         let mut bed = bed(None, status(code, message));
         let Input::NotWritten(_, failure) = bed.apply(&item, &body).await else { panic!() };
         let class = match &failure {
             Failure::Transient => "transient",
+            Failure::Unanswered => "unanswered",
             Failure::Full(Outcome::Failed { reason, .. }) if reason == "OutOfcpu" => "out",
             Failure::Refused(_) => "refused",
-            Failure::OutOf(_) | Failure::Full(_) | Failure::MissingBody | Failure::Absent => {
-                "another"
-            }
+            Failure::OutOf(_)
+            | Failure::Full(_)
+            | Failure::Unrecorded
+            | Failure::MissingBody
+            | Failure::Absent => "another",
         };
         assert_eq!(class, expected, "{code} {message}");
     }

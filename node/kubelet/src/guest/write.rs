@@ -16,9 +16,10 @@ use mercato_offload::placement::{self, IfAbsent, Ownership, Write};
 use serde_json::{Value, json};
 
 use super::edits::Undone;
+use super::object;
 use super::place::Place;
+use super::pod::{self, failed};
 use super::shared::{Asked, Shared};
-use super::{object, pod};
 use crate::apiserver::cluster::{Answer, Deletion};
 use crate::apiserver::failure::{Class, Failure};
 use crate::apiserver::kind::POD;
@@ -105,12 +106,15 @@ async fn write(
     if let Some(refusal) = shared.is_dropped(&forged) {
         return Err(GuestFailure::Refused(refusal));
     }
+    if if_absent == IfAbsent::Create && forge::is_unkept(item, &forged) {
+        return Err(GuestFailure::Unrecorded);
+    }
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;
     let look = async || place.get(shared).await.map_err(failed);
     let known = match item {
         // Hardly ever is it there: made earlier, without our knowing.
-        Item::Pod(_) if if_absent == IfAbsent::Create => None,
+        Item::Pod(_) if if_absent != IfAbsent::Leave => None,
         Item::Pod(_) | Item::Object(_) => look().await?,
     };
     let found;
@@ -118,22 +122,15 @@ async fn write(
         Write::Change(present) => present,
         Write::Create => {
             let failure = match create(shared, item, &place, &forged).await {
-                Ok(made) => {
-                    shared.count(|capacity| capacity.settle(item, &made));
-                    shared.guests().note(item, &made);
-                    shared.guests().note_made(item, &made);
-                    compare(shared, item, &forged, &made).await;
-                    if let Item::Object(_) = item {
-                        return Ok(Made::Object(shared.edits.on_made(item)));
-                    }
-                    let notes = changed_of_pod(&body, &forged, &made, &shared.context());
-                    return Ok(Made::Pod { guest: KnownGuest::of(&made), notes });
-                }
+                Ok(made) => return Ok(note_made(shared, item, &body, &forged, &made).await),
                 Err(failure) => failure,
             };
             shared.count(|capacity| capacity.release(item));
-            found = look().await?.ok_or(failure.clone())?;
-            let write = admit(shared, item, &forged, Some(&found), if_absent)?;
+            // Nothing that is said afterwards says that it was not made.
+            let is_unsure = failure == GuestFailure::Unanswered;
+            let less = |said| if is_unsure { GuestFailure::Unanswered } else { said };
+            found = look().await.map_err(less)?.ok_or(failure.clone())?;
+            let write = admit(shared, item, &forged, Some(&found), if_absent).map_err(less)?;
             let Write::Change(present) = write else { return Err(failure) };
             // It was made just now, without an answer, unless of another content.
             if present["metadata"]["annotations"][DIGEST] == content.digest.to_string() {
@@ -147,6 +144,10 @@ async fn write(
     let changed = match change(shared, item, &place, forged, present).await {
         Ok(changed) => changed,
         Err(failure) => {
+            // It is there, and was not made for nothing.
+            if if_absent == IfAbsent::Make {
+                return Err(GuestFailure::Unanswered);
+            }
             // Otherwise it may have been done all the same, and is tried again.
             if let GuestFailure::Refused(_) = failure {
                 shared.count(|capacity| capacity.settle(item, present));
@@ -163,6 +164,25 @@ async fn write(
         shared.edits.on_rewritten(item);
     }
     Ok(Made::Object(undone))
+}
+
+/// Takes note of what was made, and says what of it is not as it was asked for.
+async fn note_made(
+    shared: &Shared,
+    item: &Item,
+    body: &Value,
+    forged: &Value,
+    made: &Value,
+) -> Made {
+    shared.count(|capacity| capacity.settle(item, made));
+    shared.guests().note(item, made);
+    shared.guests().note_made(item, made);
+    compare(shared, item, forged, made).await;
+    if let Item::Object(_) = item {
+        return Made::Object(shared.edits.on_made(item));
+    }
+    let notes = changed_of_pod(body, forged, made, &shared.context());
+    Made::Pod { guest: KnownGuest::of(made), notes }
 }
 
 /// A pod that was made and has lost what bounds or isolates it is ended: the session hears of it as it
@@ -233,10 +253,6 @@ async fn change(
             written.map_err(failed)?.ok_or(GuestFailure::Transient)
         }
     }
-}
-
-fn failed(failure: Failure) -> GuestFailure {
-    forge::classify(&failure.status())
 }
 
 pub(super) fn delete(

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use super::FINALIZER;
+use crate::key::Item;
+
 /// Whether how the pod ends has to be at its API server before it is removed: a Job counts the pods that
 /// have failed, and whoever has made a pod by hand asks for its exit code. Nobody counts one that always
 /// restarts its containers and has a controller, which makes another in its place: its end says
@@ -22,6 +25,13 @@ pub fn is_counted(pod: &Value) -> bool {
     let mut containers =
         ["containers", "initContainers"].into_iter().flat_map(|of| list(&spec[of]));
     !is_controlled || is_held || !restarts(&spec["restartPolicy"]) || containers.any(|it| ends(&it))
+}
+
+/// Whether nothing of ours keeps what was forged: a pod whose end nobody counts.
+pub fn is_unkept(item: &Item, forged: &Value) -> bool {
+    let finalizers = forged["metadata"]["finalizers"].as_array();
+    let is_kept = finalizers.is_some_and(|all| all.iter().any(|name| name == FINALIZER));
+    matches!(item, Item::Pod(_)) && !is_kept
 }
 
 #[cfg(test)]

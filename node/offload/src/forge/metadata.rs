@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::keys::{LONGEST, guest_key};
 use super::labels::*;
 use super::rule::refusal;
-use super::{GuestContext, Refusal};
+use super::{GuestContext, Refusal, is_counted};
 use crate::key::{Item, ObjectKind};
 use crate::message::Route;
 use mercato_protocol::id::Digest;
@@ -17,7 +17,8 @@ const ALL_ANNOTATIONS: usize = 256 << 10;
 const LEFT_TO_THE_PROVIDER: usize = 16 << 10;
 
 /// Metadata of a guest object: name, namespace, what crosses, our marks, and further
-/// annotations of ours.
+/// annotations of ours. `home` is the body that home sends of a pod; null of anything else. A pod
+/// carries our finalizer if somebody counts how it ends.
 pub(super) fn metadata(
     item: &Item,
     home: &Value,
@@ -31,7 +32,8 @@ pub(super) fn metadata(
         .guest_key(&key)
         .ok_or_else(|| refusal("metadata.namespace", "is not part of the lease"))?;
     let path: Vec<String> = route.path.iter().map(ToString::to_string).collect();
-    let mut labels = labels(&home["labels"])?;
+    let own = &home["metadata"];
+    let mut labels = labels(&own["labels"])?;
     labels.insert(CONTRACT.into(), json!(ctx.contract.to_string()));
     let mut annotations = further;
     annotations.extend([
@@ -46,12 +48,14 @@ pub(super) fn metadata(
     let mut metadata = Map::new();
     if let Item::Pod(pod) = item {
         labels.insert(HOME_UID.into(), json!(pod.uid.0));
-        if let Some(generation) = home["generation"].as_u64() {
+        if let Some(generation) = own["generation"].as_u64() {
             annotations.insert(HOME_GENERATION.into(), json!(generation.to_string()));
         }
-        metadata.insert("finalizers".into(), json!([FINALIZER]));
+        if is_counted(home) {
+            metadata.insert("finalizers".into(), json!([FINALIZER]));
+        }
     }
-    add_annotations(&mut annotations, &home["annotations"]);
+    add_annotations(&mut annotations, &own["annotations"]);
     metadata.insert("name".into(), json!(guest.name));
     metadata.insert("namespace".into(), json!(guest.namespace));
     metadata.insert("labels".into(), Value::Object(labels));

@@ -18,7 +18,7 @@ pub use crate::message::Refusal;
 use crate::message::Route;
 use crate::placement::Binding;
 pub use claim::{claims_of, export_claim, refused_claim};
-pub use counted::is_counted;
+pub use counted::{is_counted, is_unkept};
 pub use digest::{digest, digest_of_text};
 pub use export::{export_object, export_pod, export_token};
 pub use fields_page::tables_of_fields;

@@ -50,13 +50,14 @@ fn observe_pod(guest: &Value, uid: GuestUid, marked: bool) -> ObservedPod {
     let deleting = !metadata["deletionTimestamp"].is_null();
     // Once it is off there is nothing left to do but wait for the kubelet.
     let finalizers = metadata["finalizers"].as_array();
-    let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER));
+    let kept = finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER));
     let grace_over = metadata["deletionGracePeriodSeconds"].as_i64() == Some(0);
     ObservedPod {
         uid,
         marked,
         status: digest(&status),
-        ended: deleting && held && (terminal.is_some() || grace_over),
+        kept,
+        ended: deleting && kept && (terminal.is_some() || grace_over),
         terminal,
         deleting,
         unschedulable: unschedulable(&status),
@@ -105,7 +106,9 @@ pub fn classify(status: &Value) -> Failure {
             Failure::Full(Outcome::Failed { reason, message: message.to_owned() })
         }
         400 | 403 | 413 | 422 => Failure::Refused(refusal("", message)),
-        _ => Failure::Transient,
+        // Said before anything is stored; others may come late, of an API server that ends.
+        401 | 404 | 409 | 429 => Failure::Transient,
+        _ => Failure::Unanswered,
     }
 }
 

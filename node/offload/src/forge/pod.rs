@@ -86,7 +86,7 @@ pub fn forge_pod(
     // Whoever it was passed on to might not isolate it.
     let hops = if ctx.gate.is_some() { 0 } else { route.hops };
     let route = &Route { hops, ..route.clone() };
-    let mut marks = metadata::metadata(&item, &home["metadata"], *digest, route, further, ctx)?;
+    let mut marks = metadata::metadata(&item, home, *digest, route, further, ctx)?;
     let claims = claim::mounted(spec);
     for label in &claims {
         marks["labels"][label] = json!("");

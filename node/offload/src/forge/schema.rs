@@ -37,7 +37,7 @@ fields! {
         "creationTimestamp": Drop("the guest has its own"),
         "deletionGracePeriodSeconds": Anew(ENDS),
         "deletionTimestamp": Anew(ENDS),
-        "finalizers": Anew("one of Mercato's. Home's own hold the pod at home"),
+        "finalizers": Anew("one of Mercato's, of a pod whose end somebody counts. Home's own hold the pod at home"),
         "generateName": Drop("the name that came of it passes"),
         "generation": Anew("an annotation, by which `observedGeneration` is home's"),
         "labels": Turned("other [keys](#what-a-pod-is-at-the-provider); the pod reads home's. One whose prefix has more than 236 characters is refused"),

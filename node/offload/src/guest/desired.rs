@@ -15,6 +15,8 @@ use crate::message::{Outcome, Refusal, Route, ToHome};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Apply(Digest, Route),
+    /// As `Apply`, of a pod that is on record as made.
+    Make(Digest, Route),
     /// As `Apply`, but never make it.
     Update(Digest, Route),
     Delete(Option<u32>),
@@ -61,6 +63,11 @@ impl Desired {
 
     pub(super) fn content(&self) -> Option<&(Digest, Route)> {
         self.content.as_ref()
+    }
+
+    /// The write that is under way.
+    pub(super) fn doing(&self) -> Option<&Step> {
+        self.doing.as_ref()
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -133,12 +140,15 @@ impl Step {
             (Self::Apply(digest, route), _) => {
                 Some(Effect::Apply(item.clone(), Content { digest, route, called }))
             }
+            (Self::Make(digest, route), Item::Pod(id)) => {
+                Some(Effect::Make(id.clone(), Content { digest, route, called }))
+            }
             (Self::Update(digest, route), Item::Pod(id)) => {
                 Some(Effect::Update(id.clone(), Content { digest, route, called }))
             }
             (Self::Delete(grace_s), _) => Some(Effect::Delete(item.clone(), grace_s)),
             (Self::Release, Item::Pod(id)) => Some(Effect::Release(id.clone())),
-            (Self::Release | Self::Update(..), Item::Object(_))
+            (Self::Release | Self::Make(..) | Self::Update(..), Item::Object(_))
             | (Self::Made | Self::Over(_), _) => None,
         }
     }

@@ -1,8 +1,9 @@
 //! The provider's side. It makes guest objects of what home wants, watches them, and
 //! sees to it that a pod's uid never runs twice.
 //!
-//! A guest pod carries our finalizer ([`crate::forge::FINALIZER`]), so that it cannot
-//! vanish, also while this daemon is down, before its end is on record.
+//! A guest pod whose end somebody counts ([`crate::forge::is_counted`]) carries our finalizer
+//! ([`crate::forge::FINALIZER`]), so that it cannot vanish, also while this daemon is down, before its
+//! end is on record. Any other is on record before it is made: one that is not there then is over.
 
 mod desired;
 mod guests;
@@ -61,6 +62,8 @@ pub struct ObservedPod {
     pub terminal: Option<Outcome>,
     /// Its deletion was asked for, by us or by the provider's people.
     pub deleting: bool,
+    /// Our finalizer keeps it until its end is on record.
+    pub kept: bool,
     /// Nothing of it runs and only our finalizer keeps it.
     pub ended: bool,
     /// The scheduler finds no room for it: `OutOfcpu` and what it says.
@@ -120,8 +123,13 @@ pub enum Input {
 /// Why a write failed; [`crate::forge::classify`] tells from the API server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// May pass: repeated with back-off, and never the pod's fault.
+    /// May pass, and was not done for certain: repeated with back-off, and never the pod's fault.
     Transient,
+    /// The same, but nobody says that it was not done: of a pod that nothing keeps that is found out
+    /// before it is made again.
+    Unanswered,
+    /// Nothing would keep this pod: it is made once it is on record, by [`Effect::Make`].
+    Unrecorded,
     /// What was to be updated, deleted or released is not there.
     Absent,
     /// The body of that digest is not here.
@@ -142,7 +150,11 @@ impl Failure {
             Self::Refused(refusal) => Self::Refused(refusal.clipped()),
             Self::OutOf(outcome) => Self::OutOf(outcome.clipped()),
             Self::Full(outcome) => Self::Full(outcome.clipped()),
-            other @ (Self::Transient | Self::Absent | Self::MissingBody) => other,
+            other @ (Self::Transient
+            | Self::Unanswered
+            | Self::Unrecorded
+            | Self::Absent
+            | Self::MissingBody) => other,
         }
     }
 }
@@ -160,8 +172,10 @@ pub enum Effect {
     Send(Frame<ToHome>),
     /// Forge the body of this digest, which came this way, and create the object, or
     /// update the one that is there, only if it carries this lease's labels and, for a
-    /// pod, this uid.
+    /// pod, this uid. A pod that nothing would keep is not created: [`Failure::Unrecorded`].
     Apply(Item, Content),
+    /// The same of a pod that is on record as made: it may be one that nothing keeps.
+    Make(PodId, Content),
     /// Forge the body of this digest, likewise, and update this pod; never create it.
     Update(PodId, Content),
     /// Delete, with the grace in seconds (its own, if none).
@@ -190,7 +204,7 @@ pub enum Record {
 /// What is known of a pod for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Life {
-    /// It was made: if it is not there, it is over. Written for the uid that is not known yet.
+    /// It was made, or is about to be: if it is not there, it is over. Its uid is not known yet.
     Made,
     /// It was made under this uid: if that is not there, it is over.
     MadeAs(GuestUid),

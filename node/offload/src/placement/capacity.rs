@@ -231,6 +231,8 @@ pub fn keeps_running(path: &str, failure: Failure) -> Failure {
         other @ (Failure::OutOf(Outcome::Succeeded)
         | Failure::Full(Outcome::Succeeded)
         | Failure::Transient
+        | Failure::Unanswered
+        | Failure::Unrecorded
         | Failure::Absent
         | Failure::MissingBody
         | Failure::Refused(_)) => other,

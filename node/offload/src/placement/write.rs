@@ -10,8 +10,10 @@ use crate::key::Item;
 /// What becomes of a guest object that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfAbsent {
-    /// It is created.
+    /// It is created; a pod only if our finalizer keeps it.
     Create,
+    /// It is created, whether anything keeps it or not: it is on record.
+    Make,
     /// It stays away: a pod's uid must never run twice.
     Leave,
 }
@@ -40,7 +42,7 @@ pub fn decide<'a>(
 ) -> Result<Write<'a>, Failure> {
     let Some(present) = present else {
         return match if_absent {
-            IfAbsent::Create => Ok(Write::Create),
+            IfAbsent::Create | IfAbsent::Make => Ok(Write::Create),
             IfAbsent::Leave => Err(Failure::Absent),
         };
     };

@@ -157,6 +157,7 @@ fn a_provider_says_both_at_once_and_takes_the_second_back() {
             status: Digest::of(b"running"),
             terminal: None,
             deleting: false,
+            kept: true,
             ended: false,
             unschedulable: None,
             held: false,

@@ -12,6 +12,7 @@ mod silence;
 mod stand_in;
 #[path = "../told/mod.rs"]
 mod told;
+mod unkept;
 
 use mercato_offload::address::Reach;
 use mercato_offload::guest::{self, Failure, Life, Record};
@@ -235,7 +236,7 @@ fn what_was_refused_goes_at_once_when_it_is_to_go() {
 
     let mut doubtful = Asked::of_provider();
     doubtful.is_told(put(web()));
-    doubtful.does(guest::Input::NotWritten(web(), Failure::Transient));
+    doubtful.does(guest::Input::NotWritten(web(), Failure::Unanswered));
     assert_eq!(doubtful.is_told(delete()), [], "it may be made this very moment");
 }
 

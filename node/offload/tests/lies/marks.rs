@@ -23,6 +23,7 @@ fn seen(of: &str, marked: bool, digest: &[u8]) -> Input {
         status: Digest::of(b"running"),
         terminal: None,
         deleting: false,
+        kept: true,
         ended: false,
         unschedulable: None,
         unlike: None,

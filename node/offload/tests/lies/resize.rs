@@ -35,6 +35,7 @@ fn runs(uid: &str, name: &str) -> guest::Input {
         status: Digest::of(b"running"),
         terminal: None,
         deleting: false,
+        kept: true,
         ended: false,
         unschedulable: None,
         unlike: None,

@@ -14,6 +14,7 @@ fn seen() -> ObservedPod {
         status: Digest::of(b"pending"),
         terminal: None,
         deleting: false,
+        kept: true,
         ended: false,
         unschedulable: None,
         unlike: None,

@@ -1,29 +1,20 @@
 //! The provider's API server with its kubelets, and the shell around its session.
 
+mod judged;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_offload::address::GuestAddress;
 use mercato_offload::forge::Content;
-use mercato_offload::guest::{
-    Config, Effect, Failure, GuestSession, Input, Observed, ObservedPod, Record, RecordKey,
-};
+use mercato_offload::guest::{Config, Effect, Failure, GuestSession, Input, Record, RecordKey};
 use mercato_offload::key::{Item, ObjectKey, PodId, Uid};
 use mercato_offload::message::{Outcome, Refusal, Report, ToGuest, ToHome};
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::{Deadline, Now};
 
+use super::there::{Pod, config, failed, is_unkept, seen, stop, unkept};
 use super::{Letter, Queue};
-
-struct Pod {
-    id: PodId,
-    digest: Digest,
-    changes: u32,
-    terminal: Option<Outcome>,
-    deletion: Option<u32>,
-    /// Where its sandbox is; another one after each hundred.
-    sandbox: u8,
-}
 
 pub(crate) struct Provider {
     session: GuestSession,
@@ -71,8 +62,15 @@ impl Provider {
     pub(crate) fn start(&mut self, _: Now) {
         self.session = GuestSession::restore(CONFIG, self.records.values().cloned());
         self.events.clear();
-        if let Some(Effect::Apply(item, Content { digest, .. })) = self.work.pop_front() {
-            let _ = self.apply(&item, digest); // nobody is left to hear of it
+        match self.work.pop_front() {
+            // Nobody is left to hear of it.
+            Some(Effect::Apply(item, Content { digest, .. })) if !is_unkept(&item) => {
+                let _ = self.apply(&item, digest);
+            }
+            Some(Effect::Make(id, Content { digest, .. })) => {
+                let _ = self.apply(&Item::Pod(id), digest);
+            }
+            _ => {}
         }
         self.events.clear();
         self.work.clear();
@@ -86,6 +84,8 @@ impl Provider {
         let pods = self.pods.values().map(seen);
         let configs = self.configs.iter().map(|(key, digest)| config(key, *digest));
         let list = configs.chain(pods).collect();
+        // What the watch had to tell is told by the list.
+        self.events.retain(|event| !matches!(event, Input::Observed(_) | Input::Gone(_)));
         self.events.push_back(Input::Synced(list));
     }
 
@@ -108,7 +108,7 @@ impl Provider {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        !self.events.is_empty() || !self.work.is_empty()
+        !self.events.is_empty() || !self.work.is_empty() || self.stopped().next().is_some()
     }
 
     pub(crate) fn receive(&mut self, now: Now, letter: Letter<ToGuest>) {
@@ -138,26 +138,29 @@ impl Provider {
         if let Some(event) = self.events.pop_front() {
             return self.handle(now, event);
         }
-        let Some(effect) = self.work.pop_front() else { return };
+        let Some(effect) = self.work.pop_front() else { return self.reap() };
         let (item, done) = match effect {
             Effect::Apply(item, Content { digest, .. }) => {
+                if let Err(why) = self.admits(&item, digest) {
+                    return self.events.push_back(Input::NotWritten(item, why));
+                }
+                let done = self.apply(&item, digest);
+                (item, done)
+            }
+            Effect::Make(id, Content { digest, .. }) => {
+                let on_record = self.records.contains_key(&RecordKey::Pod(id.uid.clone()));
+                assert!(on_record, "{id:?} is made, and is not on record");
+                let item = Item::Pod(id);
                 if !self.bodies.contains(&digest) {
-                    self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
-                    return;
+                    return self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
                 }
                 let done = self.apply(&item, digest);
                 (item, done)
             }
             Effect::Update(id, Content { digest, .. }) => {
                 let item = Item::Pod(id.clone());
-                if !self.bodies.contains(&digest) {
-                    self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
-                    return;
-                }
-                if self.refuses_changes {
-                    let why = Refusal { path: "spec".into(), reason: "no room".into() };
-                    self.events.push_back(Input::NotWritten(item, Failure::Refused(why)));
-                    return;
+                if let Err(why) = self.changes(digest) {
+                    return self.events.push_back(Input::NotWritten(item, why));
                 }
                 let done = if self.holds(&id) { self.apply(&item, digest) } else { Err(true) };
                 (item, done)
@@ -171,25 +174,10 @@ impl Provider {
                 (item, done)
             }
             Effect::Release(id) => {
-                let item = Item::Pod(id.clone());
-                let done = self.holds(&id) && !fails;
-                if done {
-                    let pod = &self.pods[&id.name];
-                    assert!(pod.deletion.is_some(), "released though nobody deleted it");
-                    self.pods.remove(&id.name);
-                    self.events.push_back(Input::Gone(item.clone()));
-                }
-                (item, done.then_some(()).ok_or(true))
+                let done = !fails && self.release(&id);
+                (Item::Pod(id), done.then_some(()).ok_or(true))
             }
-            Effect::Confirm(item, _) => {
-                let seen = match &item {
-                    Item::Pod(id) if self.holds(id) => Some(seen(&self.pods[&id.name])),
-                    Item::Pod(_) => None,
-                    Item::Object(key) => self.configs.get(key).map(|digest| config(key, *digest)),
-                };
-                self.events.push_back(seen.map_or(Input::Gone(item), Input::Observed));
-                return;
-            }
+            Effect::Confirm(item, _) => return self.confirm(item),
             Effect::Map(of) => {
                 self.mapped.insert(of.pod.uid.clone(), of.clone());
                 self.ever.insert((of.pod.uid.clone(), of.address));
@@ -199,13 +187,58 @@ impl Provider {
             Effect::Persist(_) | Effect::Erase(_) | Effect::Send(_) => return,
         };
         self.events.push_back(match done {
-            // An answer may be lost though the write was done.
-            Ok(()) if fails => Input::NotWritten(item, Failure::Transient),
+            // An answer may be lost though the write was done, and before a watch tells of that.
+            Ok(()) if fails => {
+                let lost = Input::NotWritten(item, Failure::Unanswered);
+                return self.events.push_front(lost);
+            }
             Ok(()) => Input::Written(item),
             Err(true) if fails => Input::NotWritten(item, Failure::Transient),
             Err(true) => Input::NotWritten(item, Failure::Absent),
             Err(false) => Input::NotWritten(item, Failure::Transient),
         });
+    }
+
+    fn admits(&self, item: &Item, digest: Digest) -> Result<(), Failure> {
+        match self.bodies.contains(&digest) {
+            false => Err(Failure::MissingBody),
+            true if is_unkept(item) => Err(Failure::Unrecorded),
+            true => Ok(()),
+        }
+    }
+
+    fn changes(&self, digest: Digest) -> Result<(), Failure> {
+        if !self.bodies.contains(&digest) {
+            return Err(Failure::MissingBody);
+        }
+        if self.refuses_changes {
+            let why = Refusal { path: "spec".into(), reason: "no room".into() };
+            return Err(Failure::Refused(why));
+        }
+        Ok(())
+    }
+
+    /// Whether it was there.
+    fn release(&mut self, id: &PodId) -> bool {
+        let item = Item::Pod(id.clone());
+        if !self.holds(id) {
+            return false;
+        }
+        let pod = &self.pods[&id.name];
+        assert!(pod.deletion.is_some(), "released though nobody deleted it");
+        assert!(!is_unkept(&item), "nothing keeps it");
+        self.pods.remove(&id.name);
+        self.events.push_back(Input::Gone(item));
+        true
+    }
+
+    fn confirm(&mut self, item: Item) {
+        let seen = match &item {
+            Item::Pod(id) if self.holds(id) => Some(seen(&self.pods[&id.name])),
+            Item::Pod(_) => None,
+            Item::Object(key) => self.configs.get(key).map(|digest| config(key, *digest)),
+        };
+        self.events.push_back(seen.map_or(Input::Gone(item), Input::Observed));
     }
 
     fn holds(&self, id: &PodId) -> bool {
@@ -286,6 +319,27 @@ impl Provider {
         self.changed(name, |pod| stop(pod, 30, ""));
     }
 
+    /// Its kubelet is done with each that is stopped and that nothing keeps: it is gone.
+    pub(crate) fn reap(&mut self) {
+        let stopped: Vec<_> = self.stopped().cloned().collect();
+        for pod in stopped.iter().filter_map(|name| self.pods.remove(name)) {
+            self.events.push_back(Input::Observed(seen(&pod)));
+            self.events.push_back(Input::Gone(Item::Pod(pod.id)));
+        }
+    }
+
+    /// The same while the watch is behind: it begins again with a list.
+    pub(crate) fn reap_unseen(&mut self) {
+        let stopped: Vec<_> = self.stopped().cloned().collect();
+        stopped.iter().for_each(|name| drop(self.pods.remove(name)));
+        self.relist();
+    }
+
+    fn stopped(&self) -> impl Iterator<Item = &String> {
+        let goes = |pod: &Pod| pod.deletion.is_some() && unkept(&pod.id);
+        self.pods.iter().filter(move |(_, pod)| goes(pod)).map(|(name, _)| name)
+    }
+
     /// Somebody takes it away, finalizer and all; not in the instant before its life is on
     /// record, against which only the finalizer helps.
     pub(crate) fn rip_out(&mut self, name: u8) {
@@ -307,94 +361,4 @@ impl Provider {
             }
         });
     }
-
-    /// Packets for a guest, by the address that home shows, reach it where it is now.
-    pub(crate) fn brings_to(&self, uid: &Uid, address: IpAddr) -> bool {
-        let there = self.pods.values().find(|pod| pod.id.uid == *uid).map(guest_address);
-        let of = |of: &GuestAddress| of.address == address && Some(of.guest) == there;
-        self.mapped.get(uid).is_some_and(of)
-    }
-
-    pub(crate) fn ever_brought_to(&self, uid: &Uid, address: IpAddr) -> bool {
-        self.ever.contains(&(uid.clone(), address))
-    }
-
-    /// Nobody answers for who has ended.
-    pub(crate) fn brings_to_the_living_alone(&self) -> bool {
-        let live =
-            |uid: &Uid| self.pods.values().any(|pod| pod.id.uid == *uid && pod.terminal.is_none());
-        self.mapped.keys().all(live)
-    }
-
-    pub(crate) fn check(&self) {
-        assert_eq!(self.twice, None, "a uid ran twice");
-    }
-
-    pub(crate) fn running(&self) -> BTreeMap<Uid, Digest> {
-        self.pods.values().map(|pod| (pod.id.uid.clone(), pod.digest)).collect()
-    }
-
-    /// Ended, so that its content changes no more.
-    pub(crate) fn is_fixed(&self, uid: &Uid) -> bool {
-        let ended = |pod: &Pod| pod.terminal.is_some() || pod.deletion.is_some();
-        self.pods.values().any(|pod| pod.id.uid == *uid && ended(pod))
-    }
-
-    pub(crate) fn configs(&self) -> BTreeMap<ObjectKey, Digest> {
-        self.configs.clone()
-    }
-
-    pub(crate) fn statuses(&self) -> BTreeMap<Uid, Digest> {
-        let status = |pod: &Pod| seen(pod).pod.map(|seen| (pod.id.uid.clone(), seen.status));
-        self.pods.values().filter_map(status).collect()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        let pod = |key: &RecordKey| matches!(key, RecordKey::Pod(_));
-        self.session.is_empty()
-            && self.pods.is_empty()
-            && self.configs.is_empty()
-            && !self.records.keys().any(pod)
-    }
-}
-
-fn stop(pod: &mut Pod, grace_s: u32, reason: &str) {
-    pod.deletion = Some(grace_s);
-    if pod.terminal.is_none() {
-        pod.terminal = Some(failed(reason));
-        pod.changes += 1;
-    }
-}
-
-fn failed(reason: &str) -> Outcome {
-    Outcome::Failed { reason: reason.to_owned(), message: String::new() }
-}
-
-fn config(key: &ObjectKey, digest: Digest) -> Observed {
-    Observed { item: Item::Object(key.clone()), digest, pod: None }
-}
-
-fn guest_address(pod: &Pod) -> IpAddr {
-    let number: u8 = pod.id.uid.0.bytes().fold(0, |sum, byte| sum.wrapping_mul(7) ^ byte);
-    [10, 42, pod.sandbox, number].into()
-}
-
-fn seen(pod: &Pod) -> Observed {
-    let status = format!("{} {} {:?}", pod.id.uid, pod.changes, pod.terminal);
-    let deleting = pod.deletion.is_some();
-    let seen = ObservedPod {
-        uid: format!("guest-of-{}", pod.id.uid).parse().expect("a uid"),
-        marked: true,
-        status: Digest::of(status.as_bytes()),
-        terminal: pod.terminal.clone(),
-        deleting,
-        ended: deleting && pod.terminal.is_some(),
-        unschedulable: None,
-        unlike: None,
-        left_out: false,
-        held: false,
-        address: Some(guest_address(pod)),
-        called: None,
-    };
-    Observed { item: Item::Pod(pod.id.clone()), digest: pod.digest, pod: Some(seen) }
 }

@@ -4,6 +4,7 @@
 mod guest;
 mod home;
 mod pod;
+mod there;
 
 use std::collections::VecDeque;
 
@@ -32,6 +33,8 @@ pub(crate) enum Action {
     GuestChanges(u8),
     ProviderDeletes(u8),
     ProviderRipsOut(u8),
+    /// Guests that nothing keeps go; unseen, where the watch is behind.
+    Reap(bool),
     RenewSandbox(u8),
     Tunnel(u8),
     CutLink,
@@ -94,6 +97,8 @@ impl World {
             Action::GuestChanges(name) => self.provider.change(name),
             Action::ProviderDeletes(name) => self.provider.delete_by_owner(name),
             Action::ProviderRipsOut(name) => self.provider.rip_out(name),
+            Action::Reap(false) => self.provider.reap(),
+            Action::Reap(true) => self.provider.reap_unseen(),
             Action::RenewSandbox(name) => self.provider.renew_sandbox(name),
             Action::Tunnel(what) => self.home.tunnel(self.now, what),
             Action::CutLink => self.cut(),

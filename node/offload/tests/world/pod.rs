@@ -40,7 +40,12 @@ impl Pod {
 
 /// Of every second name, how a pod ended is counted.
 pub(super) fn is_counted(pod: &Pod) -> bool {
-    pod.id.name.ends_with(['0', '2'])
+    counts(&pod.id.name)
+}
+
+/// The same by its name, on either side.
+pub(super) fn counts(name: &str) -> bool {
+    name.ends_with(['0', '2'])
 }
 
 pub(super) fn needs(pod: &Pod) -> Vec<ObjectKey> {

@@ -241,6 +241,7 @@ impl AtProvider {
             }
             Some(State::There) | None => match work {
                 GuestWork::Apply(item, content) => side.apply(item, content),
+                GuestWork::Make(pod, content) => side.make(pod, content),
                 GuestWork::Update(pod, content) => side.update(pod, content),
                 GuestWork::Delete(item, grace_s) => side.delete(item, grace_s),
                 GuestWork::Release(pod) => side.release(pod),

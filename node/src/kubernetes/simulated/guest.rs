@@ -67,6 +67,7 @@ impl Guest {
         let side = &mut self.side;
         let input = self.cluster.request(&self.task.bodies, |client| match work {
             GuestWork::Apply(item, content) => side.apply(client, item, &content),
+            GuestWork::Make(pod, content) => side.make(client, pod, &content),
             GuestWork::Update(pod, content) => side.update(client, pod, &content),
             GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
             GuestWork::Release(pod) => side.release(client, pod),

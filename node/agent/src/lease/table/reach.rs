@@ -107,7 +107,11 @@ impl Leases {
             if let Effect::Map(_, of) = effect {
                 return Some(of.address);
             }
-            let Effect::Work(_, Work::Guest(GuestWork::Apply(_, content))) = effect else {
+            let Effect::Work(
+                _,
+                Work::Guest(GuestWork::Apply(_, content) | GuestWork::Make(_, content)),
+            ) = effect
+            else {
                 return None;
             };
             content.called

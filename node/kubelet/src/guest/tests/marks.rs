@@ -4,7 +4,20 @@ use super::*;
 
 /// A guest namespace in which these pods are, and one of them is changed to this.
 fn cluster_of(pods: Vec<Value>, changed: Value) -> (GuestSide, mpsc::Receiver<Input>) {
+    cluster_that_says(pods, "MODIFIED", changed)
+}
+
+/// A guest namespace in which these pods were listed, and whose watch says this of one of them, which
+/// is not there then.
+fn cluster_that_says(
+    pods: Vec<Value>,
+    says: &'static str,
+    changed: Value,
+) -> (GuestSide, mpsc::Receiver<Input>) {
     let cluster = scripted(move |_, path, _| {
+        if path == "/api/v1/namespaces/shop-rome/pods/web" {
+            return status(404, "not found");
+        }
         let (place, query) = path.split_once('?').unwrap();
         let is_pods = place == "/api/v1/namespaces/shop-rome/pods";
         assert!(place.contains("/namespaces/shop-rome/"), "nothing is looked at elsewhere: {path}");
@@ -15,7 +28,7 @@ fn cluster_of(pods: Vec<Value>, changed: Value) -> (GuestSide, mpsc::Receiver<In
         );
         if query.contains("watch=") {
             return match is_pods {
-                true => (200, json!({ "type": "MODIFIED", "object": changed })),
+                true => (200, json!({ "type": says, "object": changed })),
                 false => status(503, "not watched in this test"),
             };
         }
@@ -52,6 +65,30 @@ async fn a_guest_without_its_labels_is_told_of_and_stays_and_its_copy_is_nobody(
     assert_eq!(event.clone().fit(), Some(event), "it is one that can be told of");
     let Input::Observed(seen) = next(&mut inputs).await else { panic!("it is gone") };
     assert_eq!((seen.item, seen.pod.map(|pod| pod.marked)), (pod().0, Some(false)));
+}
+
+#[tokio::test]
+async fn a_guest_that_is_gone_is_told_of_as_it_was_last() {
+    let ours = guest(&CONTRACT_ID.to_string(), "u1");
+    for deleting in [true, false] {
+        let mut last = ours.clone();
+        last["status"] = json!({ "phase": "Succeeded" });
+        if deleting {
+            last["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        let (_side, mut inputs) = cluster_that_says(vec![ours.clone()], "DELETED", last);
+        let Input::Synced(_) = next(&mut inputs).await else { panic!("no list") };
+        let Input::Observed(seen) = next(&mut inputs).await else { panic!("not as it was last") };
+        let pod = seen.pod.unwrap();
+        assert_eq!((pod.terminal, pod.deleting), (Some(Outcome::Succeeded), deleting));
+        // One that nobody deletes is asked for first; meanwhile this watch says the same once more.
+        let mut then = next(&mut inputs).await;
+        for _ in 0..100 {
+            let Input::Observed(_) = then else { break };
+            then = next(&mut inputs).await;
+        }
+        assert_eq!(then, Input::Gone(super::pod().0));
+    }
 }
 
 #[tokio::test]

@@ -156,12 +156,24 @@ fn forged(home: &Value) -> Result<Value, Refusal> {
 }
 
 #[test]
+fn who_is_not_counted_has_no_finalizer() {
+    let mut home = home_pod();
+    home["metadata"]["ownerReferences"] = json!([{ "kind": "ReplicaSet", "controller": true }]);
+    home["metadata"]["finalizers"] = Value::Null;
+    let guest = forged(&export_pod(&home, &home_context(Tokens::All))).unwrap();
+    assert_eq!(guest["metadata"]["finalizers"], Value::Null);
+    home["metadata"]["ownerReferences"] = Value::Null;
+    let bare = forged(&export_pod(&home, &home_context(Tokens::All))).unwrap();
+    assert_eq!(bare["metadata"]["finalizers"], json!([FINALIZER]));
+}
+
+#[test]
 fn a_pod_is_forged() {
     let sent = export_pod(&home_pod(), &home_context(Tokens::All));
     let guest = forged(&sent).unwrap();
     let metadata = &guest["metadata"];
     assert_eq!(metadata["namespace"], "shop-rome");
-    assert_eq!(metadata["finalizers"], json!([FINALIZER]));
+    assert_eq!(metadata["finalizers"], json!([FINALIZER]), "somebody waits for its end");
     assert_eq!(metadata["labels"]["app"], "web");
     assert_eq!(metadata["labels"]["topology.kubernetes.io/zone"], Value::Null);
     assert_eq!(metadata["annotations"]["k8s.v1.cni.cncf.io/networks"], Value::Null);
@@ -340,8 +352,13 @@ fn errors_are_told_apart() {
     let answer = |code: u32, message: &str| classify(&json!({ "code": code, "message": message }));
     assert_eq!(answer(403, "status unknown for quota: q"), Failure::Transient);
     assert_eq!(answer(403, "error looking up service account a/default"), Failure::Transient);
-    assert_eq!(answer(500, "etcd"), Failure::Transient);
-    assert_eq!(classify(&Value::Null), Failure::Transient);
+    for code in [401, 404, 409, 429] {
+        assert_eq!(answer(code, "not now"), Failure::Transient, "{code}: it was not done");
+    }
+    for code in [408, 500, 502, 503, 504] {
+        assert_eq!(answer(code, "etcd"), Failure::Unanswered, "{code}: it may have been done");
+    }
+    assert_eq!(classify(&Value::Null), Failure::Unanswered);
     assert!(matches!(answer(403, "violates PodSecurity"), Failure::Refused(_)));
     let full = answer(403, "exceeded quota: q, requested: requests.cpu=2, used: ...");
     assert!(matches!(full,

@@ -54,19 +54,22 @@ impl Guests {
     ) {
         let step = match item {
             Item::Object(key) => self.objects.get_mut(key).and_then(|it| it.desired().end()),
-            Item::Pod(id) => self.pods.get_mut(&id.uid).and_then(|pod| pod.on_failure(&failure)),
+            Item::Pod(id) => {
+                self.pods.get_mut(&id.uid).and_then(|pod| pod.on_failure(&failure, out))
+            }
         };
         let Some(step) = step else { return };
         match (step, failure.clipped()) {
             (Step::Update(..) | Step::Delete(_) | Step::Release, Failure::Absent) => {
                 return self.on_gone(now, item, out);
             }
-            (Step::Apply(digest, _) | Step::Update(digest, _), Failure::MissingBody) => {
+            (Step::Apply(digest, _) | Step::Make(digest, _), Failure::MissingBody)
+            | (Step::Update(digest, _), Failure::MissingBody) => {
                 if let Some(desired) = self.desired(item) {
                     desired.on_missing_body(digest);
                 }
             }
-            (Step::Apply(..) | Step::Update(..), Failure::Refused(why)) => {
+            (Step::Apply(..) | Step::Make(..) | Step::Update(..), Failure::Refused(why)) => {
                 let may_pass = is_deferred(&why);
                 if let Some(desired) = self.desired(item) {
                     desired.refuse(why);
@@ -78,17 +81,22 @@ impl Guests {
                     self.retries.no_later(now.mono_ms + limits::DEFERRED_MS, item);
                 }
             }
-            (Step::Apply(..), Failure::OutOf(outcome)) => {
+            (Step::Apply(..) | Step::Make(..), Failure::OutOf(outcome)) => {
                 self.out_of_room(now, item, outcome, out);
             }
-            (Step::Apply(..), Failure::Full(outcome)) => self.full(now, item, outcome, out),
+            (Step::Apply(..) | Step::Make(..), Failure::Full(outcome)) => {
+                self.full(now, item, outcome, out);
+            }
+            // What follows is a record, or an answer to a question.
+            (Step::Apply(..), Failure::Unrecorded) | (Step::Make(..), Failure::Unanswered) => {}
             (
                 _,
                 Failure::OutOf(_) | Failure::Full(_) | Failure::Refused(_) | Failure::MissingBody,
             )
-            | (_, Failure::Transient | Failure::Absent) => {
-                self.retries.back_off(now.mono_ms, item);
-            }
+            | (
+                _,
+                Failure::Transient | Failure::Unanswered | Failure::Unrecorded | Failure::Absent,
+            ) => self.retries.back_off(now.mono_ms, item),
         }
         // It may have been seen to go meanwhile.
         self.drop_if_done(item, out);

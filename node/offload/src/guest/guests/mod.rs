@@ -23,7 +23,8 @@ use crate::retry::Retries;
 ///
 /// Invariants: nothing is made or removed before the list of guest objects has come; a
 /// pod whose end is on record is never made again; our finalizer leaves a pod only once
-/// its end is on record; only the API server's word about one object counts as its
+/// its end is on record; a pod without it is on record before it is made, and that is taken back only
+/// where it was not made for certain; only the API server's word about one object counts as its
 /// absence.
 #[derive(Debug)]
 pub(super) struct Guests {
@@ -104,8 +105,13 @@ impl Guests {
         let pods = self.pods.iter().filter(|pod| pod.is_held());
         let pods = pods.map(|pod| (Item::Pod(pod.id().clone()), pod.made_as().cloned()));
         let all = pods.chain(self.seen_objects().map(|item| (item, None)));
-        let missing = all.filter(|(item, _)| !present.contains(item));
-        out.extend(missing.map(|(item, uid)| Effect::Confirm(item, uid)));
+        let missing: Vec<_> = all.filter(|(item, _)| !present.contains(item)).collect();
+        for (item, uid) in missing {
+            let pod = if let Item::Pod(id) = &item { self.pods.get_mut(&id.uid) } else { None };
+            if pod.is_none_or(GuestPod::on_missed) {
+                out.push(Effect::Confirm(item, uid));
+            }
+        }
         self.step_all(now, out);
     }
 

@@ -1,7 +1,9 @@
 //! What is known of one guest pod, and what home is told of it; [`step`] says what it calls for.
 
 mod called;
+mod on_record;
 mod step;
+mod told;
 
 use std::net::IpAddr;
 
@@ -10,19 +12,20 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
 use super::desired::{Desired, Step};
-use super::{Effect, Failure, Life, ObservedPod, Record};
+use super::{Effect, Failure, Life, ObservedPod};
 use crate::address::GuestAddress;
 use crate::key::{Item, PodId};
 use crate::limits;
-use crate::message::{Outcome, Refusal, Report, Route, Stage, ToHome};
+use crate::message::{Outcome, Refusal, Report, Route};
 use crate::output::Output;
 pub(super) use called::Called;
+use on_record::OnRecord;
 pub(super) use step::Surroundings;
 
 /// A pod as this side knows it.
 #[derive(Debug)]
 pub(super) struct GuestPod {
-    id: PodId,
+    record: OnRecord,
     desired: Desired,
     /// Home wants it ended, with this grace.
     grace_s: Option<u32>,
@@ -30,14 +33,16 @@ pub(super) struct GuestPod {
     taken: bool,
     /// Home has removed it and will not speak of it again.
     forgotten: bool,
-    /// What is on record of it.
-    life: Option<Life>,
     /// The digest that was applied, and how it is.
     seen: Option<(Digest, ObservedPod)>,
     /// The API server said that it is not there, since we last tried to make it.
     absent: bool,
     /// An attempt to make it may have worked without our knowing.
     in_doubt: bool,
+    /// Nothing keeps it: it is on record before it is made.
+    unkept: bool,
+    /// A list without it has come while it was being made.
+    missed: bool,
     /// It was seen with a terminal phase before anyone deleted it.
     settled: bool,
     /// We end it, for this reason.
@@ -59,15 +64,16 @@ impl GuestPod {
     /// One with this on record, if anything is.
     pub(super) fn new(id: PodId, life: Option<Life>) -> Self {
         Self {
-            id,
+            record: OnRecord::new(id, life),
             desired: Desired::default(),
             grace_s: None,
             taken: false,
             forgotten: false,
-            life,
             seen: None,
             absent: false,
             in_doubt: false,
+            unkept: false,
+            missed: false,
             settled: false,
             evicted: None,
             ended_at_ms: None,
@@ -80,32 +86,21 @@ impl GuestPod {
     }
 
     pub(super) fn id(&self) -> &PodId {
-        &self.id
+        self.record.id()
     }
 
     pub(super) fn desired(&mut self) -> &mut Desired {
         &mut self.desired
     }
 
-    pub(super) fn is_made(&self) -> bool {
-        matches!(self.life, Some(Life::Made | Life::MadeAs(_)))
-    }
-
     /// The uid that it was made under, as far as that is on record.
     pub(super) fn made_as(&self) -> Option<&GuestUid> {
-        match &self.life {
-            Some(Life::MadeAs(uid)) => Some(uid),
-            Some(Life::Made | Life::Over(_)) | None => None,
-        }
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        matches!(self.life, Some(Life::Over(_)))
+        self.record.made_as()
     }
 
     /// Something of it is at the API server, as far as is known.
     pub(super) fn is_held(&self) -> bool {
-        self.seen.is_some() || self.is_made()
+        self.seen.is_some() || self.record.is_made()
     }
 
     /// Something of it is, or may be, at the API server under its name.
@@ -115,7 +110,7 @@ impl GuestPod {
 
     /// Something of it is, or may be, in its guest namespace.
     pub(super) fn holds_place(&self) -> bool {
-        self.holds_name() || self.in_doubt && !self.is_over()
+        self.holds_name() || self.in_doubt && !self.record.is_over()
     }
 
     /// Its removal could come before an attempt to make it that may have worked.
@@ -128,9 +123,16 @@ impl GuestPod {
         self.grace_s.is_some()
     }
 
+    /// A list has come in which it is not. Whether that is to be asked for: of one that is being made
+    /// it is once that has its answer.
+    pub(super) fn on_missed(&mut self) -> bool {
+        self.missed = matches!(self.desired.doing(), Some(Step::Make(..)));
+        !self.missed
+    }
+
     /// It need not be remembered: home has removed it, and it is not there.
     pub(super) fn is_done_with(&self) -> bool {
-        self.forgotten && self.is_over() && !self.holds_name()
+        self.forgotten && self.record.is_over() && !self.holds_name()
     }
 
     /// What was said on an earlier link is void.
@@ -188,8 +190,8 @@ impl GuestPod {
         seen.terminal = seen.terminal.map(Outcome::clipped);
         seen.unschedulable = seen.unschedulable.map(Outcome::clipped);
         seen.unlike = seen.unlike.map(Refusal::clipped);
-        if self.life == Some(Life::Made) {
-            self.record(Life::MadeAs(seen.uid.clone()), out);
+        if self.record.is_made() {
+            self.record.made(Some(seen.uid.clone()), out);
         }
         let opens = self.seen.as_ref().is_some_and(|(_, before)| before.held) && !seen.held;
         if let Some(why) = &seen.unlike {
@@ -214,8 +216,8 @@ impl GuestPod {
         self.seen = None;
         (self.absent, self.in_doubt, self.released, self.deleted) = (true, false, false, None);
         out.extend(self.map());
-        if self.is_made() {
-            self.over(outcome, out);
+        if self.record.is_made() {
+            self.record.over(outcome, out);
         }
     }
 
@@ -223,24 +225,57 @@ impl GuestPod {
     pub(super) fn on_written(&mut self, uid: Option<GuestUid>, out: &mut Output<Effect>) {
         let done = self.desired.end();
         self.released |= matches!(done, Some(Step::Release));
-        let Some(Step::Apply(digest, _) | Step::Update(digest, _)) = done else { return };
+        let (Some(Step::Apply(digest, _) | Step::Update(digest, _)) | Some(Step::Make(digest, _))) =
+            done
+        else {
+            return;
+        };
         self.desired.accept();
-        let (outcome, absent) = (self.outcome(false), self.absent);
+        let (outcome, absent) = (self.outcome(false), self.absent && !self.record.is_over());
         if let Some((seen, pod)) = &mut self.seen {
             (*seen, pod.marked) = (digest, true);
         }
         self.made(uid, out);
         if absent {
-            self.over(outcome, out);
+            self.record.over(outcome, out);
+        }
+        if std::mem::take(&mut self.missed) && self.seen.is_none() {
+            self.confirm(out);
         }
     }
 
     /// The write that was under way failed so.
-    pub(super) fn on_failure(&mut self, failure: &Failure) -> Option<Step> {
+    pub(super) fn on_failure(
+        &mut self,
+        failure: &Failure,
+        out: &mut Output<Effect>,
+    ) -> Option<Step> {
         let step = self.desired.end();
         self.deleted = None;
-        self.in_doubt |= matches!(step, Some(Step::Apply(..))) && *failure == Failure::Transient;
+        let is_unsure = *failure == Failure::Unanswered;
+        match step {
+            Some(Step::Apply(..)) => {
+                self.in_doubt |= is_unsure;
+                self.unkept = *failure == Failure::Unrecorded;
+            }
+            // If it is not there, it is over: it may have come and gone.
+            Some(Step::Make(..)) if is_unsure => self.confirm(out),
+            Some(Step::Make(..)) => {
+                self.missed = false;
+                self.record.take_back(out);
+            }
+            Some(Step::Update(..) | Step::Delete(_) | Step::Release)
+            | Some(Step::Made | Step::Over(_))
+            | None => {}
+        }
         step
+    }
+
+    /// Asks whether it is there.
+    fn confirm(&mut self, out: &mut Output<Effect>) {
+        self.missed = false;
+        let uid = self.made_as().cloned();
+        out.push(Effect::Confirm(Item::Pod(self.id().clone()), uid));
     }
 
     /// There is no room for it as long as others do not leave. Until when it waits for that, in
@@ -251,9 +286,9 @@ impl GuestPod {
 
     /// There will be no room for it: it is over if it was never made; whether it is.
     pub(super) fn on_out_of_room(&mut self, outcome: Outcome, out: &mut Output<Effect>) -> bool {
-        let unmade = self.life.is_none();
+        let unmade = self.record.life().is_none();
         if unmade {
-            self.over(outcome, out);
+            self.record.over(outcome, out);
         }
         unmade
     }
@@ -261,15 +296,16 @@ impl GuestPod {
     /// The step is taken: a record, or a write, to the object that was spoken of as `id`.
     pub(super) fn begin(&mut self, step: Step, id: &PodId, out: &mut Output<Effect>) {
         debug_assert!(
-            !(self.is_over() && matches!(step, Step::Apply(..))),
+            !(self.record.is_over() && matches!(step, Step::Apply(..) | Step::Make(..))),
             "the end of {} is on record: it is never made again",
-            self.id.uid
+            self.id().uid
         );
         match step {
             Step::Made => return self.made(None, out),
-            Step::Over(outcome) => return self.over(outcome, out),
+            Step::Over(outcome) => return self.record.over(outcome, out),
             Step::Delete(grace_s) => self.deleted = Some(grace_s),
             Step::Apply(..) => self.absent = false,
+            Step::Make(..) => (self.absent, self.unkept) = (false, false),
             Step::Update(..) | Step::Release => {}
         }
         // One that is made keeps the address that it was made with.
@@ -280,79 +316,23 @@ impl GuestPod {
         out.extend(self.desired.begin(step, &Item::Pod(id.clone()), called));
     }
 
-    /// Puts on record that it exists, under this uid or that which was seen.
+    /// It exists, under this uid or that which was seen.
     fn made(&mut self, uid: Option<GuestUid>, out: &mut Output<Effect>) {
-        if self.life.is_none() {
-            let uid = uid.or_else(|| self.seen.as_ref().map(|(_, seen)| seen.uid.clone()));
-            self.record(uid.map_or(Life::Made, Life::MadeAs), out);
-        }
-    }
-
-    /// Puts on record that it is over.
-    fn over(&mut self, outcome: Outcome, out: &mut Output<Effect>) {
-        self.record(Life::Over(outcome), out);
-        out.changed(Item::Pod(self.id.clone()));
-    }
-
-    fn record(&mut self, life: Life, out: &mut Output<Effect>) {
-        self.life = Some(life.clone());
-        out.push(Effect::Persist(Record::Pod(self.id.clone(), life)));
+        let uid = uid.or_else(|| self.seen.as_ref().map(|(_, seen)| seen.uid.clone()));
+        self.record.made(uid, out);
     }
 
     /// Keeps the gateway in step with where packets for it come from and go to, while it runs.
     fn map(&mut self) -> Option<Effect> {
         let seen = self.seen.as_ref().map(|(_, seen)| seen);
         let runs = |seen: &&ObservedPod| seen.terminal.is_none() && !seen.ended;
-        let guest = seen.filter(runs).filter(|_| !self.is_over()).and_then(|seen| seen.address);
+        let guest =
+            seen.filter(runs).filter(|_| !self.record.is_over()).and_then(|seen| seen.address);
         let address = guest.and_then(|guest| self.called.address_of_family(guest));
         let both = guest.zip(address);
         let both =
-            both.map(|(guest, address)| GuestAddress { pod: self.id.clone(), address, guest });
-        self.called.map(&self.id, both)
-    }
-
-    /// What home is told of it as a link begins; it counts as told from then on.
-    pub(super) fn listed(&mut self) -> ToHome {
-        self.told = self.report();
-        let digest = self.seen.as_ref().map(|(digest, _)| *digest);
-        ToHome::Have { item: Item::Pod(self.id.clone()), digest, report: self.told.clone() }
-    }
-
-    /// The next thing to tell home of it, likewise.
-    pub(super) fn statement(&mut self) -> Option<ToHome> {
-        let item = Item::Pod(self.id.clone());
-        let first = self.desired.missing_statement(&item);
-        if let Some(first) = first.or_else(|| self.desired.refusal_statement(&item)) {
-            return Some(first);
-        }
-        if self.called.is_under_way() {
-            return None;
-        }
-        if let Some(in_force) = self.called.statement(&self.id) {
-            return Some(in_force);
-        }
-        let report = self.report().filter(|report| self.told.as_ref() != Some(report))?;
-        self.told = Some(report.clone());
-        Some(ToHome::Status { pod: self.id.clone(), report })
-    }
-
-    /// What home should know; none while there is nothing to say.
-    fn report(&self) -> Option<Report> {
-        match (&self.life, &self.seen) {
-            (Some(Life::Over(outcome)), None) => {
-                Some(Report { status: None, stage: Stage::Gone(outcome.clone()) })
-            }
-            (Some(Life::Over(outcome)), Some((_, seen))) => {
-                let stage = Stage::Ended(outcome.clone());
-                Some(Report { status: Some(seen.status), stage })
-            }
-            (_, Some((_, seen))) => {
-                let ended = seen.terminal.is_some() || seen.ended;
-                let stage = if ended { Stage::Ended(self.outcome(false)) } else { Stage::Live };
-                Some(Report { status: Some(seen.status), stage })
-            }
-            (_, None) => None,
-        }
+            both.map(|(guest, address)| GuestAddress { pod: self.id().clone(), address, guest });
+        self.called.map(self.record.id(), both)
     }
 }
 

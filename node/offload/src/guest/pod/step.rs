@@ -24,9 +24,13 @@ impl GuestPod {
         if self.desired.is_busy() {
             return None;
         }
-        match (&self.life, &self.seen) {
+        match (self.record.life(), &self.seen) {
             (None, Some(_)) => Some(Step::Made),
             (None, None) => self.step_unmade(around),
+            (Some(Life::Made), None) if self.unkept => {
+                let wanted = self.desired.content();
+                wanted.map(|(digest, route)| Step::Make(*digest, route.clone()))
+            }
             (Some(Life::Made | Life::MadeAs(_) | Life::Over(_)), None) => None,
             (Some(Life::Made | Life::MadeAs(_)), Some((digest, seen))) => {
                 self.step_made(now, *digest, seen, around.closing)
@@ -44,7 +48,10 @@ impl GuestPod {
     fn step_unmade(&self, around: Surroundings) -> Option<Step> {
         if self.grace_s.is_none() && !around.closing {
             let wanted = self.desired.content().filter(|_| around.name_is_free);
-            return wanted.map(|(digest, route)| Step::Apply(*digest, route.clone()));
+            return wanted.map(|(digest, route)| match self.unkept {
+                true => Step::Made,
+                false => Step::Apply(*digest, route.clone()),
+            });
         }
         if self.absent {
             return Some(Step::Over(self.outcome(around.closing)));

@@ -47,7 +47,7 @@ impl Patience {
 
     /// Whether this work is to wait.
     pub(super) fn holds(&self, work: &GuestWork, task: &LeaseTask) -> bool {
-        let is_pod = matches!(work, GuestWork::Apply(Item::Pod(_), ..));
+        let is_pod = matches!(work, GuestWork::Apply(Item::Pod(_), ..) | GuestWork::Make(..));
         let is_known = *task.name_server.borrow() != NameServerAt::NotYet;
         is_pod && !is_known && !self.is_over
     }

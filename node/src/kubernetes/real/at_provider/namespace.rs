@@ -93,14 +93,16 @@ pub(super) fn item(work: &GuestWork) -> Item {
         GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) | GuestWork::Confirm(item, _) => {
             item.clone()
         }
-        GuestWork::Update(pod, ..) | GuestWork::Release(pod) => Item::Pod(pod.clone()),
+        GuestWork::Make(pod, ..) | GuestWork::Update(pod, ..) | GuestWork::Release(pod) => {
+            Item::Pod(pod.clone())
+        }
     }
 }
 
 /// Whether it makes a pod, or changes one.
 pub(super) fn is_of_pod(work: &GuestWork) -> bool {
     match work {
-        GuestWork::Apply(Item::Pod(_), ..) | GuestWork::Update(..) => true,
+        GuestWork::Apply(Item::Pod(_), ..) | GuestWork::Make(..) | GuestWork::Update(..) => true,
         GuestWork::Apply(..)
         | GuestWork::Delete(..)
         | GuestWork::Release(_)
