@@ -144,7 +144,7 @@ pub(crate) fn pod(name: &str) -> Value {
 
 const WAITS: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
-fn runs(script: &str) -> Value {
+pub(crate) fn runs(script: &str) -> Value {
     json!({
         "terminationGracePeriodSeconds": 5,
         "containers": [{

@@ -10,6 +10,7 @@ mod api_server;
 mod churn;
 mod disk;
 mod end;
+mod ends;
 mod kept;
 mod kills;
 mod large;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
         }),
         Test::full("large_objects_stop_nothing", |s| Box::pin(large::stops_nothing(s))),
         Test::ci("each_pod_is_asked_to_end_once", |s| Box::pin(end::asks_once(s))),
+        Test::ci("ends_are_counted", |s| Box::pin(ends::are_counted(s))),
+        Test::ci("ends_that_nobody_counts_are_not_missed", |s| Box::pin(ends::are_not_missed(s))),
         Test::full("a_contract_ends_while_all_is_broken", |s| Box::pin(end::nothing_left(s))),
     ];
     suite::run_in_turn("faults", env!("CARGO_BIN_EXE_lab"), clusters, tests)

@@ -241,7 +241,7 @@ async fn refused(pair: &Pair<'_>, kind: &str) -> Result<()> {
     .await
 }
 
-async fn guest_names(pair: &Pair<'_>) -> Result<Vec<String>> {
+pub(crate) async fn guest_names(pair: &Pair<'_>) -> Result<Vec<String>> {
     let all = items(&pair.guests(), "pods").await?;
     ensure!(!all.is_empty(), "no pods of {HOME} are in {GUEST}");
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
