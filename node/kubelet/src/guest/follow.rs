@@ -60,7 +60,7 @@ pub(super) fn follow(
                         () = seen.pace.is_due() => seen.say_names(&shared),
                         Some((source, change)) = streams.next() => {
                             if let Some(lost) = pass_on(&shared, &mut seen, source, change).await {
-                                confirms.push(confirm(shared.clone(), lost));
+                                confirms.push(confirm(shared.clone(), lost, None));
                             }
                         }
                         Some(()) = confirms.next() => {}
@@ -71,8 +71,13 @@ pub(super) fn follow(
                             }
                         }
                         Some(found) = asked.recv() => {
-                            if let Some(input) = seen.answer(found, |object| shared.observe(object)) {
-                                shared.tell(input).await;
+                            match seen.answer(found, |object| shared.observe(object)) {
+                                Answered::Tells(input) => shared.tell(*input).await,
+                                Answered::Again(item) => {
+                                    let since = Some(seen.deletions);
+                                    confirms.push(confirm(shared.clone(), item, since));
+                                }
+                                Answered::Nothing => {}
                             }
                         }
                         changed = living.changed() => {
@@ -154,6 +159,17 @@ struct Seen {
     all: BTreeMap<Source, Known>,
     /// When names are said that have changed.
     pace: Pace,
+    /// How many deletions they have told of, and lists, from which something may be missing.
+    deletions: u64,
+}
+
+/// What the answer to a question for one object comes to.
+#[derive(Debug, PartialEq)]
+enum Answered {
+    Tells(Box<Input>),
+    /// It is to be asked for once more.
+    Again(Item),
+    Nothing,
 }
 
 /// What a watch has told.
@@ -188,21 +204,22 @@ impl Seen {
     }
 
     /// What an answer comes to. It may be older than what its watch has told: how an object is, that
-    /// tells; and what stands there as it has told is not gone.
-    fn answer(
-        &self,
-        found: Asked,
-        observe: impl FnOnce(&Value) -> Option<Observed>,
-    ) -> Option<Input> {
+    /// tells; and what stands there as it has told is not gone. One that is there, and of which the watch
+    /// has not told, has lost its marks, or was deleted since: it is asked for once more, and is there if
+    /// nothing was deleted meanwhile.
+    fn answer(&self, found: Asked, observe: impl FnOnce(&Value) -> Option<Observed>) -> Answered {
         let watch = self.all.get(&(found.kind, found.guest));
         let told = watch.and_then(|watch| watch.all.as_ref());
-        match (found.object, told) {
-            (Some(object), None) => observe(&object).map(Input::Observed),
-            (Some(_), Some(_)) => None,
-            (None, told) => {
-                let stands = told.is_some_and(|told| told.contains_key(&found.item));
-                (!stands).then_some(Input::Gone(found.item))
+        let stands = told.is_some_and(|told| told.contains_key(&found.item));
+        match found.object {
+            Some(_) if stands => Answered::Nothing,
+            Some(_) if told.is_some() && found.since != Some(self.deletions) => {
+                Answered::Again(found.item)
             }
+            Some(object) => observe(&object)
+                .map_or(Answered::Nothing, |it| Answered::Tells(Box::new(Input::Observed(it)))),
+            None if stands => Answered::Nothing,
+            None => Answered::Tells(Box::new(Input::Gone(found.item))),
         }
     }
 
@@ -236,6 +253,7 @@ impl Seen {
         let mut is_named = true;
         let input = match change {
             Change::Synced(all) => {
+                self.deletions += 1;
                 let all = all.into_iter().flatten();
                 *known = Some(all.map(|one| (one.observed.item.clone(), one)).collect());
                 self.whole()
@@ -249,6 +267,7 @@ impl Seen {
                 Some(Input::Observed(one.observed))
             }
             Change::Deleted(one) => {
+                self.deletions += 1;
                 let item = one?.observed.item;
                 let before = known.get_or_insert_default().remove(&item);
                 is_named = before.is_some_and(|before| before.named.is_some());

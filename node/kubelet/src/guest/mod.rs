@@ -153,7 +153,7 @@ impl GuestSide {
         if let (Item::Pod(pod), Some(uid)) = (&item, uid) {
             self.shared.guests().note_uid(pod, uid);
         }
-        self.spawn(write::confirm(self.shared.clone(), item));
+        self.spawn(write::confirm(self.shared.clone(), item, None));
     }
 
     /// Begins a task within the span of the lease: what it logs says whose it is.

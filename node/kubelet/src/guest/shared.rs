@@ -69,6 +69,9 @@ pub(super) struct Asked {
     pub(super) guest: String,
     /// None if it is not there.
     pub(super) object: Option<Value>,
+    /// How many deletions the watches had told of when it was asked for once more, since it was there and
+    /// they had not told of it.
+    pub(super) since: Option<u64>,
 }
 
 impl Shared {

@@ -305,7 +305,11 @@ pub(crate) fn release_patch(uid: &str) -> Value {
 }
 
 /// Asks for the object until there is an answer, which may be older than what its watch has told.
-pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()> {
+pub(super) fn confirm(
+    shared: Arc<Shared>,
+    item: Item,
+    since: Option<u64>,
+) -> BoxFuture<'static, ()> {
     async move {
         let mut backoff = Backoff::new(limits::CONFIRM_RETRY, limits::CONFIRM_RETRY_MAX);
         loop {
@@ -320,7 +324,7 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
                 Ok(found) => {
                     let object = found.filter(|found| shared.is(&item, found));
                     let Place { kind, key } = place;
-                    let found = Asked { item, kind, guest: key.namespace, object };
+                    let found = Asked { item, kind, guest: key.namespace, object, since };
                     let _ = shared.asked.send(found).await;
                     return;
                 }

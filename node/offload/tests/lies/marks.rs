@@ -2,7 +2,7 @@
 
 use mercato_offload::guest::{Effect, Input, Life, Observed, ObservedPod, Record};
 use mercato_offload::key::{Item, PodId};
-use mercato_offload::message::{Outcome, Report, Stage, ToHome};
+use mercato_offload::message::{Outcome, Report, Stage, ToGuest, ToHome};
 use mercato_protocol::gate::GuestUid;
 use mercato_protocol::id::Digest;
 
@@ -96,4 +96,16 @@ fn a_record_of_an_earlier_release_takes_the_first_uid_that_is_seen() {
     let record = Record::Pod(web(), Life::MadeAs(uid("g1")));
     let effects = asked.does(seen("g1", true, b"web"));
     assert!(effects.contains(&Effect::Persist(record)), "{effects:?}");
+}
+
+/// Home has not said the content on this link, as it is the same.
+#[test]
+fn marks_that_are_lost_on_a_later_link_are_written_once_home_has_said_the_content_again() {
+    let record = Record::Pod(web(), Life::MadeAs(uid("g1")));
+    let mut asked = Asked::with(vec![record], true);
+    // Which acknowledges what was said before.
+    asked.is_told(ToGuest::Want(web()));
+    let said = asked.says(seen("g1", false, b"web"));
+    assert_eq!(said.first(), Some(&ToHome::Missing(Item::Pod(web()))), "{said:?}");
+    assert_eq!(writes(&asked.is_told(put(Item::Pod(web())))), 1);
 }

@@ -29,7 +29,7 @@ fn life() -> Life {
 }
 
 fn seen_of(all: BTreeMap<Source, Known>) -> Seen {
-    Seen { all, pace: Pace::default() }
+    Seen { all, pace: Pace::default(), deletions: 0 }
 }
 
 #[test]
@@ -148,25 +148,31 @@ fn an_answer_counts_as_long_as_no_watch_tells_of_it() {
     let item = |name| observed(name).item;
     let asked = |kind, object| {
         let guest = "shop-rome".to_owned();
-        Asked { item: item("a"), kind, guest, object }
+        Asked { item: item("a"), kind, guest, object, since: None }
     };
     let there = |kind| asked(kind, Some(Value::Null));
     let answer = |seen: &Seen, asked| seen.answer(asked, |_| Some(observed("a")));
     let (secrets, maps) = ((SECRET, "shop-rome".to_owned()), (CONFIG_MAP, "shop-rome".to_owned()));
     let unlisted = || Known { life: life(), all: None };
     let mut seen = seen_of([(secrets, unlisted()), (maps.clone(), unlisted())].into());
-    let told = Some(Input::Observed(observed("a")));
+    let told = Answered::Tells(Input::Observed(observed("a")).into());
     assert_eq!(answer(&seen, there(CONFIG_MAP)), told, "it has not been listed yet");
     seen.take(maps.clone(), Change::Synced(vec![]));
     let later = "it may be older than what its watch has told";
-    assert_eq!(answer(&seen, there(CONFIG_MAP)), None, "{later}");
+    assert_eq!(answer(&seen, there(CONFIG_MAP)), Answered::Again(item("a")), "{later}");
+    let again = |seen: &Seen, since| answer(seen, Asked { since, ..there(CONFIG_MAP) });
+    let since = Some(seen.deletions);
+    assert_eq!(again(&seen, since), told, "the list does not know it by its marks");
+    seen.take(maps.clone(), Change::Deleted(Some(read("b"))));
+    assert_eq!(again(&seen, since), Answered::Again(item("a")), "it may have been this one");
     assert_eq!(answer(&seen, there(SECRET)), told);
     assert_eq!(answer(&seen, there(SERVICE)), told, "nobody follows them");
-    let gone = Some(Input::Gone(item("a")));
+    let gone = Answered::Tells(Input::Gone(item("a")).into());
     assert_eq!(answer(&seen, asked(SECRET, None)), gone);
     assert_eq!(answer(&seen, asked(CONFIG_MAP, None)), gone, "it is not in the list either");
     seen.take(maps.clone(), Change::Changed(Some(read("a"))));
-    assert_eq!(answer(&seen, asked(CONFIG_MAP, None)), None, "it was made since: {later}");
+    let stands = answer(&seen, asked(CONFIG_MAP, None));
+    assert_eq!(stands, Answered::Nothing, "it was made since: {later}");
     seen.take(maps, Change::Deleted(Some(read("a"))));
     assert_eq!(answer(&seen, asked(CONFIG_MAP, None)), gone);
 }

@@ -205,6 +205,11 @@ impl GuestPod {
         let since = self.roomless_at_ms.unwrap_or(now.mono_ms);
         self.roomless_at_ms = seen.unschedulable.is_some().then_some(since);
         self.absent = false;
+        // Marks are written with the content, which home has not said again on a later link.
+        let was_marked = self.seen.as_ref().is_none_or(|(_, before)| before.marked);
+        if was_marked && !seen.marked && self.desired.content().is_none() && !self.is_to_go() {
+            self.desired.set_missing(true);
+        }
         self.seen = Some((digest, seen));
         out.extend(self.map());
         opens

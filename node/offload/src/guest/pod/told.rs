@@ -6,10 +6,12 @@ use crate::key::Item;
 use crate::message::{Report, Stage, ToHome};
 
 impl GuestPod {
-    /// What home is told of it as a link begins; it counts as told from then on.
+    /// What home is told of it as a link begins; it counts as told from then on. One whose marks somebody
+    /// has changed has no content, so that home says it again.
     pub(in crate::guest) fn listed(&mut self) -> ToHome {
         self.told = self.report();
-        let digest = self.seen.as_ref().map(|(digest, _)| *digest);
+        let marked = self.seen.as_ref().filter(|(_, seen)| seen.marked);
+        let digest = marked.map(|(digest, _)| *digest);
         ToHome::Have { item: Item::Pod(self.id().clone()), digest, report: self.told.clone() }
     }
 
