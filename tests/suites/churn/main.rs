@@ -48,9 +48,9 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
     // Of each home: waves, namespaces in each, and how long requests are counted.
     let (waves, namespaces, window) = match whole {
         true => (5, 50, Duration::from_secs(60)),
-        false => (1, 12, Duration::from_secs(10)),
+        false => (1, 8, Duration::from_secs(10)),
     };
-    let ended = if whole { 100 } else { 12 };
+    let ended = if whole { 100 } else { 8 };
     let mut timer = StepTimer::start();
     let program = stage.program("mercato")?;
     let [rome, milan, turin] = ["rome", "milan", "turin"].map(|name| stage.cluster(name));

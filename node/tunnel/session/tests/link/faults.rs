@@ -9,7 +9,7 @@ use crate::is_full;
 use crate::network::{Faults, Network};
 
 fn seeds() -> u32 {
-    if is_full() { 10_000 } else { 200 }
+    if is_full() { 10_000 } else { 120 }
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
