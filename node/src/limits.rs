@@ -1,11 +1,13 @@
 //! Every bound of the daemon. Those without a source are guesses.
 
+mod page;
 mod resources;
 
 use std::time::Duration;
 
 use mercato_protocol::bounded::Room;
 
+pub(crate) use page::*;
 pub(crate) use resources::*;
 
 /// A file of a state, all of it: far above what is kept.

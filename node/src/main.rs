@@ -21,6 +21,7 @@ mod kubernetes;
 mod limits;
 mod nodes;
 mod paced;
+mod page;
 mod present;
 mod resources;
 mod store;

@@ -19,6 +19,11 @@ use crate::doctor::Finding;
 pub(crate) trait OperatorApi: Send + Sync {
     /// Does it, or says why not.
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>>;
+
+    /// The same for whoever asks by a clock: nothing is begun that may ask a person for a login.
+    fn ask_quietly(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        self.ask(request)
+    }
 }
 
 /// Asks that have one form of answer, by that form.

@@ -60,6 +60,9 @@ pub(crate) struct Deal {
     pub(crate) credits: Option<Money>,
     /// Consumer: the virtual node. It is Ready when the contract is active.
     pub(crate) node: Option<String>,
+    /// How many pods there are by it, on either side; none: there is no lease.
+    #[serde(default)]
+    pub(crate) pods: Option<usize>,
     /// Consumer, while that leaves: how many pods have still to go, by why they are there.
     #[serde(default)]
     pub(crate) left: Left,

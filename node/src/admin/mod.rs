@@ -36,6 +36,8 @@ pub(crate) mod exchange;
 mod join;
 mod offload;
 mod problem;
+#[cfg(test)]
+pub(crate) mod samples;
 mod server;
 mod status;
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::market::Browse;
 use super::namespaces::Offload;
 use super::node::Node;
 use super::order::Order;
+use super::page::ShowPage;
 use super::peer::Peer;
 use super::portable::{Export, Import};
 use super::reclaim::Reclaim;
@@ -105,6 +106,8 @@ Exit code 1 when a check fails. Without a daemon only this machine is checked.")
   mercato gateway clean
   mercato gateway clean -o json")]
     Gateway(Gateway),
+    /// Show the market and your leases in a browser on this machine
+    Page(ShowPage),
     /// Measure what this machine can carry
     Bench(Bench),
     /// Write the whole state to a file, including the key

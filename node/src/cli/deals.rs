@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use mercato_broker::Side;
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
-use mercato_protocol::text::{Line, shown};
+use mercato_protocol::text::Line;
 
 use super::change::{self, Quantity};
 use super::global::now_ms;
@@ -14,10 +14,8 @@ use super::statement;
 use super::table::{Table, pairs};
 use crate::admin::{Deal, OperatorApi, Problem, Request};
 use crate::present::brief;
-use crate::present::change::line;
-use crate::present::deal::{is_asked, is_running, peer, state};
-use crate::present::leaving::still_to_go;
-use crate::present::text::{fingerprint, left, moment, money, name, text};
+use crate::present::deal::{is_running, peer, rows, state};
+use crate::present::text::{left, moment, money, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -184,77 +182,5 @@ pub(crate) fn table(deals: &[&Deal], now_ms: u64, wide: bool) -> Table {
 }
 
 fn page(deal: &Deal) -> String {
-    let terms = &deal.terms;
-    let side = match deal.side {
-        Side::Provider => "sold to",
-        Side::Consumer => "bought from",
-    };
-    let reason =
-        deal.reason.as_ref().map_or_else(String::new, |reason| format!(" ({})", shown(reason)));
-    let mut lines = vec![
-        (side, format!("{}\n{}", peer(deal), fingerprint(&deal.peer).join("\n"))),
-        ("state", format!("{}{reason}", state(deal))),
-        ("what", terms.quantity.show()),
-        ("class", name(terms.class)),
-        ("price", terms.price.show()),
-        ("term", Seconds(terms.term_s).show()),
-        ("total", money(&terms.price, deal.total)),
-    ];
-    lines.extend(deal.asked.as_ref().map(|asked| {
-        let total = money(&asked.price, asked.total);
-        ("asked", format!("{}\n{}\n{total}", asked.quantity.show(), asked.price.show()))
-    }));
-    lines.extend(
-        deal.limit
-            .map(|limit| ("at most", format!("{limit}\nan offer up to that is taken at once"))),
-    );
-    lines.push(("billed", billed(deal)));
-    lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
-    lines.extend(deal.change.as_ref().map(|it| ("change", line(deal, it))));
-    lines.extend(todo(deal).map(|todo| ("to do", todo)));
-    lines.extend(deal.disputed.then(|| ("disputed", "yes".to_owned())));
-    lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
-    lines.push(("network isolation", name(terms.network_isolation)));
-    lines.push(("egress", terms.egress.to_string()));
-    lines.push(("pod security", name(terms.pod_security)));
-    lines.extend(deal.node.as_deref().map(|node| ("node", shown(node).into_owned())));
-    lines.extend(
-        deal.burst
-            .as_deref()
-            .map(|it| ("burst", format!("bought by itself for pods of {}", shown(it)))),
-    );
-    lines.extend(still_to_go(&deal.left).map(|text| ("leaving", text)));
-    let spaces = deal.namespaces.iter().map(|(home, guest)| format!("{home} as {guest}"));
-    let spaces: Vec<_> = spaces.collect();
-    lines.extend((!spaces.is_empty()).then(|| ("namespaces", spaces.join("\n"))));
-    lines.extend((!deal.note.is_empty()).then(|| ("note", shown(&deal.note).into_owned())));
-    format!("{}\n{}", deal.id, pairs(&lines))
-}
-
-/// What is to be paid, and what of it was taken off.
-fn billed(deal: &Deal) -> String {
-    let due = money(&deal.terms.price, deal.billed);
-    match deal.credits {
-        Some(credits) => format!("{due}, after {credits} of credits"),
-        None => due,
-    }
-}
-
-/// What its owner can do about what waits for an answer.
-fn todo(deal: &Deal) -> Option<String> {
-    let short = deal.id.short();
-    let change = deal.change.as_ref().map(|change| change.state);
-    match (deal.side, deal.state, change) {
-        (Side::Consumer, State::Offered, _) => Some(format!(
-            "to take it: mercato order --offer {short}\nto decline it: mercato contracts cancel {short}"
-        )),
-        (Side::Consumer, _, Some(State::Review | State::Requested)) => {
-            Some(format!("to withdraw the change: mercato contracts withdraw {short}"))
-        }
-        (Side::Provider, _, _) if is_asked(deal) => Some(format!(
-            "to approve: mercato requests accept {short}\n\
-             to refuse: mercato requests deny {short} --reason TEXT"
-        )),
-        _ => None,
-    }
+    format!("{}\n{}", deal.id, pairs(&rows(deal)))
 }

@@ -1,7 +1,5 @@
 //! What a buyer wants, as options: for `browse` and `order`.
 
-use std::collections::BTreeSet;
-
 use clap::Args;
 use mercato_broker::{Demand, Rate, Selector, Sort, size};
 use mercato_config::{Gpus, Seconds, SyntaxError, quantity};
@@ -11,10 +9,8 @@ use mercato_protocol::terms::Class;
 
 use super::lookup;
 use crate::admin::{Class as Kind, OperatorApi, Problem};
+use crate::present::requirements::{PODS, Requirements};
 use crate::present::text::{text, word};
-
-/// Enough pods for most of what a namespace runs, and few enough for most providers.
-const PODS: u64 = 20;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Wanted {
@@ -74,26 +70,27 @@ impl Wanted {
         api: &dyn OperatorApi,
         term: Option<Seconds>,
     ) -> Result<Demand, Problem> {
-        let much = self.cpu.is_some() || self.memory.is_some() || self.gpu.is_some();
-        let much = much || self.storage.is_some();
-        let priced = much || self.max_price.is_some() || term.is_some();
         let from = match &self.from {
             Some(from) => Some(lookup::cluster(api, from).await?.cluster),
             None => None,
         };
-        let quantity = Resources {
-            cpu_millis: self.cpu.unwrap_or(0),
-            memory_bytes: self.memory.unwrap_or(0),
-            pods: if priced { self.pods } else { 0 },
-            storage_bytes: self.storage.unwrap_or(0),
-            gpus: self.gpu.clone().unwrap_or_default().0,
+        let Self { selector, cpu, memory, gpu, storage, pods, class, max_price, .. } = self;
+        let (pods, egress, sort) = (Some(pods), self.egress, self.sort);
+        let requirements = Requirements {
+            selector,
+            cpu,
+            memory,
+            gpu,
+            storage,
+            pods,
+            term,
+            class,
+            max_price,
+            from,
+            egress,
+            sort,
         };
-        let Seconds(term_s) = term.unwrap_or(Seconds(if priced { 3_600 } else { 0 }));
-        let selector = self.selector.unwrap_or_default();
-        let Self { class, max_price, sort, .. } = self;
-        let egress = self.egress.unwrap_or_default();
-        let namespaces = BTreeSet::new();
-        Ok(Demand { selector, quantity, term_s, class, max_price, from, namespaces, sort, egress })
+        Ok(requirements.demand())
     }
 }
 

@@ -1,13 +1,14 @@
 //! What every command understands, and what time it is.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mercato_config::Seconds;
 
 use crate::admin::{self, OperatorApi};
 use crate::desk::{self, Place};
+pub(super) use crate::present::text::now_ms;
 use crate::present::text::text;
 
 /// The options that every command understands.
@@ -150,12 +151,6 @@ impl Global {
 
 /// The data folder of a daemon that is the system's.
 const SYSTEM: &str = "/var/lib/mercato";
-
-/// The wall clock, in milliseconds since 1970-01-01 UTC.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
 
 #[cfg(test)]
 mod tests {

@@ -8,8 +8,7 @@ use clap::Args;
 use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::egress::{Egress, EgressKind, EgressOffer};
-use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::NetworkIsolation;
+use mercato_protocol::resources::Resource;
 use mercato_protocol::text::shown;
 
 use super::demand::Wanted;
@@ -20,9 +19,8 @@ use super::table::{Table, pairs, wrapped};
 use super::{lookup, watch};
 use crate::admin::{Class, OperatorApi, Problem};
 use crate::present::brief;
-use crate::present::text::{
-    called, device, fingerprint, gpus, left, money, name, of, one_pod, round_trip, standing, text,
-};
+use crate::present::offer::{devices, lacking, rows as offer_rows};
+use crate::present::text::{called, gpus, money, name, of, round_trip, standing, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -103,13 +101,6 @@ pub(crate) async fn unmatched(api: &dyn OperatorApi, demand: Demand, problem: Pr
     let unknown = market.unknown.iter().map(ToString::to_string);
     let todo = unknown.chain(nearest).chain(problem.todo).collect();
     Problem { todo, ..problem }
-}
-
-fn lacking(group: &Excluded) -> String {
-    let nearest = &group.nearest;
-    let provider = called(Some(&nearest.name), &nearest.provider);
-    let lacks: Vec<String> = nearest.lacks.iter().map(ToString::to_string).collect();
-    format!("nearest: {provider} {}: {}", nearest.pool, shown(&lacks.join("; ")))
 }
 
 /// Each provider once, as `--from` takes it: the best first.
@@ -210,45 +201,6 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
     table
 }
 
-/// What its GPUs are, in a line.
-fn devices(offer: &Candidate) -> String {
-    let all: Vec<_> = offer.pool.gpus.iter().map(device).collect();
-    if all.is_empty() { "-".to_owned() } else { all.join("; ") }
-}
-
-/// How much room for volumes the provider has, and its words for it.
-fn storage_of(offer: &Candidate) -> String {
-    let words = [vec![of(&Resource::Storage, &offer.free)], offer.storage_kinds.clone()].concat();
-    shown(&words.join(", ")).into_owned()
-}
-
-/// Whom guests may reach on the Internet, and what keeps them to it.
-fn egress_of(offer: &Candidate) -> String {
-    let Some(egress) = &offer.egress else { return "none".to_owned() };
-    match offer.network_isolation {
-        NetworkIsolation::Required => egress.to_string(),
-        // What the network does not enforce keeps nobody in.
-        NetworkIsolation::None => format!("{egress}\nkept to it as far as its network enforces"),
-    }
-}
-
-/// What its GPUs are, each with what comes with one, how many a node has and how they are joined.
-fn gpus_of(offer: &Candidate) -> String {
-    let each = offer.pool.gpus.iter().map(|gpu| {
-        let with = Resources {
-            cpu_millis: gpu.cpu_millis_per_unit,
-            memory_bytes: gpu.memory_bytes_per_unit,
-            ..Resources::default()
-        };
-        let with = (!with.is_zero()).then(|| format!("; with each {}", with.show()));
-        let joined = gpu.interconnect.as_deref().map(|how| format!(", by {}", shown(how)));
-        let (with, joined) = (with.unwrap_or_default(), joined.unwrap_or_default());
-        format!("{}; {} a node{joined}{with}", device(gpu), gpu.most_per_node)
-    });
-    let all: Vec<_> = each.collect();
-    if all.is_empty() { "-".to_owned() } else { all.join("\n") }
-}
-
 /// What one need excludes, and what comes nearest.
 fn reason(group: &Excluded) -> String {
     let Excluded { by, offers, alone, .. } = group;
@@ -277,34 +229,6 @@ pub(crate) async fn offer(
 }
 
 fn offer_page(offer: &Candidate) -> String {
-    let terms = &offer.terms;
-    let seconds = |seconds| Seconds(seconds).show();
-    let dash = || "-".to_owned();
-    let word =
-        |said: &Option<String>| said.as_deref().map_or_else(dash, |said| shown(said).into_owned());
-    let platform = &offer.pool.platform;
-    let classes: Vec<_> = terms.classes.iter().map(name).collect();
     let title = called(Some(&offer.name), &offer.provider);
-    let page = pairs(&[
-        ("pool", format!("{} ({}/{})", offer.pool.id, platform.os, platform.arch)),
-        ("free", offer.free.show()),
-        ("in all", offer.pool.total.show()),
-        ("largest pod", one_pod(&offer.pool.largest_pod)),
-        ("gpus", gpus_of(offer)),
-        ("storage", storage_of(offer)),
-        ("price", offer.price.show()),
-        ("class", classes.join(", ")),
-        ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),
-        ("reclaim notice", seconds(terms.reclaim_notice_s)),
-        ("network isolation", name(offer.network_isolation)),
-        ("egress", egress_of(offer)),
-        ("jurisdiction", word(&offer.jurisdiction)),
-        ("region", word(&offer.region)),
-        ("carbon", offer.carbon_g_per_kwh.map_or_else(dash, |grams| format!("{grams} g/kWh"))),
-        ("round trip", offer.rtt_us.map_or_else(dash, round_trip)),
-        ("expires in", left(now_ms(), Some(offer.expires_ms))),
-        ("trust", standing(offer.standing).to_owned()),
-        ("fingerprint", fingerprint(&offer.provider).join("\n")),
-    ]);
-    format!("{title}\n{page}")
+    format!("{title}\n{}", pairs(&offer_rows(offer, now_ms())))
 }

@@ -3,7 +3,7 @@
 //! `args` has the words, `brief` what tables have room for; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
 //! `key`,
-//! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
+//! `deals` (requests, contracts), `change` (contracts extend, resize), `statement`,
 //! `reclaim`, `federation` (with `root_key`,
 //! `revoke` and `announce`), `namespaces`, `portable` (export,
 //! import), `run` (run, demo), `node`, `gate`, `approve`, `heartbeat`, `uninstall`, `manual`. What is done, the daemon does.
@@ -17,7 +17,6 @@ mod deals;
 mod demand;
 mod doctor;
 mod federation;
-mod focus;
 mod gate;
 mod gateway;
 mod global;
@@ -32,6 +31,7 @@ mod market;
 mod namespaces;
 mod node;
 mod order;
+mod page;
 mod peer;
 mod portable;
 mod progress;
@@ -114,6 +114,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         Command::Demo(demo) => on_threads(demo.perform(&global, screen)),
         Command::Doctor => on_threads(doctor::doctor(&global, screen)),
         Command::Gateway(gateway) => gateway.perform(screen),
+        Command::Page(page) => on_threads(page.perform(&global, screen)),
         Command::Bench(bench) => on_threads(bench.perform(screen)),
         Command::Export(export) => on_threads(export.perform(&global, screen)),
         Command::Import(import) => import.perform(&global, screen),

@@ -9,7 +9,6 @@ use mercato_protocol::invoice::CreditKind;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::Money;
 
-use super::focus::{self, Row, hours};
 use super::global::{Format, now_ms};
 use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
@@ -17,6 +16,7 @@ use super::table::{Table, pairs};
 use crate::admin::{Class, Deal, OperatorApi, Problem};
 use crate::present::brief;
 use crate::present::deal::{is_running, peer};
+use crate::present::focus::{self, Row, hours};
 use crate::present::text::{moment, money};
 
 /// The length of a day, in milliseconds.

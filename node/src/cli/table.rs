@@ -3,6 +3,8 @@
 use mercato_protocol::text::{shown, shown_lines};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::present::text::csv_cell;
+
 /// As wide as a terminal always is.
 pub(crate) const WIDTH: usize = 80;
 const GAP: usize = 2;
@@ -50,7 +52,7 @@ impl Table {
 
     /// The same for a spreadsheet (RFC 4180).
     pub(crate) fn csv(&self) -> String {
-        let line = |row: &Vec<String>| row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>();
+        let line = |row: &Vec<String>| row.iter().map(|cell| csv_cell(cell)).collect::<Vec<_>>();
         self.rows.iter().map(|row| line(row).join(",") + "\r\n").collect()
     }
 
@@ -175,15 +177,6 @@ pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
         text.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     pairs.iter().map(line).collect()
-}
-
-/// A cell of CSV, quoted where it has to be.
-pub(super) fn quoted(cell: &str) -> String {
-    if cell.contains(['"', ',', '\r', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
 }
 
 #[cfg(test)]

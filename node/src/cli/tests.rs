@@ -4,7 +4,6 @@
 
 mod bills;
 mod change;
-mod daemon;
 mod every;
 mod federation;
 mod market;
@@ -20,21 +19,17 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Joined, Listed};
 use mercato_broker::{Market, Refusal, Side, Standing, StorageClass};
-use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::id::PublicKey;
 use mercato_protocol::negotiation::State;
-use serde_json::json;
 
 use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
+pub(super) use crate::admin::samples::{ORDER, TURIN, deal, status, tunnel};
 use crate::admin::{
     Answer, Class, Client, Deal, Found, Leaving, OperatorApi, Peer, Problem, Request, Server,
-    Share, Token, TunnelLink, TunnelState,
+    Share, Token, TunnelLink,
 };
-use daemon::status;
-
-const TURIN: ClusterId = ClusterId([0x4f; 32]);
-const ORDER: NegotiationId = NegotiationId([0x3f; 16]);
 
 /// Answers from a script, and keeps what it was asked.
 #[derive(Default)]
@@ -122,56 +117,6 @@ fn peer() -> Peer {
         rtt_us: Some(12_345),
         ahead_ms: Some(-20),
         tunnel: Some(tunnel(TunnelLink::Up)),
-    }
-}
-
-pub(super) fn tunnel(link: TunnelLink) -> TunnelState {
-    TunnelState {
-        cluster: TURIN,
-        link,
-        lost: None,
-        since_ms: Some(0),
-        address: Some("192.0.2.2:7475".parse().unwrap()),
-        round_trip_ms: Some(12),
-        reason: None,
-        drops: [("source".to_owned(), 3), ("oversized".to_owned(), 4)].into(),
-    }
-}
-
-pub(super) fn deal(state: State) -> Deal {
-    let terms = json!({
-        "pool": "amd64", "platform": { "arch": "amd64", "os": "linux" },
-        "quantity": { "cpuMillis": 8_000, "memoryBytes": 34_359_738_368_u64, "pods": 20 },
-        "class": "reserved", "termS": 14_400, "isolation": "runc", "networkIsolation": "none",
-        "price": { "posted": { "currency": "EUR", "units": {
-            "cpu": { "micros": 20_000, "periodS": 3_600 } } } },
-        "podSecurity": "baseline", "network": {}, "transitHops": 0, "onDisconnect": "keep",
-        "reclaimNoticeS": 3_600, "sla": null, "meteringIntervalS": 300,
-        "disputeTolerancePpm": 10_000,
-    });
-    Deal {
-        id: ORDER,
-        side: Side::Consumer,
-        peer: TURIN,
-        peer_name: Some("turin".to_owned()),
-        state,
-        reason: (state == State::Terminated).then(|| "denied by owner (not today)".to_owned()),
-        passing: false,
-        round: None,
-        burst: None,
-        asked: None,
-        change: None,
-        disputed: false,
-        terms: serde_json::from_value(terms).unwrap(),
-        note: "please".to_owned(),
-        until_ms: Some(4_102_444_800_000),
-        total: serde_json::from_value(json!({ "micros": 640_000, "currency": "EUR" })).unwrap(),
-        billed: None,
-        credits: None,
-        limit: None,
-        node: Some("mercato-turin".to_owned()),
-        left: Default::default(),
-        namespaces: Default::default(),
     }
 }
 

@@ -20,14 +20,29 @@ pub(crate) struct Client {
     instead_of: Option<PathBuf>,
     timeout: Duration,
     open: Mutex<Option<Open>>,
+    /// Whoever asks over the connection; others wait until it is back.
+    turn: Mutex<()>,
 }
 
 impl Client {
     pub(crate) fn new(place: Place, instead_of: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { place, instead_of, timeout, open: Mutex::default() }
+        Self { place, instead_of, timeout, open: Mutex::default(), turn: Mutex::default() }
+    }
+
+    /// Over the connection that there is; none is opened.
+    async fn over_what_is_open(&self, request: &Request) -> Result<Answer, Problem> {
+        let _turn = self.turn.lock().await;
+        let body = exchange::body(request)?;
+        let kept = self.open.lock().await.take();
+        let answer = match kept {
+            Some(open) => self.again(open, body).await,
+            None => None,
+        };
+        answer.unwrap_or_else(|| Err(ended(&self.place)))
     }
 
     async fn exchange(&self, request: &Request) -> Result<Answer, Problem> {
+        let _turn = self.turn.lock().await;
         let body = exchange::body(request)?;
         // Held by nobody while it is used: who gives up leaves it in the middle of an answer.
         let kept = self.open.lock().await.take();
@@ -87,4 +102,19 @@ impl OperatorApi for Client {
         }
         .boxed()
     }
+
+    fn ask_quietly(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        async move {
+            let asked = tokio::time::timeout(self.timeout, self.over_what_is_open(&request)).await;
+            asked.map_err(|_| exchange::late(self.timeout))?
+        }
+        .boxed()
+    }
+}
+
+/// There is no connection any more, and nobody has asked for another.
+fn ended(place: &Place) -> Problem {
+    let what = format!("the connection with the daemon of {} has ended", place.describe());
+    Problem::new(Class::Unreachable, what)
+        .todo("a new one may take a login, and is opened when you ask for it")
 }

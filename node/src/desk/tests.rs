@@ -238,6 +238,28 @@ async fn a_connection_is_used_again_until_what_was_shown_on_it_has_ended() {
 }
 
 #[tokio::test]
+async fn a_clock_asks_over_what_is_open_and_opens_nothing() {
+    let api = Arc::new(Asked::default());
+    let desk = desk(&api).await;
+    let client = Client::new(Place::default(), None, Duration::from_secs(30));
+    let nothing = client.ask_quietly(Request::Status).await.unwrap_err();
+    assert_eq!(nothing.class, Class::Unreachable);
+    assert!(nothing.to_string().contains("may take a login"), "{nothing}");
+    let body = || exchange::body(&Request::Status).unwrap();
+    let good = open(desk.notice(), nobody(), Some("look")).await.unwrap();
+    assert_eq!(client.again(good, body()).await, Some(Ok(Answer::Done)));
+    for _ in 0..3 {
+        assert_eq!(client.ask_quietly(Request::Status).await, Ok(Answer::Done));
+    }
+    drop(desk);
+    // The connection of a daemon that is gone ends a moment later.
+    while client.ask_quietly(Request::Status).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.ask_quietly(Request::Status).await.unwrap_err().class, Class::Unreachable);
+}
+
+#[tokio::test]
 async fn who_meant_a_daemon_of_this_machine_is_told_where_it_was_sought() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,10 @@
 pub(crate) mod brief;
 pub(crate) mod change;
 pub(crate) mod deal;
+pub(crate) mod focus;
 pub(crate) mod leaving;
+pub(crate) mod offer;
+pub(crate) mod requirements;
 pub(crate) mod style;
 pub(crate) mod text;
 pub(crate) mod unsold;

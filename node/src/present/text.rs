@@ -1,5 +1,7 @@
 //! Between people and types: what is typed, and how quantities, times and ids are shown.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mercato_broker::{Party, SharePolicy, ShareRule, Standing};
 use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
@@ -78,6 +80,11 @@ pub(crate) fn called(name: Option<&str>, cluster: &ClusterId) -> String {
     name.map_or_else(|| cluster.short(), |name| shown(name).into_owned())
 }
 
+/// What somebody else wrote, as it is shown, or a dash.
+pub(crate) fn shown_or_dash(said: Option<&str>) -> String {
+    said.map_or_else(|| "-".to_owned(), |said| shown(said).into_owned())
+}
+
 /// So much of one resource.
 pub(crate) fn of(resource: &Resource, resources: &Resources) -> String {
     match (resource, resources.quantity(resource)) {
@@ -129,6 +136,12 @@ pub(crate) fn span(ms: u64) -> String {
 /// What is left until then.
 pub(crate) fn left(now_ms: u64, until_ms: Option<u64>) -> String {
     until_ms.map_or_else(|| "-".to_owned(), |until_ms| span(until_ms.saturating_sub(now_ms)))
+}
+
+/// The wall clock, in milliseconds since 1970-01-01 UTC.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A moment of the wall clock, in UTC.
@@ -222,6 +235,15 @@ pub(crate) fn rule(rule: &ShareRule, posted: &Price) -> String {
     });
     let price = whole.unwrap_or_default();
     format!("{}{price}: {cases}", name(then))
+}
+
+/// A cell of CSV, quoted where it has to be.
+pub(crate) fn csv_cell(cell: &str) -> String {
+    if cell.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 #[cfg(test)]

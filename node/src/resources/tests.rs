@@ -55,6 +55,7 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         credits: None,
         limit: None,
         node: None,
+        pods: None,
         left: BTreeMap::new(),
         namespaces: BTreeMap::new(),
     }

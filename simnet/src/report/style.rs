@@ -1,13 +1,10 @@
 //! How the page looks, in light and in dark, on wide and on narrow screens.
 
 /// The style sheet of the report's page.
-pub(super) const CSS: &str = r#"
-:root { color-scheme: light dark;
-  --bg: #fbfaf8; --card: #ffffff; --ink: #1d2126; --soft: #626b75; --line: #e3e0da; --band: #f3d9a4;
-  --c1: #1f6feb; --c2: #e36209; --c3: #1a8f5a; --c4: #8250df; --c5: #b08800; --c6: #cf5f8a; --bad: #c62828; }
-@media (prefers-color-scheme: dark) { :root {
-  --bg: #14171b; --card: #1c2026; --ink: #e7e9ec; --soft: #9aa4af; --line: #323841; --band: #5a4513;
-  --c1: #6cb0ff; --c2: #ff9a52; --c3: #4fc98b; --c4: #b99aff; --c5: #e0bb45; --c6: #f08fb4; --bad: #ff7b72; } }
+pub(super) const CSS: &str = concat!(
+    // The same colours as in the page of `mercato page`.
+    include_str!("../../../node/src/page/assets/colours.css"),
+    r#"
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--bg); color: var(--ink);
   font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
@@ -54,4 +51,5 @@ td.text, th.text { text-align: left; white-space: normal; }
 tr:last-child td { border-bottom: 0; }
 .good { color: var(--c3); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 code { font: .88rem ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
-"#;
+"#
+);

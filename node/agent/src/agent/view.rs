@@ -8,12 +8,13 @@ use mercato_gossip::Gossip;
 use mercato_offload::home::LeftOut;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::Signed;
-use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::ClusterIdentity;
 use mercato_protocol::time::Now;
 
 use super::Agent;
 use crate::federation::membership::view::{Joined, Listed};
+use crate::lease::table::Leases;
 
 /// What of all leases is where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,9 +23,25 @@ pub struct Placed<'a> {
     pub elsewhere: usize,
     /// Pods of other clusters that are here.
     pub here: usize,
+    /// How many pods each lease has, on whichever side.
+    pub by_contract: BTreeMap<ContractId, usize>,
     /// Services that pods of this cluster elsewhere do without, since their namespaces have more than a
     /// provider takes: by namespace.
     pub left_out: BTreeMap<&'a str, &'a LeftOut>,
+}
+
+impl<'a> Placed<'a> {
+    fn of(leases: &'a Leases) -> Self {
+        let mut placed = Self { left_out: leases.left_out(), ..Self::default() };
+        for (contract, side, pods) in leases.pods() {
+            match side {
+                Side::Consumer => placed.elsewhere += pods,
+                Side::Provider => placed.here += pods,
+            }
+            placed.by_contract.insert(contract, pods);
+        }
+        placed
+    }
 }
 
 impl Agent {
@@ -51,8 +68,7 @@ impl Agent {
 
     /// What is elsewhere of this cluster, and here of others.
     pub fn placed(&self) -> Placed<'_> {
-        let [elsewhere, here] = [Side::Consumer, Side::Provider].map(|side| self.leases.pods(side));
-        Placed { elsewhere, here, left_out: self.leases.left_out() }
+        Placed::of(&self.leases)
     }
 
     /// The key that speaks for a cluster, if it was met or heard of.

@@ -211,9 +211,9 @@ impl Leases {
         }
     }
 
-    /// Pods of the leases of which this cluster is on that side.
-    pub(crate) fn pods(&self, side: Side) -> usize {
-        self.all.values().filter(|lease| lease.spec.side == side).map(Lease::pods).sum()
+    /// Each lease with the side that this cluster is on, and how many pods it has.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = (ContractId, Side, usize)> {
+        self.all.values().map(|lease| (lease.id(), lease.spec.side, lease.pods()))
     }
 
     /// Services that pods of this cluster elsewhere do without, since their namespaces have more than a provider

@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 64] = [
+const COMMANDS: [(&str, Prints); 65] = [
     ("approve-certificates", Else),
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
@@ -72,6 +72,7 @@ const COMMANDS: [(&str, Prints); 64] = [
     ("offer show", Objects("offer show 4f")),
     ("offload", Sentence("offload shop")),
     ("order", Objects("order --cpu 8 --memory 32Gi --for 4h")),
+    ("page", Else),
     ("peer add", Sentence("peer add turin.example:7474")),
     ("peer block", Sentence("peer block 4f")),
     ("peer ping", Objects("peer ping turin.example:7474")),

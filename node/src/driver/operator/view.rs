@@ -81,7 +81,12 @@ fn found(source: Source) -> Found {
 pub(in crate::driver) fn deals(driver: &Driver) -> Vec<Deal> {
     let names = names(driver);
     let deals = driver.agent().broker().deals();
-    deals.map(|deal| view(driver, &names, deal)).collect()
+    let pods = driver.agent().placed().by_contract;
+    let with_pods = |deal: &mercato_broker::Deal| {
+        let pods = pods.get(&deal.id().into()).copied();
+        Deal { pods, ..view(driver, &names, deal) }
+    };
+    deals.map(with_pods).collect()
 }
 
 pub(in crate::driver) fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
@@ -132,6 +137,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         billed: statement.as_ref().and_then(|statement| statement.due),
         credits: credits.and_then(sum),
         node,
+        pods: None,
         left,
         namespaces: lease.map(|lease| lease.namespaces.clone()).unwrap_or_default(),
     }
