@@ -27,7 +27,7 @@ const LOOKS: &str = "it looks at all that this machine has";
 const RATES: &str = "it compares rates of packets";
 
 /// Every suite on the bed, and what else costs more than [`CHEAP`].
-pub const COSTS: [Cost; 38] = [
+pub const COSTS: [Cost; 39] = [
     Cost { program: "api", seconds: 56, alone: None },
     Cost { program: "application", seconds: 89, alone: None },
     Cost { program: "between", seconds: 57, alone: None },
@@ -57,6 +57,7 @@ pub const COSTS: [Cost; 38] = [
     Cost { program: "network", seconds: CHEAP, alone: None },
     Cost { program: "node/program", seconds: 106, alone: None },
     Cost { program: "nodes", seconds: 87, alone: None },
+    Cost { program: "page", seconds: 60, alone: None },
     Cost { program: "quickstart", seconds: 16, alone: None },
     Cost { program: "refusals", seconds: 39, alone: None },
     Cost { program: "rights", seconds: CHEAP, alone: None },
@@ -84,7 +85,7 @@ mod tests {
         ["churn", "faults", "hostile", "install", "isolation", "journey", "services"];
 
     /// What all of them cost when this was written down, in seconds of work.
-    const MOST: u32 = 2_801;
+    const MOST: u32 = 2_861;
 
     /// The tests that the manifest of this package names.
     fn suites() -> Vec<&'static str> {

@@ -5,8 +5,10 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 /// Programs that are not built by the toolchain, with the Debian package of each.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("/bin/busybox", "busybox-static"),
+    ("/usr/bin/chromedriver", "chromium-driver"),
+    ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/containerd", "containerd"),
     ("/usr/bin/ctr", "containerd"),
     ("/usr/lib/cni/ptp", "containernetworking-plugins"),

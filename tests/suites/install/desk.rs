@@ -3,6 +3,7 @@
 //! for.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,6 +14,7 @@ use mercato_tests::wait;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const REFUSED: i32 = 4;
@@ -40,6 +42,7 @@ impl<'a> Desk<'a> {
         self.may_nothing_yet(&looker).await?;
         self.let_in(&["looker", "trader-by-program"], &["trader"]).await?;
         self.looks(&looker).await.context("by a token")?;
+        self.is_shown(&looker, "/market", "turin").await.context("the page, by a token")?;
         self.looks(&trader).await.context("by a certificate")?;
         self.looks(&plugin).await.context("by a program")?;
         self.trades(&trader).await.context("by a certificate")?;
@@ -148,7 +151,26 @@ impl<'a> Desk<'a> {
     }
 
     async fn may_nothing_yet(&self, person: &Path) -> Result<()> {
-        self.is_refused(person, &["status"], "mercato-connect").await
+        self.is_refused(person, &["status"], "mercato-connect").await?;
+        self.is_shown(person, "/leases", "mercato-connect")
+            .await
+            .context("the page, without a role")
+    }
+
+    /// The page that this person serves to themselves has these words on the screen at this address.
+    async fn is_shown(&self, person: &Path, path: &str, words: &str) -> Result<()> {
+        let mut page = self.rome.command(self.program)?;
+        page.arg("--kubeconfig").arg(person).arg("page").stdout(Stdio::piped()).kill_on_drop(true);
+        let mut page = page.spawn()?;
+        let mut line = String::new();
+        let mut output = BufReader::new(page.stdout.take().context("it says nothing")?);
+        output.read_line(&mut line).await?;
+        let (site, token) = line.trim().split_once("/#").with_context(|| line.clone())?;
+        let (header, url) = (format!("Mercato-Token: {token}"), format!("{site}{path}"));
+        let wget = ["wget", "-q", "-O", "-", "--header", &header, &url];
+        let said = self.rome.run(Path::new("/bin/busybox"), &wget, "").await?.ok()?;
+        ensure!(said.contains(words), "{path} does not say {words}: {said}");
+        page.kill().await.context("end the page")
     }
 
     async fn looks(&self, person: &Path) -> Result<()> {
@@ -202,7 +224,10 @@ impl<'a> Desk<'a> {
         wait::until("the right to look is gone", PATIENCE, || async {
             self.is_refused(looker, &["status"], "may not get daemons").await.map(|()| true)
         })
-        .await
+        .await?;
+        self.is_shown(looker, "/leases", "mercato-viewer")
+            .await
+            .context("the page, once it is gone")
     }
 
     async fn forgets(&self) -> Result<()> {
