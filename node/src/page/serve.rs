@@ -187,6 +187,8 @@ async fn leases(State(site): Shared, RawQuery(query): RawQuery) -> Response {
 /// A search that cannot be read is said at its field, and what was found before stays.
 async fn market(State(site): Shared, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
     let search = Asked::read(&query.unwrap_or_default());
+    // The first look of all opens the connection, for which a login may be needed.
+    site.memory.look().await;
     let found = match search.demand() {
         Some(demand) => Some(site.memory.api().browse(demand, search.explains()).await),
         None => None,

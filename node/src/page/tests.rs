@@ -2,6 +2,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,6 +55,27 @@ impl OperatorApi for Daemon {
     }
 }
 
+/// A daemon from a desk: nobody is asked quietly before somebody has asked.
+#[derive(Default)]
+struct Desk {
+    daemon: Daemon,
+    is_open: AtomicBool,
+}
+
+impl OperatorApi for Desk {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        self.is_open.store(true, Ordering::Relaxed);
+        self.daemon.ask(request)
+    }
+
+    fn ask_quietly(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        if self.is_open.load(Ordering::Relaxed) {
+            return self.daemon.ask(request);
+        }
+        async { Err(Problem::new(Class::Unreachable, "the connection has ended")) }.boxed()
+    }
+}
+
 async fn page(daemon: &Arc<Daemon>) -> Page {
     Page::listen(daemon.clone(), 0, Duration::from_secs(3_600)).await.unwrap()
 }
@@ -69,6 +91,16 @@ async fn seen(page: &Page, path: &str) -> String {
 
 fn event(number: u64, kind: EventKind, said: &str) -> Event {
     Event { number, ..Event::of(kind, said) }
+}
+
+#[tokio::test]
+async fn whichever_screen_comes_first_opens_the_connection_of_a_desk() {
+    for path in ["/", "/market", "/leases", &format!("/offer/{TURIN}")] {
+        let desk = Arc::new(Desk::default());
+        let page = Page::listen(desk, 0, Duration::from_secs(3_600)).await.unwrap();
+        let said = seen(&page, path).await;
+        assert!(!said.contains("has ended"), "{path}: {said}");
+    }
 }
 
 #[tokio::test]
