@@ -225,9 +225,11 @@ impl<'a> Desk<'a> {
             self.is_refused(looker, &["status"], "may not get daemons").await.map(|()| true)
         })
         .await?;
-        self.is_shown(looker, "/leases", "mercato-viewer")
-            .await
-            .context("the page, once it is gone")
+        // What was allowed is believed for a moment.
+        wait::until("the page says so as well", PATIENCE, || async {
+            self.is_shown(looker, "/leases", "mercato-viewer").await.map(|()| true)
+        })
+        .await
     }
 
     async fn forgets(&self) -> Result<()> {
