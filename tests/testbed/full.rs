@@ -12,7 +12,7 @@ pub struct Full {
 }
 
 /// Every test program that looks at its level.
-pub const FULL: [Full; 30] = [
+pub const FULL: [Full; 31] = [
     Full { program: "application", minutes: 4, what: "the whole release at home, and half away" },
     Full { program: "bursting", minutes: 8, what: "200 pods, each provider, each kill, in vain" },
     Full { program: "churn", minutes: 36, what: "500 namespaces, and 100 contracts that end" },
@@ -51,6 +51,7 @@ pub const FULL: [Full; 30] = [
         what: "200 kills within trades, a thousand peers",
     },
     Full { program: "nodes", minutes: 4, what: "a third node that cannot be prepared" },
+    Full { program: "page", minutes: 1, what: "pictures of each screen, in both themes" },
     Full { program: "services", minutes: 10, what: "a cut in an update, 900 Services, ten names" },
     Full { program: "session/link", minutes: 3, what: "more seeds of each link" },
     Full {
