@@ -36,8 +36,8 @@ pub const FULL: [Full; 31] = [
     },
     Full {
         program: "isolation",
-        minutes: 12,
-        what: "ten rounds, names, files, all floods and scans",
+        minutes: 13,
+        what: "ten rounds, names, files, chains, floods, scans",
     },
     Full { program: "journey", minutes: 4, what: "ten pods that start one after the other" },
     Full { program: "leaving", minutes: 15, what: "pods before a contract ends, by each way" },

@@ -1,4 +1,4 @@
-//! More pods than may be bought for: those that may run within seconds at the cheapest, the others say why
+//! More pods than may be bought for: those that may run at the cheapest, the others say why
 //! not, and all of it is given back.
 
 use std::time::Duration;
@@ -11,16 +11,13 @@ use mercato_tests::wait;
 use serde_json::Value;
 
 use super::market::{
-    AFTER, Allowed, BUSY, CHEAP, IDLE, Market, PATIENCE, POD_CPU_MILLIS, USUAL, brief, is_over,
-    pods_of, running, signed, without_room,
+    AFTER, Allowed, CHEAP, IDLE, Market, PATIENCE, POD_CPU_MILLIS, USUAL, brief, is_over, pods_of,
+    running, signed, without_room,
 };
 
 const NAMESPACE: &str = "crowd";
-/// After the first was Unschedulable the first runs, and the last, on a quiet machine.
-const FIRST: Duration = Duration::from_secs(5);
-const LAST: Duration = Duration::from_secs(30);
-/// After the time without pods a contract ends.
-const END: Duration = Duration::from_secs(5);
+/// How long pods of the crowd are waited for: some ten times as long as they take on a quiet machine.
+const CROWD: Duration = Duration::from_secs(240);
 
 /// How many come, for how many is bought, and a budget that has no room for twenty processors more.
 struct Crowd {
@@ -57,20 +54,20 @@ pub(crate) async fn comes(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Those that may, in time, at the cheapest, while the others say why not; what was bought.
+/// Those that may, at the cheapest, while the others say why not; what was bought.
 async fn they_run(
     market: &Market<'_>,
     seen: &Seen,
     crowd: &Crowd,
     timer: &mut StepTimer,
 ) -> Result<Vec<Value>> {
-    wait::until("those run that may", LAST * BUSY, || async {
+    wait::until("those run that may", CROWD, || async {
         let run = running(seen)?.len() as u64;
         ensure!(run == crowd.most, "{run} run");
         Ok(true)
     })
     .await?;
-    in_time(seen, crowd)?;
+    not_too_early(seen, crowd)?;
     let bought = market.bought(NAMESPACE).await?;
     of_the_cheapest(&bought, crowd.most)?;
     timer.step("those run that may");
@@ -80,7 +77,8 @@ async fn they_run(
     Ok(bought)
 }
 
-fn in_time(seen: &Seen, crowd: &Crowd) -> Result<()> {
+/// When they ran is told: how soon that is says more of the machine.
+fn not_too_early(seen: &Seen, crowd: &Crowd) -> Result<()> {
     let since = without_room(seen)?;
     let mut took: Vec<Duration> = running(seen)?.iter().map(|change| change.at - since).collect();
     took.sort_unstable();
@@ -92,8 +90,6 @@ fn in_time(seen: &Seen, crowd: &Crowd) -> Result<()> {
         took[took.len() / 2],
     );
     ensure!(first > AFTER, "the first ran after {first:.1?}: too early");
-    ensure!(first <= FIRST * BUSY, "the first ran after {first:.1?}");
-    ensure!(last <= LAST * BUSY, "the last ran after {last:.1?}");
     Ok(())
 }
 
@@ -150,8 +146,7 @@ async fn given_back(market: &Market<'_>, seen: &Seen) -> Result<()> {
     market.scales(NAMESPACE, 0).await?;
     wait::until("no pod is left", PATIENCE, || async { Ok(seen.there("")?.is_empty()) }).await?;
     let gone = seen.of("")?.last().context("pods were there")?.at;
-    let most = (IDLE + END) * BUSY;
-    wait::until("what was bought is given back", most, || async {
+    wait::until("what was bought is given back", PATIENCE, || async {
         let all = market.ordered(NAMESPACE).await?;
         ensure!(all.iter().all(is_over), "{}", brief(&all));
         Ok(true)

@@ -14,14 +14,12 @@ use mercato_tests::suite::Stage;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 
-/// How long what is to come is waited for; what has a time of its own is judged by that.
+/// How long what is to come is waited for. How soon it comes is told, and judged by nobody here.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A pod counts once it was Unschedulable for so long.
 pub(crate) const AFTER: Duration = Duration::from_secs(1);
 /// A contract ends once no pod was on its node for so long.
 pub(crate) const IDLE: Duration = Duration::from_secs(5);
-/// A busy machine takes so many times as long as a quiet one.
-pub(crate) const BUSY: u32 = 3;
 /// What each pod asks for.
 pub(crate) const POD_CPU_MILLIS: u64 = 500;
 /// What the providers ask for, by the hour.
