@@ -159,6 +159,30 @@ impl Egress {
             Self::Internet => EgressKind::Internet,
         }
     }
+
+    /// The ranges that it names, if it names any.
+    pub fn ranges(&self) -> &[IpNet] {
+        match self {
+            Self::Named(ranges) => ranges.ranges(),
+            Self::None | Self::Internet => &[],
+        }
+    }
+
+    fn given(&self) -> Option<Given> {
+        match self {
+            Self::None => None,
+            Self::Named(ranges) => Some(Given::Named { ranges: ranges.clone() }),
+            Self::Internet => Some(Given::Internet),
+        }
+    }
+
+    fn of(given: Option<Given>) -> Self {
+        match given {
+            None => Self::None,
+            Some(Given::Named { ranges }) => Self::Named(ranges),
+            Some(Given::Internet) => Self::Internet,
+        }
+    }
 }
 
 impl fmt::Display for Egress {
@@ -259,20 +283,30 @@ wire_union!(Given { 1 => Named { 1 => ranges }, 2 => Internet {} });
 
 impl Extension for Egress {
     fn to_value(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::None => None,
-            Self::Named(ranges) => Some(Given::Named { ranges: ranges.clone() }),
-            Self::Internet => Some(Given::Internet),
-        }
-        .to_value()
+        self.given().to_value()
     }
 
     fn from_value(bytes: &[u8]) -> Result<Self, CodecError> {
-        Option::<Given>::from_value(bytes).map(|given| match given {
-            None => Self::None,
-            Some(Given::Named { ranges }) => Self::Named(ranges),
-            Some(Given::Internet) => Self::Internet,
-        })
+        Option::<Given>::from_value(bytes).map(Self::of)
+    }
+}
+
+/// As a field: none is left out.
+impl Wire for Egress {
+    fn encode(&self, to: &mut Writer) {
+        self.given().encode(to);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        Option::<Given>::decode(from).map(Self::of)
+    }
+
+    fn is_absent(&self) -> bool {
+        *self == Self::None
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::None)
     }
 }
 

@@ -176,6 +176,11 @@ pub const NODE_OTHERS: usize = 2_048;
 pub const NODE_ASKERS: usize = 4_096;
 /// Name servers that a node asks what it does not know: as many as a pod may have.
 pub const NODE_SERVERS: usize = 3;
+/// Networks of a cluster's own that no guest reaches by the egress of its contract, whatever that is: those of
+/// its pods, Services, nodes and API servers, and what its owner leaves out.
+pub const NODE_NEVER: usize = 256;
+/// Ranges that the contracts of a node's guests name for egress, together.
+pub const NODE_OUTSIDE: usize = 4_096;
 /// What the daemon says to a node: as many ranges and pods as there may be, of IPv6; or the names
 /// of one lease.
 pub const TO_NODE_BYTES: usize = 1_280 * 1_024;

@@ -100,7 +100,7 @@ impl Broker {
     }
 
     /// Whether what guests reach of the Internet can be kept to what their contracts say: without,
-    /// none of it is on sale.
+    /// none of it is on sale where isolation is.
     pub fn enforces_egress(&self) -> bool {
         self.supply.enforced().egress
     }

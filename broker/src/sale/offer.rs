@@ -104,7 +104,11 @@ impl Offer {
             },
             rotations: config.rotations.clone(),
             certificates: Vec::new(),
-            egress: policy.egress.offer().filter(|_| enforced.egress),
+            // Where guests are not closed, their network keeps them to it as far as it does to anything.
+            egress: policy
+                .egress
+                .offer()
+                .filter(|_| enforced.egress || policy.network_isolation == NetworkIsolation::None),
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
         Some(Self { sellable: Sellable { pools, storage }, body, price })

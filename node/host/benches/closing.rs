@@ -82,6 +82,7 @@ fn measure(folder: &std::path::Path) -> Result<Times, HostError> {
         names: None,
         services: [].into(),
         called: None,
+        ..Closed::default()
     };
     let mut known = Namespaces::default();
     // Those that were there before are entered once.

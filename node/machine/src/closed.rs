@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::egress::Egress;
 use crate::error::WantedError;
 use crate::limits;
 
@@ -31,6 +33,10 @@ pub struct Closed {
     /// network: what has this address there has `own` on the wire. None: it has `own` everywhere,
     /// as where `own` has not exactly one address of IPv4.
     pub called: Option<Ipv4Addr>,
+    /// Whom it may call beyond clusters, as `never` lets it.
+    pub egress: Egress,
+    /// Networks that it never calls so.
+    pub never: Arc<BTreeSet<IpNet>>,
 }
 
 impl Closed {
@@ -52,11 +58,17 @@ impl Closed {
     /// # Errors
     /// The first that is more than is taken.
     pub fn check(&self) -> Result<(), WantedError> {
+        let named = match &self.egress {
+            Egress::Named(named) => named.len(),
+            Egress::None | Egress::Internet => 0,
+        };
         let bounds = [
             ("addresses of a pod", self.own.len(), limits::OWN),
             ("ranges that a pod reaches", self.reached.len(), limits::REACHED),
             ("Services of a pod", self.services.len(), limits::REACHED),
             ("addresses of this node", self.node.len(), limits::NODE_ADDRESSES),
+            ("networks of a contract with egress", named, limits::NAMED),
+            ("networks that no guest reaches", self.never.len(), limits::NEVER),
         ];
         match bounds.into_iter().find(|(_, count, most)| count > most) {
             Some((what, count, most)) => Err(WantedError::Many { what, count, most }),

@@ -13,6 +13,7 @@
 mod closed;
 mod devices;
 mod dropping;
+mod egress;
 mod error;
 mod family;
 mod found;
@@ -28,13 +29,14 @@ mod wanted;
 
 pub use closed::Closed;
 pub use dropping::{Dropping, NotForwarded, PacketFamily};
+pub use egress::{Egress, Outward};
 pub use error::WantedError;
 pub use family::{Family, Place};
 pub use found::{
     DeviceSetting, Endpoint, Finding, Found, Link, Neighbour, OverlayLink, Route, RouteKind, Rule,
     Vxlan,
 };
-pub use networks::{Network, NetworkKind, Overlap, overlap};
+pub use networks::{Network, NetworkKind, Overlap, overlap, own_networks};
 pub use overlay::{Mac, Overlay, Way};
 pub use packets::{
     AddressMap, Base, Bound, Chain, Expression, FrameBase, FrameChain, FrameTable, Hook, Interface,

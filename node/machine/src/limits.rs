@@ -48,6 +48,13 @@ pub(crate) const OF_NAMES_BY_TCP: u32 = 8 * OF_NAMES_BEGIN;
 /// asks fifty times a second at first and then twenty times, with some six packets each.
 pub(crate) const OF_GATE_A_SECOND: u32 = 256;
 pub(crate) const OF_GATE: u32 = 512;
+/// Networks that no guest of this node reaches beyond clusters: some twenty are nobody's on the Internet, and
+/// 256 may be of the cluster's own and as many of the node's.
+pub(crate) const NEVER: usize = 640;
+/// Networks that the egress of one contract may name.
+pub(crate) const NAMED: usize = 32;
+/// The same of all contracts of a node's guests.
+pub(crate) const ALL_NAMED: usize = 4_096;
 /// Ranges that are reached by the device: one for each lease.
 pub(crate) const RANGES: usize = 4_096;
 /// Nodes of a cluster: what Kubernetes is made for is 5,000, and the overlay has an entry for each.

@@ -1,5 +1,6 @@
 //! Which networks this machine knows, and whether the pool is one of them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use ipnet::IpNet;
@@ -53,6 +54,13 @@ pub fn overlap(pool: IpNet, networks: &[Network]) -> Option<Overlap> {
     Some(Overlap { pool, network: found.clone() })
 }
 
+/// All of these networks but those that lead everywhere, each without its host's bits, and none within another.
+pub fn own_networks(networks: &[Network]) -> BTreeSet<IpNet> {
+    let nets = networks.iter().map(|network| network.net.trunc());
+    let nets = nets.filter(|net| net.prefix_len() > LONGEST_DEFAULT_PREFIX).collect();
+    IpNet::aggregate(&nets).into_iter().collect()
+}
+
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -95,6 +103,13 @@ mod tests {
     fn networks_beside_the_pool_and_default_routes_are_none() {
         let networks = ["0.0.0.0/0", "0.0.0.0/1", "10.192.0.0/13", "10.208.0.0/13", "fd00::/8"];
         assert_eq!(overlap(pool(), &networks.map(route)), None);
+    }
+
+    #[test]
+    fn own_networks_are_those_that_lead_somewhere() {
+        let networks = ["0.0.0.0/0", "128.0.0.0/1", "8.8.8.0/24", "8.8.8.7/24", "2000::/3", "::/0"];
+        let own = own_networks(&networks.map(route));
+        assert_eq!(own, ["8.8.8.0/24", "2000::/3"].map(|net| net.parse().unwrap()).into());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::egress::Outward;
 use crate::error::WantedError;
 use crate::family::{Family, Place};
 use crate::limits;
@@ -85,6 +86,8 @@ pub struct Wanted {
     /// This node's guests, by their own addresses of the pod network, of whichever family they have:
     /// they call other clusters alone, and only if they are among the pods.
     pub guests: BTreeSet<IpAddr>,
+    /// Which of them reach whom beyond clusters.
+    pub outward: Outward,
     /// By which of our devices, and so whether the gateway runs here.
     pub way: Way,
     /// The way to the other nodes; without, this machine is the only one that other clusters
@@ -135,6 +138,11 @@ impl Wanted {
             bound("ranges", ranges, limits::RANGES)?;
             bound("pods of other nodes", elsewhere, limits::ELSEWHERE)?;
             bound("nodes", nodes, limits::NODES)?;
+        }
+        bound("networks that no guest reaches", self.outward.never.len(), limits::NEVER)?;
+        bound("networks of contracts with egress", self.outward.to.len(), limits::ALL_NAMED)?;
+        if let Some(other) = self.outward.guests().find(|guest| !self.guests.contains(guest)) {
+            return Err(WantedError::NoGuest(other));
         }
         let callers = self.api.as_ref().map_or(0, |api| api.callers.len());
         bound("guests that call an API server", callers, limits::CALLERS)?;

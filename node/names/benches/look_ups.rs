@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a clock is what it is for")]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -50,6 +51,7 @@ fn knowledge() -> Knowledge {
         servers: Vec::new(),
         guests: [ASKS, FLOODS].map(|guest| (IpAddr::V4(guest), LEASE)).into(),
         zones: [(LEASE, Arc::new(Zone::new(&said)))].into(),
+        never: BTreeMap::new(),
     }
 }
 

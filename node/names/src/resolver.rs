@@ -170,6 +170,7 @@ impl Resolver {
         let mut said = cache.find(&asked.by.lease, &(key(name), of), Instant::now())?;
         // It was asked for in other letters, perhaps.
         let is_it = |record: &&mut Record| record.name == *name;
+        asked.knowledge.spare(&asked.by.lease, &mut said.answers);
         said.answers.iter_mut().filter(is_it).for_each(|record| record.name = name.clone());
         Some(said)
     }
@@ -184,13 +185,14 @@ impl Resolver {
     ) -> Option<Said> {
         let query = asked.question.message.queries.first();
         let of = query.map_or(RecordType::A, |query| query.query_type);
-        let said = tokio::select! {
+        let mut said = tokio::select! {
             said = self.upstreams.ask(asked.by.lease, &asked.knowledge.servers, &name, of) => said,
             () = place.lost() => return None,
         };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.keep(asked.by.lease, (key(&name), of), &said, Instant::now());
         drop(cache);
+        asked.knowledge.spare(&asked.by.lease, &mut said.answers);
         Some(said.after(before))
     }
 }

@@ -115,6 +115,10 @@ pub(crate) struct OwnGateway {
     /// Nodes of this cluster on which guests are told no names of their home, though they should be.
     #[serde(default)]
     pub(crate) unnamed: Vec<NodeTrouble>,
+    /// Nodes of this cluster on which guests cannot be kept to the egress of their contracts: as long as there is
+    /// one, none is sold with `networkIsolation: required`.
+    #[serde(default)]
+    pub(crate) unkept: Vec<NodeTrouble>,
     /// Nodes of this cluster that are not told all that leases need.
     #[serde(default)]
     pub(crate) untold: Vec<NodeTrouble>,

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context as _, Result};
 use ipnet::{IpNet, Ipv4Net};
-use mercato_machine::{Marks, Overlay, Wanted, Way};
+use mercato_machine::{Marks, Outward, Overlay, Wanted, Way};
 
 use super::cable::{self, Cable, Ends, Wire, wait_for_link};
 use super::case::MANY;
@@ -157,6 +157,7 @@ fn wanted(end: usize, marks: &Marks, mtu: usize) -> [Wanted; 2] {
         homes: BTreeSet::new(),
         pods: BTreeSet::new(),
         guests: BTreeSet::new(),
+        outward: Outward::default(),
         way: Way::Device { elsewhere },
         overlay: Some(overlay(machine(1), node, machine(2))),
     };

@@ -305,10 +305,10 @@ fn page(share: &admin::Share, own: Option<&OwnGateway>, wide: bool) -> String {
     if table.is_empty() {
         let why = own.map(|own| unsold::why(policy, own)).unwrap_or_default();
         let why = wrapped(&format!("nothing is on sale: {why}"), 0);
-        let why = format!("{why}\n{}", egress::on_sale(share, policy));
+        let why = format!("{why}\n{}", egress::on_sale(share, policy, own));
         return format!("{said}\n{why}{}{}", there::gpus(share, wide), unsold_devices(share));
     }
-    let others = storage::on_sale(share, policy) + &egress::on_sale(share, policy);
+    let others = storage::on_sale(share, policy) + &egress::on_sale(share, policy, own);
     let sold = [table.render(wide), others, missing(share), there::gpus(share, wide)].concat();
     format!("{said}\n{sold}{}", unsold_devices(share))
 }

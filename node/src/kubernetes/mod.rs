@@ -9,6 +9,7 @@ pub(crate) mod simulated;
 pub(crate) mod site;
 mod telling;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -51,6 +52,8 @@ pub(crate) struct ClusterNetwork {
     pub(crate) ranges: Vec<ClusterRange>,
     /// What it calls itself, as names of its Services end; none where it is simulated.
     pub(crate) domain: Option<String>,
+    /// Where its API servers are, as far as they say so by address.
+    pub(crate) servers: BTreeSet<IpAddr>,
 }
 
 /// A Kubernetes cluster, real or simulated.

@@ -41,7 +41,7 @@ impl Mending {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use mercato_machine::{Family, Marks, Way, guard};
+    use mercato_machine::{Family, Marks, Outward, Way, guard};
 
     use super::*;
 
@@ -60,6 +60,7 @@ mod tests {
             homes: BTreeSet::new(),
             pods: BTreeSet::new(),
             guests: BTreeSet::new(),
+            outward: Outward::default(),
             way: Way::Device { elsewhere: BTreeMap::new() },
             overlay: None,
         };

@@ -76,7 +76,7 @@ fn malformed(error: CodecError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use mercato_protocol::limits::{FROM_NODE_BYTES, LINE_BYTES};
-    use mercato_protocol::node::{FromNode, ToNode};
+    use mercato_protocol::node::{FromNode, NodeState, ToNode};
 
     use super::*;
 
@@ -88,16 +88,13 @@ mod tests {
     async fn one_after_the_other() {
         let said = [
             FromNode::Hello { token: "a.b.c".to_owned(), address: "10.200.0.7".parse().ok() },
-            FromNode::State {
+            FromNode::State(NodeState {
                 version: 3,
                 mtu: 1_500,
                 trouble: Some("no".to_owned()),
-                open: None,
                 second: true,
-                mended: None,
-                unnamed: None,
-                unopened: [].into(),
-            },
+                ..NodeState::default()
+            }),
         ];
         // A few bytes at a time.
         let (mut near, mut far) = tokio::io::duplex(5);

@@ -67,13 +67,24 @@ pub(crate) fn storage(policy: &SharePolicy, class: &StorageClass) -> Vec<String>
     }
 }
 
-/// Why the way out to the Internet that a policy shares is not on sale; none: it is, or none is shared.
-pub(crate) fn no_egress(policy: &SharePolicy, enforced: bool) -> Option<String> {
+/// Why the way out to the Internet that a policy shares is not on sale; none: it is, or none is shared, or
+/// nothing at all is on sale.
+pub(crate) fn no_egress(policy: &SharePolicy, enforced: bool, own: &OwnGateway) -> Option<String> {
     let to = policy.egress.to;
-    if to == EgressKind::None || enforced {
+    let needs_none = policy.network_isolation == NetworkIsolation::None;
+    if to == EgressKind::None || enforced || needs_none || !own.isolates {
         return None;
     }
-    let why = "no node of this release can keep guests to what their contracts say of it";
+    let why = match &own.unkept[..] {
+        [] => NOT_KEPT_YET.to_owned(),
+        [NodeTrouble { node, reason }, others @ ..] => {
+            let more = match others.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            format!("guests on {}{more} cannot be kept to it: {}", shown(node), shown(reason))
+        }
+    };
     Some(format!("no egress is sold: {why} (shared: {})", to.word()))
 }
 
@@ -99,6 +110,7 @@ const LINE: &str = "write gateway: {enabled: on} into the configuration, with th
                     (gateway.nodes.image), and apply config/deploy/optional/nodes.yaml; the chart does \
                     all of it by --set config.gateway.enabled=on";
 const NO_ROOM: &str = "the cluster has no room for it";
+const NOT_KEPT_YET: &str = "whether each node can keep guests to it is being found out: look again";
 const NOT_YET: &str = "whether guests are kept apart on each node is being found out: look again";
 
 #[cfg(test)]
@@ -125,11 +137,25 @@ mod tests {
     #[test]
     fn egress_that_nothing_enforces_is_not_sold() {
         let mut policy = mercato_config::Share::default().policy();
-        assert_eq!(no_egress(&policy, false), None, "none is shared");
+        let mut own = OwnGateway { isolates: true, ..OwnGateway::default() };
+        assert_eq!(no_egress(&policy, false, &own), None, "none is shared");
         policy.egress.to = EgressKind::Internet;
-        let said = no_egress(&policy, false).unwrap();
-        assert!(said.starts_with("no egress is sold: no node"), "{said}");
-        assert_eq!(no_egress(&policy, true), None);
+        let said = no_egress(&policy, false, &own).unwrap();
+        assert!(said.starts_with("no egress is sold: whether each node can"), "{said}");
+        let trouble = |node: &str| NodeTrouble {
+            node: node.to_owned(),
+            reason: "it has 300 networks of its own".to_owned(),
+        };
+        own.unkept = vec![trouble("n2"), trouble("n3")];
+        let said = no_egress(&policy, false, &own).unwrap();
+        for part in ["n2 (and 1 more)", "300 networks", "shared: internet"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(no_egress(&policy, true, &own), None);
+        own.isolates = false;
+        assert_eq!(no_egress(&policy, false, &own), None, "nothing is sold, which is said");
+        (policy.network_isolation, own.isolates) = (NetworkIsolation::None, true);
+        assert_eq!(no_egress(&policy, false, &own), None, "its network keeps guests or does not");
     }
 
     #[test]

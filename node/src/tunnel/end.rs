@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use ipnet::IpNet;
-use mercato_machine::{ApiWay, Marks, NamesWay, Place, Wanted, Way};
+use mercato_machine::{ApiWay, Marks, NamesWay, Outward, Place, Wanted, Way};
 use mercato_protocol::id::{ClusterId, ContractId};
 use mercato_protocol::tunnel::second;
 use mercato_session::{Change, Claim, PeerConfig, PublicKey, SharedSecret};
@@ -35,6 +35,8 @@ pub(super) struct Stand<'a> {
     pub(super) pods: &'a PodNodes,
     /// The guests of this node that are closed.
     pub(super) guests: BTreeSet<IpAddr>,
+    /// Which of them reach whom beyond clusters.
+    pub(super) outward: Outward,
     /// Where guests ask for names, and whether that is us.
     pub(super) names: Option<NamesWay>,
     /// Where guests elsewhere reach this cluster's API server, and who does.
@@ -187,7 +189,8 @@ impl End {
         if self.running.is_none() {
             return;
         }
-        let Stand { common, node, ranges, homes, nodes, pods, guests, names, api } = ground;
+        let Stand { common, node, ranges, homes, nodes, pods, guests, outward, names, api } =
+            ground;
         let locals = self.table.leases.values().flat_map(|row| row.locals.keys().copied());
         let locals = locals.filter(|local| !common.has(local)).collect();
         let second = common
@@ -205,6 +208,7 @@ impl End {
             homes,
             pods: nodes.here(&locals, pods),
             guests,
+            outward,
             way: Way::Device { elsewhere: nodes.elsewhere(&locals, pods) },
             overlay: nodes.overlay(common),
         };

@@ -64,6 +64,12 @@ impl Ground {
         self.second_off = second.map(Off::new).or(self.second_off.take());
     }
 
+    /// What the cluster has given to pods and Services, and where its API servers are.
+    pub(super) fn networks(&self) -> impl Iterator<Item = IpNet> + '_ {
+        let servers = self.network.servers.iter().map(|server| IpNet::from(*server));
+        self.network.ranges.iter().map(|range| range.net).chain(servers)
+    }
+
     /// What the cluster calls itself, once it has said so.
     pub(super) fn domain(&self) -> Option<&str> {
         self.network.domain.as_deref()

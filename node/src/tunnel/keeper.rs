@@ -1,6 +1,7 @@
 //! The task that keeps the gateway, the machine and each peer in step with leases and pods.
 
 mod api;
+mod egress;
 mod gateway;
 mod guests;
 mod isolation;
@@ -32,6 +33,7 @@ use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
 use self::api::OwnApi;
+use self::egress::OwnEgress;
 use self::guests::OwnGuests;
 use self::losses::Losses;
 use self::mends::Mends;
@@ -85,6 +87,7 @@ pub(crate) struct Keeper {
     door: Door,
     own_guests: OwnGuests,
     own_names: OwnNames,
+    own_egress: OwnEgress,
     own_api: OwnApi,
     mends: Mends,
     untold: Untold,
@@ -213,6 +216,7 @@ impl Before {
             door,
             own_guests: OwnGuests::default(),
             own_names: OwnNames::default(),
+            own_egress: OwnEgress::default(),
             own_api,
             mends: Mends::default(),
             untold: Untold::default(),

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use ipnet::IpNet;
 use mercato_machine::{Family, Overlay};
-use mercato_protocol::node::LEAST_MTU;
+use mercato_protocol::node::{LEAST_MTU, NodeState};
 use tokio::sync::watch;
 
 use self::address::address_of;
@@ -26,9 +26,9 @@ use self::machines::{Machine, Machines};
 use self::newcomers::Newcomers;
 use self::seat::Seat;
 use self::share::LeftOut;
-pub(super) use self::telling::unopened;
+pub(super) use self::telling::{unkept, unopened};
 use crate::kubernetes::NodeMachine;
-use crate::nodes::control::{NodeEvent, NodeState, Order};
+use crate::nodes::control::{NodeEvent, Order};
 
 /// All other nodes, as far as packets from and to them are concerned.
 #[derive(Default)]

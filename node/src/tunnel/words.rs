@@ -16,6 +16,7 @@ use mercato_offload::address::{GuestAddress, MappedRange};
 use mercato_offload::key::{PodId, Uid};
 use mercato_offload::placement::export::{Consent, callable};
 use mercato_protocol::codec::CodecError;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::limits::LEASE_SERVICES;
 use mercato_protocol::names::LeaseNames;
@@ -74,6 +75,8 @@ pub(super) struct SaidLease {
     pub(super) ranges: Vec<MappedRange>,
     /// Provider: its guests are closed.
     pub(super) is_closed: bool,
+    /// Provider: whom its guests reach on the Internet.
+    pub(super) egress: Egress,
     /// Provider: the names of its guest namespaces. Whoever is in one of them is its guest, and nobody
     /// else is, whatever its labels say.
     pub(super) namespaces: BTreeSet<String>,
@@ -150,6 +153,7 @@ impl LeaseTunnels for TunnelHandle {
                 ranges: desire.ranges.clone(),
                 is_closed: desire.side == Side::Provider
                     && desire.contract.terms.network_isolation == NetworkIsolation::Required,
+                egress: desire.contract.terms.egress.clone(),
                 namespaces: desire.namespaces.values().cloned().collect(),
                 said: number,
             };

@@ -6,9 +6,9 @@
 //! that the other one knows that it is there.
 
 mod snapshot;
+mod state;
 mod unopened;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ pub use snapshot::{
     Draft, LEAST_MTU, LEAST_MTU_V6, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress,
     Snapshot, is_callable,
 };
+pub use state::NodeState;
 pub use unopened::UnopenedName;
 
 /// What a node says to the daemon of its cluster.
@@ -35,26 +36,7 @@ pub enum FromNode {
         address: Option<IpAddr>,
     },
     /// How it is with the latest snapshot; said again every few seconds.
-    State {
-        /// Of the snapshot that is in force; zero: none of this connection.
-        version: u64,
-        /// The largest packet that the network of the nodes takes there, in bytes; zero while that
-        /// is not known.
-        mtu: u32,
-        /// Why the latest snapshot is not in force, for the operator.
-        trouble: Option<String>,
-        /// Whether the snapshot that is in force is so for IPv6 too.
-        second: bool,
-        /// Why guests cannot be closed here, for the operator; none: they can.
-        open: Option<String>,
-        /// How often since the start of the node's process somebody else had changed or removed packet
-        /// rules that it had set, which it has put back; none: never.
-        mended: Option<u64>,
-        /// Why guests here are told no names of their home, though they should be, for the operator.
-        unnamed: Option<String>,
-        /// Names for which guests here have asked lately, of namespaces that are not open to them.
-        unopened: BTreeSet<UnopenedName>,
-    },
+    State(NodeState),
 }
 
 /// What the daemon says to a node.
@@ -92,14 +74,7 @@ impl Message for FromNode {
             Self::Hello { token, .. } => {
                 at_most("bytes of a token", token.len(), limits::NODE_TOKEN_BYTES)
             }
-            Self::State { trouble, open, unnamed, unopened, .. } => {
-                at_most("names that are not open", unopened.len(), limits::NODE_UNOPENED)?;
-                unopened.iter().try_for_each(UnopenedName::validate)?;
-                let mut reasons = trouble.iter().chain(open).chain(unnamed);
-                let fits =
-                    |text: &String| at_most("bytes of a reason", text.len(), limits::LINE_BYTES);
-                reasons.try_for_each(fits)
-            }
+            Self::State(state) => state.validate(),
         }
     }
 }
@@ -120,8 +95,7 @@ impl Message for ToNode {
 
 wire_union!(FromNode {
     0 => Hello { 1 => token, 2 => address },
-    1 => State { 1 => version, 2 => mtu, 3 => trouble, 4 => second, 5 => open, 6 => mended, 7 => unnamed,
-        8 => unopened },
+    1 => State(state),
 });
 wire_union!(ToNode {
     0 => Snapshot(snapshot),

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, at_most, ensure, wire_map};
+use crate::egress::Egress;
 use crate::gate::GuestUid;
 use crate::id::ContractId;
 use crate::limits;
@@ -29,6 +30,9 @@ pub struct Snapshot {
     /// there is closed, whatever is asked, and who was is released. Said while there are guests
     /// that are closed anywhere.
     pub others: BTreeSet<IpAddr>,
+    /// What of this cluster's own no guest reaches, whatever egress its contract has, besides what is nobody's
+    /// on the Internet ([`NEVER`](crate::outside::NEVER)). Said where a lease here has egress alone.
+    pub never: BTreeSet<IpNet>,
 }
 
 /// How a node reaches the gateway.
@@ -92,6 +96,8 @@ pub struct NodeLease {
     pub services: BTreeSet<ServiceAddress>,
     /// The guests on this node that are told the names of the lease, by their own addresses.
     pub askers: BTreeSet<IpAddr>,
+    /// Whom those that are closed reach on the Internet.
+    pub egress: Egress,
 }
 
 /// What a Service of a lease is reached by.
@@ -133,6 +139,8 @@ impl Snapshot {
         let ranges: BTreeSet<_> = self.ranges.iter().collect();
         ensure(ranges.len() == self.ranges.len(), "a range comes twice")?;
         at_most("other pods", self.others.len(), limits::NODE_OTHERS)?;
+        at_most("networks that nobody reaches", self.never.len(), limits::NODE_NEVER)?;
+        ensure(self.has_egress() || self.never.is_empty(), "what nobody reaches who goes nowhere")?;
         let is_there = |place: &u32| usize::try_from(*place).is_ok_and(|it| it < ranges.len());
         self.leases.values().try_for_each(|lease| {
             ensure(lease.ranges.iter().all(is_there), "a range that is not there")?;
@@ -145,6 +153,13 @@ impl Snapshot {
                 ensure(self.others.is_empty(), "other pods without a way")
             }
         }
+    }
+}
+
+impl Snapshot {
+    /// Whether a guest of any of its leases reaches anybody on the Internet.
+    fn has_egress(&self) -> bool {
+        self.leases.values().any(|lease| lease.egress != Egress::None)
     }
 }
 
@@ -183,6 +198,7 @@ impl NodeLease {
         ensure(self.guests || self.closed.is_empty(), "a guest of nobody")?;
         at_most("Services of a lease", self.services.len(), limits::LEASE_SERVICES)?;
         ensure(!self.closed.is_empty() || self.services.is_empty(), "a Service for nobody")?;
+        ensure(!self.closed.is_empty() || self.egress == Egress::None, "egress for nobody")?;
         let mut homes = self.services.iter().filter_map(|service| service.home);
         ensure(homes.all(is_callable), "an address that no Service has")?;
         ensure(self.guests || self.askers.is_empty(), "an asker for names of nobody")
@@ -197,6 +213,7 @@ struct Amount {
     guests: usize,
     services: usize,
     askers: usize,
+    outside: usize,
 }
 
 impl Amount {
@@ -207,6 +224,7 @@ impl Amount {
             guests: self.guests + lease.closed.len(),
             services: self.services + lease.services.len(),
             askers: self.askers + lease.askers.len(),
+            outside: self.outside + lease.egress.ranges().len(),
         }
     }
 
@@ -215,7 +233,8 @@ impl Amount {
         at_most("pods", self.pods, limits::NODE_PODS)?;
         at_most("guests", self.guests, limits::NODE_GUESTS)?;
         at_most("Services", self.services, limits::NODE_SERVICES)?;
-        at_most("askers", self.askers, limits::NODE_ASKERS)
+        at_most("askers", self.askers, limits::NODE_ASKERS)?;
+        at_most("ranges of egress", self.outside, limits::NODE_OUTSIDE)
     }
 }
 
@@ -232,8 +251,8 @@ pub struct Draft {
 impl Draft {
     /// One that has no lease yet.
     pub fn new(version: u64, way: Option<NodeWay>, others: BTreeSet<IpAddr>) -> Self {
-        let (leases, ranges) = (BTreeMap::new(), Vec::new());
-        let snapshot = Snapshot { version, way, leases, ranges, others };
+        let (leases, ranges, never) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        let snapshot = Snapshot { version, way, leases, ranges, others, never };
         Self { snapshot, places: BTreeMap::new(), amount: Amount::default() }
     }
 
@@ -269,9 +288,11 @@ impl Draft {
         Ok(())
     }
 
-    /// The snapshot with all leases that were added.
-    pub fn finish(self) -> Snapshot {
-        self.snapshot
+    /// The snapshot with all leases that were added, and with these networks that no guest reaches if any of
+    /// them has egress.
+    pub fn finish(self, never: &BTreeSet<IpNet>) -> Snapshot {
+        let never = if self.snapshot.has_egress() { never.clone() } else { BTreeSet::new() };
+        Snapshot { never, ..self.snapshot }
     }
 }
 
@@ -282,7 +303,7 @@ pub fn is_callable(address: IpAddr) -> bool {
     (1..224).contains(&address.octets()[0]) && !address.is_loopback() && !address.is_link_local()
 }
 
-wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges, 5 => others });
+wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases, 4 => ranges, 5 => others, 6 => never });
 wire_map!(NodeWay {
     1 => pool,
     2 => address,
@@ -305,6 +326,7 @@ wire_map!(NodeLease {
     5 => closed,
     6 => services,
     7 => askers,
+    8 => egress,
 });
 wire_map!(ServiceAddress { 1 => here, 2 => home });
 wire_map!(NodeGuest { 1 => uid, 2 => pod, 3 => called });

@@ -137,6 +137,11 @@ impl<'a> Attributes<'a> {
         Self::read(message.get(header_bytes..).ok_or(KernelError::Garbled)?)
     }
 
+    /// Whether there is none of any kind.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The first of a kind.
     pub(super) fn of(&self, kind: u16) -> Option<&'a [u8]> {
         self.all(kind).next()

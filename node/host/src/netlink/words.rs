@@ -146,18 +146,17 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         Expression::Limit { rate, burst } => {
             word(message, "limit", |message| tally::write_limit(message, *rate, *burst));
         }
-        Expression::Counter => word(message, "counter", |_| {}),
-        Expression::Notrack => word(message, "notrack", |_| {}),
+        Expression::Counter => bare(message, "counter"),
+        Expression::Notrack => bare(message, "notrack"),
+        Expression::Masquerade => bare(message, "masq"),
         Expression::Snat(family) => snat(message, *family),
-        Expression::Verdict(Verdict::Reject(family)) => {
-            word(message, "reject", |message| verdicts::write_refusal(message, *family));
-        }
+        Expression::Verdict(Verdict::Reject(family)) => reject(message, *family),
         Expression::Verdict(verdict) => word(message, "immediate", |message| {
             message.put_be32(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
             message.nest(NFTA_IMMEDIATE_DATA, |message| verdicts::write(message, verdict));
         }),
         // The kernel refuses it: a plan has none.
-        Expression::Other(name) => word(message, name, |_| {}),
+        Expression::Other(name) => bare(message, name),
     }
 }
 
@@ -221,6 +220,15 @@ fn look_up(message: &mut Message, set: &str, with: Option<(u16, u32)>) {
     });
 }
 
+fn reject(message: &mut Message, family: Family) {
+    word(message, "reject", |message| verdicts::write_refusal(message, family));
+}
+
+/// One that has nothing to say.
+fn bare(message: &mut Message, name: &str) {
+    word(message, name, |_| {});
+}
+
 fn word(message: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     message.put_text(NFTA_EXPR_NAME, name);
     message.nest(NFTA_EXPR_DATA, fill);
@@ -249,6 +257,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
         }
         "counter" => Some(Expression::Counter),
         "notrack" => Some(Expression::Notrack),
+        "masq" => attributes.is_empty().then_some(Expression::Masquerade),
         "nat" => read_nat(&attributes),
         "fib" => read_fib(&attributes),
         "reject" => verdicts::read_refusal(&attributes).map(Expression::Verdict),

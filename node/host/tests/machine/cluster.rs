@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_host::{apply, read};
-use mercato_machine::{Found, Marks, Step, Wanted, Way, plan};
+use mercato_machine::{Found, Marks, Outward, Step, Wanted, Way, plan};
 use serde_json::Value;
 
 use crate::namespace::Namespace;
@@ -72,6 +72,7 @@ pub(crate) fn wanted() -> Wanted {
         homes: [].into(),
         pods: [MAPPED.into()].into(),
         guests: [].into(),
+        outward: Outward::default(),
         way: Way::default(),
         overlay: None,
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mercato_machine::{Marks, NamesWay, Place, Wanted, Way};
+use mercato_machine::{Marks, NamesWay, Outward, Place, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, counted_of, empty_of_both, nft, said, set_up, steps};
 use crate::frames::send_raw;
@@ -62,6 +62,7 @@ pub(crate) fn wanted(guests: &[IpAddr]) -> Wanted {
         homes: [].into(),
         pods: [POD.into(), POD_V6.into()].into(),
         guests: guests.iter().copied().collect(),
+        outward: Outward::default(),
         way: Way::default(),
         overlay: None,
     }

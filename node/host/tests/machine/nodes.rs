@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
-use mercato_machine::{Marks, Overlay, Wanted, Way};
+use mercato_machine::{Marks, Outward, Overlay, Wanted, Way};
 
 use crate::cluster::{DEVICE, PATIENCE, WATCH, counted, empty, nft, said, set_up, sysctl};
 use crate::namespace::Namespace;
@@ -92,6 +92,7 @@ pub(crate) fn of_gateway() -> Wanted {
         homes: [].into(),
         pods: [GATEWAYS_POD.into()].into(),
         guests: [].into(),
+        outward: Outward::default(),
         way: Way::Device { elsewhere: [(POD.into(), NODE.into())].into() },
         overlay: Some(overlay(GATEWAY_MACHINE, NODE, NODE_MACHINE)),
     }

@@ -79,6 +79,7 @@ pub(crate) fn wanted() -> Closed {
         own: [POD.into(), POD_V6.into()].into(),
         reached: reached.map(|range| range.parse().expect("a network")).into(),
         node: node.collect(),
+        ..Closed::default()
     }
 }
 

@@ -12,6 +12,7 @@ use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::{GuestContext, home_address};
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::{Item, ObjectKind, PodId};
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::names::LeaseNames;
 use mercato_protocol::node::ServiceAddress;
 use serde_json::Value;
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::edits::is_followed;
 use super::names::pace::Pace;
-use super::names::{Named, names};
+use super::names::{Asks, Named, names};
 use super::shared::{Asked, Shared};
 use super::write::confirm;
 use crate::apiserver::kind::{CLAIM, CONFIG_MAP, ENDPOINT_SLICE, Kind, POD, SECRET, SERVICE};
@@ -332,8 +333,10 @@ impl Seen {
             };
             Some((home.as_str(), one.named.as_ref()?))
         });
-        let forwards = context.gate.is_none();
-        Some(names(context.contract, forwards, &context.ranges, homes.iter().copied(), named))
+        let is_closed = context.gate.is_some();
+        let forwards = !is_closed || context.egress == EgressKind::Internet;
+        let asks = Asks { is_closed, forwards };
+        Some(names(context.contract, asks, &context.ranges, homes.iter().copied(), named))
     }
 
     /// Before the session hears of it: an address that is given up may be another's soon.

@@ -183,13 +183,21 @@ fn ports(all: &Value) -> Vec<NamedPort> {
     all.as_array().into_iter().flatten().filter_map(port).collect()
 }
 
+/// Whom guests of a lease ask and call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asks {
+    /// They are closed, and call Services by the addresses of home.
+    pub(super) is_closed: bool,
+    /// What home does not know is asked elsewhere.
+    pub(super) forwards: bool,
+}
+
 /// All names of a lease, of what its guest objects say, each with its namespace at home, of which it is
 /// said whether all of it is known; as many as a
-/// node takes. `forwards`: see there; guests of a lease that does not are closed, and call Services by
-/// the addresses of home. In these ranges guests know what is at home.
+/// node takes. In these ranges guests know what is at home.
 pub(super) fn names<'a>(
     lease: ContractId,
-    forwards: bool,
+    asks: Asks,
     ranges: &[MappedRange],
     namespaces: impl Iterator<Item = (&'a String, bool)>,
     all: impl Iterator<Item = (&'a str, &'a Named)>,
@@ -212,7 +220,7 @@ pub(super) fn names<'a>(
             }
             Named::Service { service, headless, home: address } => {
                 let mut told = service.clone();
-                if let Some(address) = address.filter(|_| !forwards) {
+                if let Some(address) = address.filter(|_| asks.is_closed) {
                     told.addresses = vec![address];
                 }
                 homes.entry(home).or_default().insert(&service.name, (told, *headless));
@@ -249,7 +257,7 @@ pub(super) fn names<'a>(
     add_endpoints(&mut told, count, &slices);
     let domains = domains.into_iter().take(NAMES_DOMAINS).cloned().collect();
     let (api, own) = (api(&pods, ranges), own.into_values().take(NAMES_OWN).collect());
-    let ranges = named_ranges(ranges, &at_home);
+    let (ranges, forwards) = (named_ranges(ranges, &at_home), asks.forwards);
     LeaseNames { lease, domains, is_part, forwards, namespaces: told, api, own, ranges }
 }
 

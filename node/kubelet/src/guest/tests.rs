@@ -50,6 +50,7 @@ pub(super) fn context() -> GuestContext {
         longest_grace_s: 30,
         gate: None,
         ranges: Vec::new(),
+        egress: Default::default(),
         transit: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),

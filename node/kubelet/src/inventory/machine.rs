@@ -18,6 +18,8 @@ pub struct NodeMachine {
     pub name: String,
     /// Its addresses on the network of the nodes (`InternalIP`), as it tells them.
     pub addresses: Vec<IpAddr>,
+    /// Those at which it is on other networks (`ExternalIP`), likewise.
+    pub public: Vec<IpAddr>,
     /// Whether it runs pods now (the condition `Ready`).
     pub ready: bool,
     /// Its owner leaves it out (the label `mercato.dev/gateway=off`).
@@ -30,14 +32,17 @@ impl NodeMachine {
         if is_virtual(node) {
             return None;
         }
-        let all = node["status"]["addresses"].as_array().into_iter().flatten();
-        let internal = all.filter(|address| address["type"] == "InternalIP");
-        let addresses = internal.filter_map(|address| address["address"].as_str()?.parse().ok());
+        let all = || node["status"]["addresses"].as_array().into_iter().flatten();
+        let of = |kind: &str| {
+            let of_kind = all().filter(|address| address["type"] == kind);
+            of_kind.filter_map(|address| address["address"].as_str()?.parse().ok()).collect()
+        };
+        let (addresses, public) = (of("InternalIP"), of("ExternalIP"));
         let name = node["metadata"]["name"].as_str()?.to_owned();
         let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         let ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
         let left_out = is_left_out(node);
-        Some(Self { name, addresses: addresses.collect(), ready, left_out })
+        Some(Self { name, addresses, public, ready, left_out })
     }
 }
 
@@ -72,7 +77,9 @@ mod tests {
             ] },
         });
         let addresses = vec!["192.0.2.8".parse().unwrap(), "2001:db8::8".parse().unwrap()];
-        let machine = NodeMachine { name: "n1".into(), addresses, ready: true, left_out: false };
+        let public = vec!["203.0.113.8".parse().unwrap()];
+        let (name, ready, left_out) = ("n1".into(), true, false);
+        let machine = NodeMachine { name, addresses, public, ready, left_out };
         assert_eq!(NodeMachine::read(&node), Some(machine));
         node["status"]["conditions"][1]["status"] = "Unknown".into();
         assert!(!NodeMachine::read(&node).unwrap().ready);

@@ -108,7 +108,7 @@ fn all<'a>(
     for chain in based {
         let gives_none = conntrack.connection().is_none_or(|it| !it.has_no_source());
         // The first chain that gives a source is the last that is asked.
-        if chain.is_nat && (gives_none || outcome.snat.is_some()) {
+        if chain.is_nat && (gives_none || outcome.snat.is_some() || outcome.masquerades) {
             continue;
         }
         let frame = std::mem::replace(&mut outcome.frame, Frame::packet(Vec::new()));
@@ -121,9 +121,11 @@ fn all<'a>(
             frame,
             notrack: outcome.notrack,
             snat: outcome.snat,
+            masquerades: outcome.masquerades,
         };
         let (verdict, decision) = through(&mut asked, chain.name)?;
         (outcome.frame, outcome.notrack, outcome.snat) = (asked.frame, asked.notrack, asked.snat);
+        outcome.masquerades = asked.masquerades;
         outcome.decisions.push(decision);
         outcome.passage = match verdict {
             Some(Verdict::Accept) => Passage::Passed,

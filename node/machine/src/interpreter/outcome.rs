@@ -18,6 +18,8 @@ pub struct Outcome<'a> {
     pub notrack: bool,
     /// The source that its connection is given, if it is given one.
     pub snat: Option<IpAddr>,
+    /// Whether that source is the one of the device by which it leaves.
+    pub masquerades: bool,
 }
 
 /// Whether a frame passes all chains.
@@ -47,7 +49,7 @@ pub struct Decision<'a> {
 impl<'a> Outcome<'a> {
     pub(super) fn of(frame: Frame) -> Self {
         let (passage, decisions) = (Passage::Passed, Vec::new());
-        Self { passage, decisions, frame, notrack: false, snat: None }
+        Self { passage, decisions, frame, notrack: false, snat: None, masquerades: false }
     }
 
     /// Whether the frame has passed all chains.
@@ -64,6 +66,7 @@ impl<'a> Outcome<'a> {
     pub(super) fn then(self, next: Self) -> Self {
         let decisions = self.decisions.into_iter().chain(next.decisions).collect();
         let (notrack, snat) = (self.notrack || next.notrack, self.snat.or(next.snat));
-        Self { decisions, notrack, snat, ..next }
+        let masquerades = self.masquerades || next.masquerades;
+        Self { decisions, notrack, snat, masquerades, ..next }
     }
 }

@@ -23,6 +23,7 @@ pub(super) struct Asked<'a, 'f> {
     pub(super) frame: Frame,
     pub(super) notrack: bool,
     pub(super) snat: Option<IpAddr>,
+    pub(super) masquerades: bool,
 }
 
 /// Whether the rest of the rule is asked.
@@ -71,6 +72,10 @@ impl<'a> Asked<'a, '_> {
             Expression::Notrack => {
                 self.notrack |= self.conntrack == Conntrack::Invalid;
                 Word::GoesOn
+            }
+            Expression::Masquerade => {
+                self.masquerades = true;
+                Word::Decides(&Verdict::Accept)
             }
             Expression::Snat(family) => {
                 let address = register.address().filter(|it| Family::of(*it) == *family);
@@ -165,6 +170,7 @@ impl<'a> Asked<'a, '_> {
             | Expression::Immediate(_)
             | Expression::Counter
             | Expression::Notrack
+            | Expression::Masquerade
             | Expression::Snat(_)
             | Expression::Verdict(_)
             | Expression::Other(_) => Ok(false),
@@ -217,6 +223,7 @@ impl<'a> Asked<'a, '_> {
             | Expression::Limit { .. }
             | Expression::Counter
             | Expression::Notrack
+            | Expression::Masquerade
             | Expression::Snat(_)
             | Expression::Verdict(_)
             | Expression::Other(_) => None,

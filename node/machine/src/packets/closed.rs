@@ -7,6 +7,7 @@
 
 mod arp;
 mod node;
+pub(super) mod outside;
 mod own;
 mod scope;
 mod services;
@@ -104,7 +105,9 @@ fn table(
     }
     sets.retain(|_, members| !members.is_empty());
     nets.retain(|_, members: &mut BTreeSet<_>| !members.is_empty());
-    FrameTable { name, chains, sets, nets, maps: BTreeMap::new() }
+    let mut table = FrameTable { name, chains, sets, nets, maps: BTreeMap::new() };
+    scopes(wanted).iter().for_each(|scope| outside::name(&mut table, scope));
+    table
 }
 
 /// What a pod may send: as seen by its own device or, coming in, by the node's end of it.
@@ -205,6 +208,7 @@ fn to(scope: &Scope<'_>) -> Vec<PacketRule> {
         rules.push(rule("to the node", scope.is_in(to.clone(), "node"), scope.goto("to_node")));
     }
     rules.extend(scope.is_reached(&to, "to whom it may reach"));
+    rules.extend(outside::leaving(scope));
     rules.push(drop_of("to nobody whom it may reach", []));
     rules
 }
@@ -243,6 +247,7 @@ fn arriving_of(scope: &Scope<'_>) -> Vec<PacketRule> {
         rules.push(rule("from the node", node, Verdict::Accept));
     }
     rules.extend(scope.is_reached(&from, "from whom it may reach"));
+    rules.extend(outside::arriving(scope));
     rules.push(drop_of("from nobody whom it may reach", []));
     rules
 }

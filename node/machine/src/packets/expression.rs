@@ -85,6 +85,8 @@ pub enum Expression {
     Counter,
     /// `notrack`: conntrack passes it by.
     Notrack,
+    /// `masq`: gives the connection the source that the device has by which the packet leaves.
+    Masquerade,
     /// `NFT_NAT_SNAT`: gives the connection the source in the register.
     Snat(Family),
     /// Says what becomes of the packet.

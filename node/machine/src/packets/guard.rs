@@ -18,6 +18,7 @@ use super::expression::{
 };
 use super::guests;
 use super::homes;
+use super::outward::{self, Outwards};
 use super::overlay;
 use super::rule::{drop_of, rule, said};
 use super::scope::Scope;
@@ -68,6 +69,18 @@ pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
         }
         None => without_place(wanted, family),
     };
+    if let Some(outwards) = Outwards::of(wanted, family) {
+        sets.extend(outwards.sets());
+        nets.extend(outwards.nets());
+        tallies.extend(bounds::tallies());
+        rules.entry(FORWARD).or_default().insert(0, outwards.forward());
+        let forward = rules.entry(FORWARD).or_default();
+        // The last one says that guests are called from other clusters alone.
+        let last = forward.len().saturating_sub(1);
+        forward.splice(last..last, outwards.back());
+        rules.insert(outward::OUTWARD, outwards.chain());
+        rules.entry(SOURCES).or_default().splice(..0, outwards.sources());
+    }
     sets.insert(Table::GUESTS.to_owned(), guests::set(wanted, family));
     let asks = rules.contains_key(TOLD);
     rules.insert(guests::FROM_GUEST, guests::from_guest(family, asks));

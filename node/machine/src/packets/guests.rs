@@ -13,6 +13,7 @@ use super::expression::{
     Expression, Verdict, destination, is_established, is_protocol, is_reply, leads_nowhere_back,
     not_by, source,
 };
+use super::protocols::DESTINATION_PORT;
 use super::rule::{drop_of, refusal_of, rule};
 use super::scope::Scope;
 use super::table::{PacketRule, Table};
@@ -25,7 +26,6 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// The port of name servers, and where the ports stand that a packet goes to and comes from.
 const NAMES: u16 = 53;
-const DESTINATION_PORT: Expression = Expression::PayloadTransport { offset: 2, len: 2 };
 const SOURCE_PORT: Expression = Expression::PayloadTransport { offset: 0, len: 2 };
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;

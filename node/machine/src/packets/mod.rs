@@ -15,6 +15,7 @@ mod frames;
 mod guard;
 mod guests;
 mod homes;
+mod outward;
 mod overlay;
 pub(crate) mod protocols;
 mod rule;

@@ -132,6 +132,14 @@ impl Table {
     pub const HOMES: &'static str = "homes";
     /// At the gateway, the set of ranges in which guests elsewhere are known.
     pub const MEETING: &'static str = "meeting";
+    /// The set of guests that reach anybody beyond clusters.
+    pub const OUTWARD: &'static str = "outward";
+    /// The set of those of them that reach named networks alone.
+    pub const NAMED: &'static str = "named";
+    /// The set of networks that no guest reaches beyond clusters.
+    pub const NEVER: &'static str = "never";
+    /// The set of networks that are named.
+    pub const NAMED_TO: &'static str = "named_to";
     /// The tally of connections that guests have.
     pub const CONNECTIONS: &'static str = "connections";
     /// The tally of connections that guests begin.

@@ -2,6 +2,7 @@
 //! before that rule: asked of all rules that there are, by every way that leads to them.
 
 mod names;
+mod outward;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -54,6 +55,7 @@ impl Read {
                 Expression::Verdict(verdict) => read.verdict = Some(verdict.clone()),
                 Expression::Counter
                 | Expression::PayloadSet(_)
+                | Expression::Masquerade
                 | Expression::Snat(_)
                 | Expression::Notrack => {}
                 Expression::MetaIifname
@@ -205,6 +207,7 @@ fn machines() -> [Wanted; 3] {
         homes: [net("10.203.6.0/24")].into(),
         pods: ["10.42.0.5", "fd42::5"].map(net).into(),
         guests: ["10.42.0.5", "fd42::5"].map(net).into(),
+        outward: outward::of_both(),
         way: Way::Device { elsewhere: [(net("10.42.1.5"), net("10.201.0.2"))].into() },
         overlay: Some(overlay),
     };
@@ -328,6 +331,8 @@ fn a_closed_guest_has_a_rate_for_whatever_its_node_takes_from_it() {
         own,
         reached: ["10.201.4.0/24", "10.202.0.0/25", "fd00:c8:4::/120"].map(net).into(),
         node,
+        // That nothing of egress comes to the node is seen by frames (`tests/frames`).
+        ..Closed::default()
     };
     let interface = Interface { name: "eth0".to_owned(), mac: Mac([2; 6]), of_link: [].into() };
     let at_node = closed_at_node(&closed, &interface, "mercato-7".to_owned(), "pod0");

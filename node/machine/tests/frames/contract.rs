@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-use crate::wire::{ACK, ARP, Arp, Body, Ip, Load, SYN, Sent};
-use crate::world::{ITSELF, MAC, World};
+use crate::wire::{ACK, ARP, Arp, Body, Ip, Load, Part, SYN, Sent};
+use crate::world::{ITSELF, MAC, NEVER, Term, World};
 
 /// Where it is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,56 @@ impl World {
         if self.node.contains(&ip.to) {
             return ip.is_plain() && self.may_send_to_node(&ip.body, is_used_up);
         }
-        self.is_leased(ip.to)
+        self.is_leased(ip.to) || self.may_go_out(ip)
+    }
+
+    /// Whether a contract lets the guest send this to the world.
+    pub(crate) fn may_go_out(&self, ip: &Ip) -> bool {
+        let is_mail = matches!(ip.body, Body::Tcp { to: 25, .. }) && ip.part != Part::Later;
+        // Of IPv6, what follows its own header is what is in the packet.
+        let follows = ip.from.is_ipv4() || ip.is_plain();
+        let has_options = ip.has_options && ip.from.is_ipv4();
+        self.is_of_the_world(ip.to) && !is_mail && follows && !has_options
+    }
+
+    /// Whether a contract has somebody of this address, who is on the Internet and not the provider's own.
+    pub(crate) fn is_of_the_world(&self, address: IpAddr) -> bool {
+        let is_there = match address {
+            IpAddr::V4(_) => true,
+            IpAddr::V6(address) => address.segments()[0] & 0xe000 == 0x2000,
+        };
+        let has = match &self.term {
+            Term::Nowhere => false,
+            Term::Named(nets) => nets.iter().any(|net| begins_as(*net, address)),
+            Term::Everywhere => true,
+        };
+        is_there && has && !is_never(address)
+    }
+
+    /// Whether the guest sends anything of this family to the world.
+    pub(crate) fn goes_out(&self, is_four: bool) -> bool {
+        let has = self.own().iter().any(|own| own.is_ipv4() == is_four);
+        has && match &self.term {
+            Term::Nowhere => false,
+            Term::Named(nets) => nets.iter().any(|net| net.addr().is_ipv4() == is_four),
+            Term::Everywhere => true,
+        }
+    }
+
+    /// The same by a node, which knows a guest and the networks of all: it tells no family of a guest apart.
+    fn node_lets_out(&self, own: IpAddr) -> bool {
+        self.term != Term::Nowhere && self.own().contains(&own)
+    }
+
+    /// Whether the node brings this to a guest that others call: answers from the world, and errors on the way.
+    pub(crate) fn may_come_back(&self, ip: &Ip, told: Told) -> bool {
+        let is_error = match ip.body {
+            Body::Error { kind, to, .. } => (kind != 5 || to.is_ipv6()) && !is_never(to),
+            Body::Udp { .. } | Body::Tcp { .. } | Body::Icmp { .. } => false,
+            Body::Neighbour { .. } | Body::Other(_) => false,
+        };
+        let is_back = told.is_established || (told.is_related && is_error);
+        self.node_lets_out(ip.to) && told.is_reply && is_back
     }
 
     /// At port 53 of where names are asked for.
@@ -135,7 +184,7 @@ impl World {
             Body::Neighbour { kind, .. } | Body::Icmp { kind } | Body::Error { kind, .. } => kind,
             Body::Udp { .. } | Body::Tcp { .. } | Body::Other(_) => return None,
         };
-        if ip.from.is_ipv4() || ip.part == crate::wire::Part::Later || !(132..140).contains(&kind) {
+        if ip.from.is_ipv4() || ip.part == Part::Later || !(132..140).contains(&kind) {
             return None;
         }
         let Body::Neighbour { about, .. } = ip.body else { return Some(false) };
@@ -169,11 +218,13 @@ impl World {
         let begins = !told.is_established && !told.is_related;
         let is_bounded = begins && told.is_used_up;
         let is_plain = !self.own().contains(&ip.to);
-        self.may_arrive(ip, told)
-            && self.is_mapped
-            && device == self.way()
-            && is_plain
-            && !is_bounded
+        let is_ours = ["mercato0", "mercato1"].contains(&device);
+        let goes = if is_ours {
+            self.is_mapped && device == self.way()
+        } else {
+            self.node_lets_out(ip.from) && self.may_go_out(&Ip { has_options: false, ..ip.clone() })
+        };
+        self.may_arrive(ip, told) && goes && is_plain && !is_bounded
     }
 
     /// Of whoever has the address of a guest, and is one, by the protocols that guests have.
@@ -192,12 +243,38 @@ impl World {
             Load::Ip(ip) => {
                 let is_neighbour = matches!(ip.body, Body::Neighbour { kind: 135 | 136, .. });
                 let is_known = self.node.contains(&ip.from) || self.is_leased(ip.from);
+                let is_known = is_known || self.may_come_from_the_world(ip);
                 (self.six.is_some() && is_neighbour && ip.is_plain())
                     || (self.own().contains(&ip.to) && is_known)
             }
             Load::Other(_) => false,
         }
     }
+}
+
+impl World {
+    /// Whether a guest hears this of the world: nobody calls it, and any router may say an error about what it
+    /// has sent.
+    fn may_come_from_the_world(&self, ip: &Ip) -> bool {
+        let is_error = match ip.body {
+            Body::Error { kind, from, .. } => {
+                let kinds: &[u8] = if from.is_ipv4() { &[3, 11, 12] } else { &[1, 2, 3, 4] };
+                kinds.contains(&kind) && self.own().contains(&from) && ip.part != Part::Later
+            }
+            Body::Udp { .. } | Body::Tcp { .. } | Body::Icmp { .. } => false,
+            Body::Neighbour { .. } | Body::Other(_) => false,
+        };
+        let begins = match ip.body {
+            Body::Tcp { flags, .. } => flags & (SYN | ACK) == SYN && ip.part != Part::Later,
+            Body::Udp { .. } | Body::Icmp { .. } | Body::Error { .. } => false,
+            Body::Neighbour { .. } | Body::Other(_) => false,
+        };
+        self.goes_out(ip.to.is_ipv4()) && (is_error || self.is_of_the_world(ip.from) && !begins)
+    }
+}
+
+fn is_never(address: IpAddr) -> bool {
+    NEVER.iter().any(|net| begins_as(net.parse().unwrap(), address))
 }
 
 /// Whether the first bits of an address are those of a range.

@@ -39,7 +39,8 @@ fn of_four(world: &World, dice: &mut Dice<'_>, id: u16) -> Ip {
     let part = part(dice);
     let kinds = [0, 3, 5, 8, 11, 12, 13];
     let body = body(world, dice, &kinds, IpAddr::V4);
-    Ip { from: from.into(), to: to.into(), part, has_options: false, body, id }
+    let [from, to] = if dice.is(40) { [to, from] } else { [from, to] };
+    Ip { from: from.into(), to: to.into(), part, has_options: dice.is(15), body, id }
 }
 
 fn of_six(world: &World, dice: &mut Dice<'_>, id: u16) -> Ip {
@@ -55,6 +56,7 @@ fn of_six(world: &World, dice: &mut Dice<'_>, id: u16) -> Ip {
     } else {
         body(world, dice, &[1, 2, 3, 4, 128, 129, 131, 143], IpAddr::V6)
     };
+    let [from, to] = if dice.is(40) { [to, from] } else { [from, to] };
     Ip { from: from.into(), to: to.into(), part, has_options, body, id }
 }
 
@@ -65,7 +67,7 @@ fn part(dice: &mut Dice<'_>) -> Part {
 /// What is in a packet; addresses in it are of the family that this one makes.
 fn body<A>(world: &World, dice: &mut Dice<'_>, kinds: &[u8], _: fn(A) -> IpAddr) -> Body {
     let is_four = kinds[0] == 0;
-    let ports = [NAMES, 7_479, 5_000, 443, NAMES];
+    let ports = [NAMES, 7_479, 5_000, 443, NAMES, 25];
     let flags = [SYN, SYN | 1, ACK, SYN | ACK, 0x11, 0x04, 0];
     let to = dice.pick(&ports);
     match dice.below(8) {
@@ -85,6 +87,8 @@ fn body<A>(world: &World, dice: &mut Dice<'_>, kinds: &[u8], _: fn(A) -> IpAddr)
                 true => to_four(world, dice).into(),
                 false => to_six(world, dice).into(),
             };
+            // About what was sent to the guest, or what it has sent.
+            let [from, about] = if dice.is(100) { [about, from] } else { [from, about] };
             Body::Error { kind: dice.pick(errors), from, to: about, ports: [to, 5_001] }
         }
         _ => Body::Other(dice.pick(&[132, 47, 4, 50])),
@@ -106,7 +110,18 @@ fn to_four(world: &World, dice: &mut Dice<'_>) -> Ipv4Addr {
     let services = world.services.iter().flat_map(|service| [service.called, service.here]);
     let own = world.four.unwrap_or(Ipv4Addr::new(10, 42, 0, 5));
     let others = [[10, 42, 0, 9], [169, 254, 169, 254], [198, 51, 100, 9], [224, 0, 0, 251]];
+    let beyond = [
+        [9, 9, 9, 9],
+        [8, 8, 8, 8],
+        [203, 0, 112, 7],
+        [203, 0, 113, 7],
+        [203, 0, 115, 7],
+        [9, 9, 4, 7],
+        [192, 88, 99, 1],
+        [100, 64, 0, 1],
+    ];
     let mut all: Vec<Ipv4Addr> = nodes.chain(services).chain(others.map(Ipv4Addr::from)).collect();
+    all.extend(beyond.map(Ipv4Addr::from));
     all.extend([ITSELF, Ipv4Addr::from(u32::from(own) ^ 1)]);
     all.extend(world.names.into_iter().chain(world.names).chain(world.called));
     for range in &world.leased {
@@ -125,8 +140,19 @@ fn to_six(world: &World, dice: &mut Dice<'_>) -> Ipv6Addr {
         IpAddr::V4(_) => None,
     });
     let others = ["fe80::1", "ff02::1", "ff02::fb", "ff05::2", "fd42::9", "2001:db8:9::9"];
+    let beyond = [
+        "2620:fe::9",
+        "2001:4860::8888",
+        "2600:1f00::7",
+        "2600:1f14::7",
+        "2002:909:909::9",
+        "2001:0:909::9",
+        "64:ff9b::909:909",
+        "fd00:ec2::254",
+    ];
+    let beyond = beyond.map(|other: &str| other.parse().expect("an address"));
     let others = others.map(|other| other.parse().expect("an address"));
-    let mut all: Vec<Ipv6Addr> = nodes.clone().chain(nodes).chain(others).collect();
+    let mut all: Vec<Ipv6Addr> = nodes.clone().chain(nodes).chain(others).chain(beyond).collect();
     for range in &world.leased {
         let IpNet::V6(range) = range else { continue };
         let (first, last) = (u128::from(range.network()), u128::from(range.broadcast()));

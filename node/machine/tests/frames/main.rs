@@ -1,5 +1,5 @@
 //! Which frames get past the rules of a closed guest, asked of all tables that may be made: whoever reads
-//! the property knows whom a guest calls, and the eleven wrong rules show that it would see one.
+//! the property knows whom a guest calls, and the wrong rules show that it would see one.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -151,7 +151,9 @@ impl One {
                 && at(Hook::Forward, &facts)?.has_passed();
             let begins = !self.told.is_established && !self.told.is_related;
             let is_bounded = begins && self.told.is_used_up;
-            let may = iifname == world.way() && world.is_mapped && !is_bounded;
+            let is_ours = iifname.starts_with("mercato");
+            let may = iifname == world.way() && world.is_mapped && !is_bounded
+                || !is_ours && world.may_come_back(ip, self.told);
             only(&format!("others call it by {iifname}"), passes, may)?;
         }
         Ok(())
@@ -181,7 +183,13 @@ impl One {
         let route = Route::Forward(self.device);
         let leaves = from_guest(&guest, frame, route, facts).map_err(|error| error.to_string())?;
         let may = world.may_send(&self.sent, Place::Own, self.told.is_used_up);
-        only("it leaves the node", leaves.has_passed(), may && self.device == world.way())?;
+        let goes_out = !self.device.starts_with("mercato") && world.may_go_out(ip);
+        let by_device = self.device == world.way() || goes_out;
+        only("it leaves the node", leaves.has_passed(), may && by_device)?;
+        let begins = !self.told.is_established && !self.told.is_related && ip.from.is_ipv4();
+        let has_nodes = leaves.masquerades || !begins || !goes_out;
+        only("it goes out as itself", leaves.has_passed() && !has_nodes, false)?;
+        only("it has the node's address", leaves.has_passed() && leaves.masquerades, goes_out)?;
         let is_own = leaves.snat.is_none_or(|source| world.own().contains(&source));
         only("it has another source", leaves.has_passed() && !is_own, false)
     }

@@ -50,7 +50,7 @@ pub(crate) struct Ip {
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
     pub(crate) part: Part,
-    /// Of IPv6, that options come first.
+    /// That options come first; of IPv4, that its header has one.
     pub(crate) has_options: bool,
     pub(crate) body: Body,
     /// A number of this frame, which stands in its last two bytes.
@@ -155,7 +155,7 @@ impl Ip {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let body = self.body.bytes(self);
         match (self.from, self.to) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => four(from, to, self.protocol(), self.part, &body),
+            (IpAddr::V4(from), IpAddr::V4(to)) => four(from, to, self, &body),
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let (mut next, mut behind) = (self.protocol(), body);
                 if self.part != Part::Whole {
@@ -216,15 +216,19 @@ impl Body {
     }
 }
 
-fn four(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, part: Part, body: &[u8]) -> Vec<u8> {
-    let length = (20 + body.len()) as u16;
-    let part: u16 = match part {
+fn four(from: Ipv4Addr, to: Ipv4Addr, ip: &Ip, body: &[u8]) -> Vec<u8> {
+    // Three that do nothing, and the end (RFC 791, section 3.1).
+    let options: &[u8] = if ip.has_options { &[1, 1, 1, 0] } else { &[] };
+    let first = if ip.has_options { 0x46 } else { 0x45 };
+    let length = (20 + options.len() + body.len()) as u16;
+    let part: u16 = match ip.part {
         Part::Whole => 0,
         Part::First => 0x2000,
         Part::Later => 8,
     };
-    let head = [&[0x45, 0][..], &length.to_be_bytes(), &[0, 7], &part.to_be_bytes()].concat();
-    let mut head = [&head[..], &[64, protocol, 0, 0], &from.octets(), &to.octets()].concat();
+    let head = [&[first, 0][..], &length.to_be_bytes(), &[0, 7], &part.to_be_bytes()].concat();
+    let mut head =
+        [&head[..], &[64, ip.protocol(), 0, 0], &from.octets(), &to.octets(), options].concat();
     let sum = !folded(words(&head));
     head[10..12].copy_from_slice(&sum.to_be_bytes());
     [head, body.to_vec()].concat()

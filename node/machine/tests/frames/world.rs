@@ -1,12 +1,14 @@
 //! What a guest has bought, by its leases, and the node that it runs on: from these alone tables are
 //! made, and from these alone it is said whom the guest may call.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use mercato_machine::{
-    Closed, Family, FrameTable, Interface, Mac, Marks, NamesWay, Overlay, Place, Table, Wanted,
-    Way, closed, closed_at_node, guard,
+    Closed, Egress, Family, FrameTable, Interface, Mac, Marks, NamesWay, Outward, Overlay, Place,
+    Table, Wanted, Way, closed, closed_at_node, guard,
 };
 
 use crate::dice::Dice;
@@ -42,7 +44,44 @@ pub(crate) struct World {
     pub(crate) is_mapped: bool,
     /// Whether the gateway runs on another node.
     pub(crate) is_through: bool,
+    /// What its contract has of the world.
+    pub(crate) term: Term,
 }
+
+/// How far a contract lets guests go beyond clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Term {
+    Nowhere,
+    Named(Vec<IpNet>),
+    Everywhere,
+}
+
+/// What is nobody's on the Internet, or does not stay what it says (RFC 6890; 6to4, Teredo), and two networks
+/// of the provider's own that the world knows.
+pub(crate) const NEVER: [&str; 20] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "168.63.129.16/32",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/23",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/3",
+    "9.9.4.0/24",
+    "2001::/32",
+    "2001:db8::/32",
+    "2002::/16",
+    "3fff::/20",
+    "2600:1f14::/32",
+];
+/// The networks that a contract names: the first and the last have something of the above in them.
+const NAMED: [&str; 4] = ["203.0.112.0/22", "9.9.9.0/24", "2620:fe::/48", "2600:1f00::/24"];
 
 /// A Service of home's, by what guests call it, and by what it has here.
 #[derive(Clone, Copy, Debug)]
@@ -107,9 +146,14 @@ impl World {
             called: dice.is(128).then_some(Ipv4Addr::new(10, 204, 3, 7)),
             is_mapped: dice.is(200),
             is_through: dice.is(100),
+            term: Term::Nowhere,
         };
         world.services.extend(services(dice, ServiceNamespace::Open, 20));
         world.services.extend(services(dice, ServiceNamespace::NotOpen, NOT_OPEN));
+        let named =
+            NAMED.into_iter().take(1 + dice.below(4)).map(|net| net.parse().expect("a network"));
+        let named = Term::Named(named.collect());
+        world.term = dice.pick(&[Term::Nowhere, named.clone(), Term::Everywhere, named]);
         world
     }
 
@@ -142,6 +186,24 @@ impl World {
             gate: self.gate,
             names: self.names.map(IpAddr::from),
             called: self.called,
+            egress: match &self.term {
+                Term::Nowhere => Egress::None,
+                Term::Named(nets) => Egress::Named(nets.iter().copied().collect()),
+                Term::Everywhere => Egress::Internet,
+            },
+            never: Arc::new(never()),
+        }
+    }
+
+    fn outward(&self) -> Outward {
+        let own = || self.own().into_iter().collect();
+        let outward = Outward { never: never(), ..Outward::default() };
+        match &self.term {
+            Term::Nowhere => outward,
+            Term::Named(nets) => {
+                Outward { named: own(), to: nets.iter().copied().collect(), ..outward }
+            }
+            Term::Everywhere => Outward { internet: own(), ..outward },
         }
     }
 
@@ -177,6 +239,7 @@ impl World {
             homes: self.leased.iter().copied().take(1).collect(),
             pods: mapped.collect(),
             guests: self.own().into_iter().collect(),
+            outward: self.outward(),
             way,
             overlay: self.is_through.then_some(overlay),
         }
@@ -193,6 +256,10 @@ impl World {
             node: Family::ALL.map(|family| guard(&wanted, family, Some("out0"))),
         }
     }
+}
+
+fn never() -> BTreeSet<IpNet> {
+    NEVER.into_iter().map(|net| net.parse().expect("a network")).collect()
 }
 
 /// A few Services of one namespace.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mercato_machine::{
-    DeviceSetting, Endpoint, Family, Found, Link, Marks, OverlayLink, Route, Step, Vxlan, Wanted,
-    Way,
+    DeviceSetting, Endpoint, Family, Found, Link, Marks, Outward, OverlayLink, Route, Step, Vxlan,
+    Wanted, Way,
 };
 
 pub(crate) fn nets(nets: &[&str]) -> BTreeSet<IpNet> {
@@ -25,6 +25,7 @@ pub(crate) fn wanted() -> Wanted {
         ranges: nets(&["10.201.4.0/24", "10.203.0.0/26"]),
         homes: nets(&[]),
         pods: ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().unwrap()).into(),
+        outward: Outward::default(),
         guests: BTreeSet::new(),
         way: Way::default(),
         overlay: None,

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
@@ -70,6 +71,7 @@ fn resolver(services: Vec<ServiceNames>) -> Resolver {
         servers: Vec::new(),
         guests: [(GUEST, LEASE)].into(),
         zones: [(LEASE, Arc::new(Zone::new(&said)))].into(),
+        never: BTreeMap::new(),
     });
     resolver
 }

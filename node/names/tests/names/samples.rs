@@ -111,5 +111,6 @@ pub(crate) fn knowledge() -> Knowledge {
         servers: vec![],
         guests: BTreeMap::new(),
         zones: [zone(&rome()), zone(&turin()), zone(&closed)].into(),
+        never: BTreeMap::new(),
     }
 }

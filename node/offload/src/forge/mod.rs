@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use mercato_protocol::egress::EgressKind;
 use mercato_protocol::id::{ContractId, Digest};
 use mercato_protocol::terms::PodSecurity;
 use serde_json::Value;
@@ -153,6 +154,8 @@ pub struct GuestContext {
     pub gate: Option<Gate>,
     /// By which addresses guests know home's pods and each other: endpoints are of these alone.
     pub ranges: Vec<MappedRange>,
+    /// How far they reach on the Internet.
+    pub egress: EgressKind,
     /// Whether the contract lets guests pass on to further clusters.
     pub transit: bool,
     /// Requests of a container that names none, by resource (`cpu`: `0`): the contract's LimitRange.

@@ -83,6 +83,7 @@ pub fn guest_context(
         longest_grace_s: longest_grace_s(terms.class, terms.reclaim_notice_s),
         gate: (terms.network_isolation == NetworkIsolation::Required).then_some(gate),
         ranges,
+        egress: terms.egress.kind(),
         transit: terms.transit_hops > 0,
         default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
         default_limits: [("memory".to_owned(), terms.quantity.memory_bytes.to_string())].into(),
@@ -168,6 +169,8 @@ pub(super) mod tests {
     use mercato_protocol::id::ContractId;
     use mercato_protocol::terms::PodSecurity;
 
+    use mercato_protocol::egress::EgressKind;
+
     use super::*;
 
     /// What a test's provider imposes.
@@ -188,6 +191,7 @@ pub(super) mod tests {
             longest_grace_s: 30,
             gate: None,
             ranges: Vec::new(),
+            egress: EgressKind::None,
             transit: false,
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),

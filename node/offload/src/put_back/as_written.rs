@@ -90,6 +90,7 @@ fn is_unset(value: &Value) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
+    use mercato_protocol::egress::Egress;
     use mercato_protocol::id::ContractId;
     use mercato_protocol::resources::Resources;
     use mercato_protocol::terms::PodSecurity;
@@ -112,6 +113,7 @@ mod tests {
             pod_security: PodSecurity::Baseline,
             ranges: vec!["10.200.0.0/24".parse().unwrap()],
             name_servers: Vec::new(),
+            egress: Egress::None,
             gate_port: None,
             login: None,
         }

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use mercato_broker::{EgressPolicy, SharePolicy};
 use mercato_protocol::egress::{Egress, EgressKind};
 
-use crate::admin;
+use crate::admin::{self, OwnGateway};
 use crate::cli::table::wrapped;
 use crate::present::unsold;
 
@@ -49,8 +49,12 @@ pub(super) fn words(policy: &SharePolicy) -> Vec<(&'static str, String)> {
 }
 
 /// Why it is not on sale, if so.
-pub(super) fn on_sale(share: &admin::Share, policy: &SharePolicy) -> String {
-    let why = unsold::no_egress(policy, share.enforces_egress);
+pub(super) fn on_sale(
+    share: &admin::Share,
+    policy: &SharePolicy,
+    own: Option<&OwnGateway>,
+) -> String {
+    let why = own.and_then(|own| unsold::no_egress(policy, share.enforces_egress, own));
     why.map(|why| format!("{}\n", wrapped(&why, 2))).unwrap_or_default()
 }
 

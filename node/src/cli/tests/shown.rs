@@ -48,7 +48,7 @@ const LINES: [&str; 22] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 67] = [
+const FIELDS: [&str; 69] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -107,6 +107,8 @@ const FIELDS: [&str; 67] = [
     "status/gateway/opened/services",
     "status/gateway/reason",
     "status/gateway/reasonV6",
+    "status/gateway/unkept/node",
+    "status/gateway/unkept/reason",
     "status/gateway/unnamed/node",
     "status/gateway/unnamed/reason",
     "status/gateway/untold/node",
@@ -225,6 +227,7 @@ fn status() -> Status {
         cut_off: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         open: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         unnamed: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
+        unkept: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         untold: vec![NodeTrouble { node: "x".to_owned(), reason: "x".to_owned() }],
         ..super::status().gateway
     };

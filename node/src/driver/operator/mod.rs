@@ -285,7 +285,7 @@ impl OperatorService {
         }
         findings.extend(self.driver.look(share::unsold_devices).await?);
         findings.extend(self.driver.look(share::storage).await?);
-        findings.extend(self.driver.look(share::egress).await?);
+        findings.extend(self.driver.look(move |driver| share::egress(driver, &own)).await?);
         findings.extend(self.driver.look(services_left_out).await?);
         findings.extend(self.contested().map(|why| Finding::warn("daemons", why)));
         findings.extend(self.offloads_lacking());

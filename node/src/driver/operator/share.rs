@@ -6,7 +6,7 @@ use mercato_broker::Inventory;
 use mercato_protocol::ad::{Pool, PoolRow};
 
 use super::{Driver, known};
-use crate::admin::{Devices, OnSale, Share};
+use crate::admin::{Devices, OnSale, OwnGateway, Share};
 use crate::doctor::Finding;
 use crate::present::unsold::{self, device};
 
@@ -53,14 +53,14 @@ pub(super) fn no_storage(driver: &Driver) -> Option<String> {
 }
 
 /// What `mercato doctor` says of a way out that is shared, and not on sale.
-pub(super) fn egress(driver: &Driver) -> Vec<Finding> {
-    no_egress(driver).into_iter().map(|said| Finding::warn("egress", said)).collect()
+pub(super) fn egress(driver: &Driver, own: &OwnGateway) -> Vec<Finding> {
+    no_egress(driver, own).into_iter().map(|said| Finding::warn("egress", said)).collect()
 }
 
 /// Why the way out that is shared is not on sale; none: it is, or none is shared.
-pub(super) fn no_egress(driver: &Driver) -> Option<String> {
+pub(super) fn no_egress(driver: &Driver, own: &OwnGateway) -> Option<String> {
     let broker = driver.agent().broker();
-    unsold::no_egress(broker.share()?, broker.enforces_egress())
+    unsold::no_egress(broker.share()?, broker.enforces_egress(), own)
 }
 
 /// The GPUs of all pools, by model.

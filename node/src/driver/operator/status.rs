@@ -96,9 +96,10 @@ impl OperatorService {
             .await?
             .map(|why| Attention::of(Kind::NotOnSale, why).command("mercato share show"));
         let attention = attention.chain(self.ending().await?).chain(unsold);
+        let own = gateway.clone();
         let no_egress = self
             .driver
-            .look(share::no_egress)
+            .look(move |driver| share::no_egress(driver, &own))
             .await?
             .map(|why| Attention::of(Kind::NotOnSale, why).command("mercato share show"));
         let attention = attention.chain(no_storage).chain(no_egress).collect();

@@ -261,7 +261,10 @@ impl Kubernetes for Real {
             let Some(shared) = known.await else { return Ok(ClusterNetwork::default()) };
             let told = inventory::ranges(&shared.cluster).await;
             let ranges = told.map_err(|failure| failure.to_string())?;
-            Ok(ClusterNetwork { ranges, domain: Some(shared.domain.clone()) })
+            let domain = Some(shared.domain.clone());
+            let servers = servers::all(shared).await;
+            let servers = servers.iter().filter_map(|(host, _)| host.parse().ok()).collect();
+            Ok(ClusterNetwork { ranges, domain, servers })
         }
         .boxed()
     }
@@ -283,7 +286,7 @@ impl Kubernetes for Real {
         false
     }
 
-    /// No node has rules for it yet.
+    /// The gateway keeps them to it, and says itself whether it does on all nodes.
     fn enforces_egress(&self) -> bool {
         false
     }

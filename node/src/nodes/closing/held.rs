@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use mercato_host::Sandbox;
-use mercato_machine::Closed;
+use mercato_machine::{Closed, Egress};
 use mercato_protocol::gate::GuestUid;
 use tokio::time::Instant;
 
@@ -26,6 +26,8 @@ pub(super) struct Held {
     pub(super) reached: Arc<BTreeSet<IpNet>>,
     /// Where it could ask for names last: the same.
     pub(super) names: Option<IpAddr>,
+    /// Whom it reaches beyond clusters.
+    pub(super) egress: Egress,
     /// Its gate may ask again: it is not known that it has heard.
     pub(super) asks: bool,
     /// Since when its address was said to be that of another pod.
@@ -33,6 +35,36 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// One that an earlier run has closed: it reaches nobody, and its gate may ask.
+    pub(super) fn unknown(sandbox: Sandbox, own: BTreeSet<IpAddr>, names: Option<IpAddr>) -> Self {
+        Self {
+            uid: None,
+            sandbox,
+            own,
+            called: None,
+            reached: Arc::default(),
+            names,
+            egress: Egress::None,
+            asks: true,
+            other_since: None,
+        }
+    }
+
+    /// It is to be closed by this. Where its lease is over, it may have connections with those of before.
+    pub(super) fn take(&mut self, rule: Option<&GuestRule>, names: Option<IpAddr>) {
+        self.egress = rule.map(|rule| rule.egress.clone()).unwrap_or_default();
+        if let Some(rule) = rule {
+            self.reached = Arc::clone(&rule.reached);
+            self.names = names.or(self.names);
+        }
+    }
+
+    /// Its addresses with whom it reaches beyond clusters, if it reaches anybody.
+    pub(super) fn outward(&self) -> impl Iterator<Item = (IpAddr, Egress)> {
+        let own = self.own.iter().filter(|_| self.egress != Egress::None);
+        own.map(|own| (*own, self.egress.clone()))
+    }
+
     /// Whether its address was said to be another's for long enough that it is: what is said of a pod that is
     /// gone, while the guest's own address is not known yet, is taken back by then.
     pub(super) fn has_been_other(&mut self) -> bool {
@@ -55,7 +87,18 @@ impl Held {
         let gate = if self.asks { rules.port } else { 0 };
         let names = rules.names.filter(|_| rule.is_some());
         let services = rule.map(|rule| (*rule.services).clone()).unwrap_or_default();
-        Closed { own: self.own.clone(), reached, services, node, gate, names, called: self.called }
+        let egress = rule.map(|rule| rule.egress.clone()).unwrap_or_default();
+        Closed {
+            own: self.own.clone(),
+            reached,
+            services,
+            node,
+            gate,
+            names,
+            called: self.called,
+            egress,
+            never: rules.never.clone(),
+        }
     }
 }
 

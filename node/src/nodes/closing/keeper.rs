@@ -242,7 +242,9 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         let sandboxes = &self.sandboxes;
         let reached = Arc::clone(&rule.reached);
         let (of, names, other_since) = (Some(uid.clone()), rules.names, None);
-        let held = Held { uid: of, sandbox, own, called, reached, names, asks, other_since };
+        let egress = rule.egress.clone();
+        let held =
+            Held { uid: of, sandbox, own, called, reached, names, egress, asks, other_since };
         let wanted = held.wanted(Some(rule), node, rules);
         block_in_place(|| sandboxes.close(&held.sandbox, &wanted))?;
         if is_open {
@@ -281,12 +283,8 @@ impl<S: Sandboxes> ClosingKeeper<S> {
         if is_said && !self.is_ruled {
             for (pod, sandbox, own) in self.sandboxes.closed()? {
                 if self.held.len() < limits::CLOSED {
-                    let reached = Arc::default();
-                    let names = rules.names;
-                    let (uid, asks, other_since) = (None, true, None);
                     let called = self.sandboxes.called(&sandbox)?;
-                    let unknown =
-                        Held { uid, sandbox, own, called, reached, names, asks, other_since };
+                    let unknown = Held { called, ..Held::unknown(sandbox, own, rules.names) };
                     self.held.entry(pod).or_insert(unknown);
                 }
             }
@@ -319,11 +317,7 @@ impl<S: Sandboxes> ClosingKeeper<S> {
             // Of one that is not known it is not known either whether its gate has heard.
             held.asks = held.uid.is_none() || rule.is_some_and(|rule| rule.pod != Some(*pod));
             let wanted = held.wanted(rule, node.clone(), rules);
-            // Where its lease is over, it has those of before.
-            if let Some(rule) = rule {
-                held.reached = Arc::clone(&rule.reached);
-                held.names = rules.names.or(held.names);
-            }
+            held.take(rule, rules.names);
             match self.sandboxes.close(&held.sandbox, &wanted) {
                 Ok(()) => true,
                 Err(HostError::SandboxGone { .. }) => {
@@ -373,14 +367,15 @@ impl<S: Sandboxes> ClosingKeeper<S> {
 
     fn say(&self) {
         // A node's rules let no guest call it, nor its gate.
-        let heard = self.held.values().filter(|held| !held.asks);
-        let addresses = heard.flat_map(|held| &held.own).copied().collect();
+        let heard = || self.held.values().filter(|held| !held.asks);
+        let addresses = heard().flat_map(|held| &held.own).copied().collect();
+        let outward = heard().flat_map(Held::outward).collect();
         let tried = self.tried.as_ref().and_then(|(_, trouble)| trouble.as_ref());
         let found_open = self.found_open.as_ref().map(|(_, why)| why);
         let known = self.unkept.lasting().or(self.unclosed.values().next());
         let trouble = known.or(found_open).or(tried).cloned();
         let trouble = trouble.or_else(|| self.forwarding.borrow().clone());
-        let now = Closings { addresses, trouble };
+        let now = Closings { addresses, outward, trouble };
         self.tell.send_if_modified(|before| {
             let is_new = *before != now;
             *before = now;

@@ -18,7 +18,6 @@ mod sandboxes;
 mod tests;
 mod unkept;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -41,7 +40,7 @@ impl Closing {
     pub(crate) fn start() -> Self {
         let (rules, ruled) = watch::channel(None);
         let untried = Some("it was not tried yet".to_owned());
-        let before = Closings { addresses: BTreeSet::new(), trouble: untried };
+        let before = Closings { trouble: untried, ..Closings::default() };
         let (tell, closings) = watch::channel(before);
         let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
         let mut tasks = JoinSet::new();

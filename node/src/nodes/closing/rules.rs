@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use mercato_machine::Egress;
 use mercato_protocol::gate::GuestUid;
 use mercato_protocol::node::{NodeGuest, ServiceAddress};
 
@@ -18,6 +19,8 @@ pub(crate) struct ClosingRules {
     pub(crate) guests: BTreeMap<GuestUid, GuestRule>,
     /// The addresses of the pods of this node that are no such guests.
     pub(crate) others: Arc<BTreeSet<IpAddr>>,
+    /// Networks that none of them reaches by its egress; empty where none has any.
+    pub(crate) never: Arc<BTreeSet<IpNet>>,
 }
 
 /// What one of them may reach.
@@ -30,6 +33,8 @@ pub(crate) struct GuestRule {
     pub(crate) services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
     /// By what address everybody knows it; none: by that of the pod network here alone.
     pub(crate) called: Option<Ipv4Addr>,
+    /// Whom it reaches beyond clusters.
+    pub(crate) egress: Egress,
 }
 
 impl GuestRule {
@@ -38,12 +43,13 @@ impl GuestRule {
         guest: &NodeGuest,
         reached: Arc<BTreeSet<IpNet>>,
         services: Arc<BTreeMap<Ipv4Addr, Ipv4Addr>>,
+        egress: Egress,
     ) -> Self {
         let called = match guest.called {
             Some(IpAddr::V4(called)) => Some(called),
             Some(IpAddr::V6(_)) | None => None,
         };
-        Self { pod: guest.pod, reached, services, called }
+        Self { pod: guest.pod, reached, services, called, egress }
     }
 }
 
@@ -69,10 +75,12 @@ pub(crate) fn called<'a>(
 }
 
 /// How it is with the guests of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Closings {
     /// The addresses of those that are closed, and whose gates have heard so.
     pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Those of them that reach anybody beyond clusters, and whom.
+    pub(crate) outward: BTreeMap<IpAddr, Egress>,
     /// Why none can be closed, or one is not; none: all are that should be.
     pub(crate) trouble: Option<String>,
 }

@@ -4,6 +4,7 @@ mod asked;
 mod called;
 mod opened;
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -149,7 +150,7 @@ impl Sandboxes for Fake {
 fn start(fake: &Arc<Fake>) -> Closing {
     let (rules, ruled) = watch::channel(None);
     let (tell, closings) =
-        watch::channel(Closings { addresses: BTreeSet::new(), trouble: Some(String::new()) });
+        watch::channel(Closings { trouble: Some(String::new()), ..Closings::default() });
     let (ask, asked) = mpsc::channel(limits::GATE_ASKS);
     let mut tasks = JoinSet::new();
     tasks.spawn(gate::answer(fake.clone(), ruled.clone(), ask));

@@ -30,7 +30,7 @@ use crate::strangers::{Place, Strangers};
 
 pub(crate) use certificate::Certificate;
 pub(crate) use names::SaidNames;
-pub(crate) use words::{NodeEvent, NodeState, Order, Wish, WishLease, WishNames};
+pub(crate) use words::{NodeEvent, Order, Wish, WishLease, WishNames};
 
 /// Says of which node a token is, or why it is of none.
 pub(crate) type Review =
@@ -183,7 +183,7 @@ async fn converse(
         loop {
             let word = timeout(limits::NODE_SILENCE, wire::read(&mut from)).await;
             let word = word.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            let state = NodeState::of(word)
+            let state = words::state(word)
                 .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a second hello"))?;
             let (node, connection) = (said.node.to_owned(), said.connection);
             said.tell(NodeEvent::State { node, connection, state }).await?;

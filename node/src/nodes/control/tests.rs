@@ -62,9 +62,8 @@ impl Daemon {
 }
 
 fn state(version: u64) -> FromNode {
-    let (trouble, open, mended, unnamed) = (None, None, None, None);
-    let (mtu, second, unopened) = (1_500, false, BTreeSet::new());
-    FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
+    use mercato_protocol::node::NodeState;
+    FromNode::State(NodeState { version, mtu: 1_500, ..NodeState::default() })
 }
 
 #[tokio::test]
@@ -80,7 +79,7 @@ async fn a_node_is_told_and_heard_until_one_of_the_two_ends() {
     assert_eq!((said.version, said.mtu), (0, 1_500));
     assert_eq!(wire::read::<ToNode>(&mut node).await.unwrap(), ToNode::Heard);
     orders.send_replace(Order::Have(
-        Arc::new(Wish::new(7, None, vec![], BTreeSet::new())),
+        Arc::new(Wish::new(7, None, vec![], BTreeSet::new(), Arc::default())),
         WishNames::default(),
     ));
     let ToNode::Snapshot(snapshot) = wire::read(&mut node).await.unwrap() else { panic!() };

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ipnet::IpNet;
 use mercato_protocol::codec::CodecError;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{
-    Draft, FromNode, NodeGuest, NodeLease, NodeWay, ServiceAddress, Snapshot, ToNode, UnopenedName,
+    Draft, FromNode, NodeGuest, NodeLease, NodeState, NodeWay, ServiceAddress, Snapshot, ToNode,
 };
 use tokio::sync::watch;
 
@@ -33,38 +34,11 @@ pub(crate) enum NodeEvent {
     Left { node: String, connection: u64 },
 }
 
-/// How it is at a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NodeState {
-    /// Of the wish that is in force there.
-    pub(crate) version: u64,
-    /// The largest packet of the network of the nodes there, in bytes; zero: not known.
-    pub(crate) mtu: u32,
-    /// Why the latest wish is not in force.
-    pub(crate) trouble: Option<String>,
-    /// Why guests cannot be closed there.
-    pub(crate) open: Option<String>,
-    /// Whether what is in force is so for IPv6 too.
-    pub(crate) second: bool,
-    /// How often packet rules were put back there that somebody else had changed; none: not said yet.
-    pub(crate) mended: Option<u64>,
-    /// Why guests there are told no names, though they should be.
-    pub(crate) unnamed: Option<String>,
-    /// For which names of namespaces that are not open to them guests there have asked lately.
-    pub(crate) unopened: BTreeSet<UnopenedName>,
-}
-
-impl NodeState {
-    /// What a node says of itself; none: it is another word.
-    pub(super) fn of(word: FromNode) -> Option<Self> {
-        let FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened } =
-            word
-        else {
-            return None;
-        };
-        let mended = mended.or(Some(0));
-        Some(Self { version, mtu, trouble, open, second, mended, unnamed, unopened })
-    }
+/// What a node says of itself; none: it is another word. How often it has mended rules is known from then on.
+pub(super) fn state(word: FromNode) -> Option<NodeState> {
+    let FromNode::State(state) = word else { return None };
+    let mended = state.mended.or(Some(0));
+    Some(NodeState { mended, ..state })
 }
 
 /// What a node is told.
@@ -92,6 +66,8 @@ pub(crate) struct Wish {
     pub(crate) leases: Vec<WishLease>,
     /// Addresses of pods there that are no guests to be closed.
     pub(crate) others: BTreeSet<IpAddr>,
+    /// What of this cluster's own no guest reaches, whatever its egress.
+    pub(crate) never: Arc<BTreeSet<IpNet>>,
     /// Of these leases, those that no message has, and why.
     untold: BTreeMap<ContractId, CodecError>,
 }
@@ -112,6 +88,8 @@ pub(crate) struct WishLease {
     pub(crate) services: Arc<BTreeSet<ServiceAddress>>,
     /// The guests on the node that are told the lease's names.
     pub(crate) askers: BTreeSet<IpAddr>,
+    /// Whom those that are closed reach beyond clusters.
+    pub(crate) egress: Egress,
 }
 
 /// What was said last on a connection, so that nothing is said twice.
@@ -181,8 +159,9 @@ impl Wish {
         way: Option<NodeWay>,
         leases: Vec<WishLease>,
         others: BTreeSet<IpAddr>,
+        never: Arc<BTreeSet<IpNet>>,
     ) -> Self {
-        let mut this = Self { version, way, leases, others, untold: BTreeMap::new() };
+        let mut this = Self { version, way, leases, others, never, untold: BTreeMap::new() };
         // As before the end of any.
         (_, this.untold) = this.put_together(0);
         this
@@ -214,7 +193,7 @@ impl Wish {
                 untold.insert(lease.id, error);
             }
         }
-        (draft.finish(), untold)
+        (draft.finish(&self.never), untold)
     }
 }
 
@@ -229,6 +208,7 @@ impl WishLease {
             closed: self.closed.clone(),
             services: (*self.services).clone(),
             askers: self.askers.clone(),
+            egress: self.egress.clone(),
         }
     }
 }
@@ -273,7 +253,12 @@ mod tests {
             closed: BTreeSet::new(),
             services: Arc::default(),
             askers: BTreeSet::new(),
+            egress: Egress::None,
         }
+    }
+
+    fn wish(version: u64, leases: Vec<WishLease>) -> Wish {
+        Wish::new(version, Some(way()), leases, BTreeSet::new(), Arc::default())
     }
 
     #[test]
@@ -284,7 +269,7 @@ mod tests {
         let here = [10, 96, 0, 7].into();
         let services = Arc::new([ServiceAddress { here, home: None }].into());
         let leases = vec![one, WishLease { services, ..wrong }, other];
-        let wish = Wish::new(3, Some(way()), leases, BTreeSet::new());
+        let wish = wish(3, leases);
         let said = ToNode::Snapshot(wish.at(1_000)).to_bytes().unwrap();
         let ToNode::Snapshot(heard) = ToNode::from_bytes(&said).unwrap() else { panic!() };
         assert_eq!(heard.leases.keys().collect::<Vec<_>>(), [&ids[0], &ids[2]]);
@@ -307,7 +292,7 @@ mod tests {
             lease(2, 5_000, &[second]),
             lease(3, 6_000, &[first, second]),
         ];
-        let wish = Wish::new(3, Some(way()), leases, BTreeSet::new());
+        let wish = wish(3, leases);
         let said = wish.at(2_000);
         let left: Vec<_> =
             said.leases.values().map(|lease| (lease.left_ms, lease.ranges.clone())).collect();
@@ -326,10 +311,10 @@ mod tests {
             let ranges = vec![];
             Arc::new(LeaseNames { lease, domains, is_part, forwards, namespaces, api, own, ranges })
         };
-        let wish = |version, asks| {
+        let asking = |version, asks| {
             let askers = [IpAddr::from([10, 42, 0, 7])].into_iter().filter(|_| asks).collect();
             let leases = vec![WishLease { askers, ..lease(id) }];
-            Arc::new(Wish::new(version, Some(way()), leases, BTreeSet::new()))
+            Arc::new(wish(version, leases))
         };
         let a = Arc::new(SaidNames::new(1, names("a.example"), None));
         let b = Arc::new(SaidNames::new(2, names("b.example"), Some(&a)));
@@ -338,7 +323,7 @@ mod tests {
         let mut told = Told::default();
         let mut said = |version, asks, names: &Arc<SaidNames>| {
             let names = WishNames::new([(id, names.clone())].into());
-            let words = told.words(&Order::Have(wish(version, asks), names), 1_000);
+            let words = told.words(&Order::Have(asking(version, asks), names), 1_000);
             let kind = |word: &Word| match word {
                 Word::Say(_) => "snapshot",
                 Word::Said(frame) => match ToNode::from_bytes(&frame[4..]).unwrap() {

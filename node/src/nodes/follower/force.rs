@@ -6,12 +6,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use mercato_machine::{Marks, NamesWay, Overlay, Place, Wanted, Way};
+use mercato_machine::{Egress, Marks, NamesWay, Outward, Overlay, Place, Wanted, Way};
 use mercato_protocol::node::{NodeGuest, NodeWay, ServiceAddress, Snapshot};
 use mercato_protocol::tunnel::{second, second_range};
 
 use crate::limits;
 use crate::nodes::closing::{ClosingRules, GuestRule, called};
+use crate::nodes::never::{self, OwnNetworks};
 
 /// Which snapshot, of all that this process has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub(super) struct Force {
     said: Said,
     /// Where our name server listens: no guest reaches another one there.
     names_at: Option<IpAddr>,
+    /// The networks of this machine's own.
+    own: OwnNetworks,
 }
 
 #[derive(Debug)]
@@ -69,6 +72,8 @@ enum Said {
         way: Option<Box<NodeWay>>,
         leases: Vec<Lease>,
         others: Arc<BTreeSet<IpAddr>>,
+        /// What of the cluster's own no guest reaches by its egress.
+        never: BTreeSet<IpNet>,
         /// When the last lease has ended.
         ended_ms: Option<u64>,
     },
@@ -83,19 +88,21 @@ struct Lease {
     guests: bool,
     closed: BTreeSet<NodeGuest>,
     services: BTreeSet<ServiceAddress>,
+    egress: Egress,
 }
 
 impl Force {
     /// What a process knows that starts now.
     pub(super) fn new(now_ms: u64) -> Self {
         let until_ms = now_ms.saturating_add(limits::FOLLOW_EARLIER_MS);
-        Self { said: Said::Nothing { until_ms }, names_at: None }
+        let own = Err("its networks are not known yet".to_owned());
+        Self { said: Said::Nothing { until_ms }, names_at: None, own }
     }
 
     /// Takes a snapshot in the place of all that was said before.
     pub(super) fn hear(&mut self, heard: Heard) {
         let Heard { connection, at_ms, snapshot } = heard;
-        let Some(Snapshot { version, way, leases, ranges, others }) = snapshot else {
+        let Some(Snapshot { version, way, leases, ranges, others, never }) = snapshot else {
             self.said = Said::Own;
             return;
         };
@@ -108,18 +115,29 @@ impl Force {
             guests: lease.guests,
             closed: lease.closed,
             services: lease.services,
+            egress: never::egress(&lease.egress),
         });
         let word = Word { connection, version };
         let leases: Vec<_> = leases.collect();
         let ended_ms = leases.is_empty().then_some(at_ms);
         let others = Arc::new(others);
         let way = way.map(Box::new);
-        self.said = Said::Snapshot { word, way, leases, others, ended_ms };
+        self.said = Said::Snapshot { word, way, leases, others, never, ended_ms };
     }
 
     /// Our name server listens there from now on; none: nowhere.
     pub(super) fn listen(&mut self, names_at: Option<IpAddr>) {
         self.names_at = names_at;
+    }
+
+    /// The networks of this machine are these from now on.
+    pub(super) fn know_networks(&mut self, own: OwnNetworks) {
+        self.own = own;
+    }
+
+    /// The networks of this machine; or why guests cannot be kept from them.
+    pub(super) fn networks(&self) -> &OwnNetworks {
+        &self.own
     }
 
     /// Lets end what ends by the clock; gives how many leases that were.
@@ -168,7 +186,7 @@ impl Force {
 
     /// The guests that are to be closed; none: that is not this process's to do.
     pub(super) fn rules(&self) -> Option<ClosingRules> {
-        let Said::Snapshot { way, leases, others, .. } = &self.said else { return None };
+        let Said::Snapshot { way, leases, others, never, .. } = &self.said else { return None };
         let Some(way) = way else { return Some(ClosingRules::default()) };
         let mut guests = BTreeMap::new();
         for lease in leases.iter().filter(|lease| !lease.closed.is_empty()) {
@@ -176,15 +194,20 @@ impl Force {
             of_both(&mut ranges, way);
             ranges.extend(lease.services.iter().map(|service| IpNet::from(service.here)));
             let (reached, services) = (Arc::new(ranges), Arc::new(called(&lease.services)));
+            // Whoever cannot be kept from what is near goes nowhere.
+            let egress = if self.own.is_ok() { lease.egress.clone() } else { Egress::None };
             guests.extend(lease.closed.iter().map(|guest| {
                 let (reached, services) = (reached.clone(), services.clone());
-                (guest.uid.clone(), GuestRule::of(guest, reached, services))
+                (guest.uid.clone(), GuestRule::of(guest, reached, services, egress.clone()))
             }));
         }
         // A larger one is no message.
         let port = u16::try_from(way.gate).unwrap_or_default();
         let names = self.names(way).filter(|names| names.listens).map(|names| names.address);
-        Some(ClosingRules { port, names, guests, others: others.clone() })
+        let goes_out = guests.values().any(|rule| rule.egress != Egress::None);
+        let own = self.own.as_ref().ok().filter(|_| goes_out);
+        let never = own.map(|own| never::all(never, own)).unwrap_or_default();
+        Some(ClosingRules { port, names, guests, others: others.clone(), never })
     }
 
     /// What should be in force now.
@@ -250,6 +273,7 @@ fn wanted(way: &NodeWay, leases: &[Lease]) -> Wanted {
         homes,
         pods,
         guests: BTreeSet::new(),
+        outward: Outward::default(),
         way: Way::Through(way.gateway),
         overlay: Some(Overlay {
             vni: way.vni,

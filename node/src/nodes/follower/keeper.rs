@@ -1,11 +1,12 @@
 //! Keeps the machine as the latest snapshot says, whoever else changes it, and says how it is.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use mercato_kubelet::{Repeated, warn_once};
+use mercato_machine::Outward;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -95,17 +96,19 @@ impl<M: Machine> NodeKeeper<M> {
         }
     }
 
-    /// Guests are closed as they should be; gives the addresses of those that are.
-    fn mind_guests(&mut self) -> BTreeSet<IpAddr> {
+    /// Guests are closed as they should be; gives those that are, and whom no guest reaches.
+    fn mind_guests(&mut self) -> (Closings, Arc<BTreeSet<IpNet>>) {
+        let mut never = Arc::default();
         match self.force.rules() {
             Some(rules) => {
+                never = rules.never.clone();
                 self.closing.get_or_insert_with(|| self.machine.closing()).rule(rules);
             }
             None if self.force.target() == Target::Leave => self.closing = None,
             None => {}
         }
         self.closings = self.closing.as_ref().map(|closing| closing.closings().borrow().clone());
-        self.closings.iter().flat_map(|closings| closings.addresses.iter().copied()).collect()
+        (self.closings.clone().unwrap_or_default(), never)
     }
 
     /// One look at all of it, and what has to be done; gives when to look again. What is known is told
@@ -119,8 +122,13 @@ impl<M: Machine> NodeKeeper<M> {
             tracing::info!(ended, "leases have ended on this node, by its own clock");
         }
         self.force.listen(self.served.borrow().at);
-        let guests = self.mind_guests();
-        self.mind_machine(guests).await;
+        let machine = self.machine.clone();
+        let own = spawn_blocking(move || machine.networks()).await;
+        self.force.know_networks(own.unwrap_or_else(|error| {
+            std::panic::resume_unwind(error.into_panic());
+        }));
+        let (guests, never) = self.mind_guests();
+        self.mind_machine(guests, &never).await;
         self.tell();
         let now_ms = self.machine.now_ms();
         let next = self.force.next_ms().map(|at| Duration::from_millis(at.saturating_sub(now_ms)));
@@ -136,10 +144,11 @@ impl<M: Machine> NodeKeeper<M> {
     }
 
     /// The machine is as it should be, with these guests that are closed.
-    async fn mind_machine(&mut self, guests: BTreeSet<IpAddr>) {
+    async fn mind_machine(&mut self, guests: Closings, never: &BTreeSet<IpNet>) {
         let mut target = self.force.target();
         if let Target::SetUp(wanted) = &mut target {
-            wanted.guests = guests;
+            wanted.outward = Outward::of(&guests.outward, never);
+            wanted.guests = guests.addresses;
         }
         if target == Target::Nothing && self.is_clean {
             // Whatever is there by now is another's.
@@ -156,7 +165,8 @@ impl<M: Machine> NodeKeeper<M> {
     /// Says how it is now, if that is anything new.
     fn tell(&self) {
         let (closings, mended) = (self.closings.as_ref(), self.machine.mended());
-        let now = Standing::new(&self.set_up, closings, mended, &self.served.borrow());
+        let (served, own) = (self.served.borrow().clone(), self.force.networks());
+        let now = Standing::new(&self.set_up, closings, mended, &served, own);
         self.told.send_if_modified(|before| {
             let is_news = before.as_ref() != Some(&now);
             *before = Some(now);

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::super::closing::Closing;
 use super::super::mending::Mending;
+use super::super::never::{self, OwnNetworks};
 
 /// What the rest needs of a machine. Whoever calls it waits for the kernel.
 pub(super) trait Machine: Send + Sync + 'static {
@@ -26,6 +27,8 @@ pub(super) trait Machine: Send + Sync + 'static {
     /// Brings it about that this is in force; or that the first family is, and then gives why the
     /// second one is not.
     fn set_up(&self, wanted: &Wanted) -> Result<Option<Trouble>, Trouble>;
+    /// The networks of its own; or why guests cannot be kept from them.
+    fn networks(&self) -> OwnNetworks;
     /// How often somebody else had changed packet rules that were set up here, and they were put back.
     fn mended(&self) -> u64;
     /// Has what a node has set up lead nowhere, and refuse; gives whether anything led anywhere.
@@ -92,6 +95,10 @@ impl Machine for Host {
         let whole = forwards(&found, second.pool).and_then(|()| set_up(wanted, &mut mending));
         let Err(trouble) = whole else { return Ok(None) };
         set_up(&wanted.first_alone(), &mut mending).map(|()| Some(trouble))
+    }
+
+    fn networks(&self) -> OwnNetworks {
+        never::own(mercato_host::networks(&Marks::default()))
     }
 
     fn mended(&self) -> u64 {

@@ -7,19 +7,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
 use mercato_protocol::codec::CodecError;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::NODE_LEASES;
 use mercato_protocol::names::{LeaseNames, NamesChange};
 use mercato_protocol::node::{Snapshot, UnopenedName};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::force::Heard;
 use super::machine::Machine;
 use crate::limits;
+use crate::nodes::never;
 
 /// The names of each lease, as they were said last.
 pub(super) type Zones = BTreeMap<ContractId, Arc<Zone>>;
@@ -103,7 +107,11 @@ pub(super) async fn serve(
         let now = heard.borrow_and_update().clone();
         let all = zones.borrow_and_update().clone();
         let mut pause = limits::FOLLOW_LOOK;
-        match now.and_then(|heard| wanted(&heard, all, machine.now_ms())) {
+        let own = match now.as_ref().is_some_and(|heard| !outward(heard).is_empty()) {
+            true => networks(&machine).await,
+            false => BTreeSet::new(),
+        };
+        match now.and_then(|heard| wanted(&heard, all, &own, machine.now_ms())) {
             None => (server, failed) = (None, None),
             Some(Wanted { at, knowledge, left }) => {
                 pause = left.min(pause);
@@ -164,6 +172,19 @@ impl Failed {
     }
 }
 
+/// Leases whose guests are closed and reach the Internet: of others' answers they are told what they may reach.
+fn outward(heard: &Heard) -> BTreeSet<ContractId> {
+    let leases = heard.snapshot.iter().flat_map(|snapshot| &snapshot.leases);
+    leases.filter(|(_, lease)| lease.egress != Egress::None).map(|(id, _)| *id).collect()
+}
+
+/// Those of the machine's own; nobody is told of them whose egress is not kept.
+async fn networks<M: Machine>(machine: &Arc<M>) -> BTreeSet<IpNet> {
+    let machine = machine.clone();
+    let own = spawn_blocking(move || machine.networks()).await;
+    own.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())).unwrap_or_default()
+}
+
 /// Where guests are told names, by what, and how long that holds.
 struct Wanted {
     at: SocketAddr,
@@ -172,7 +193,7 @@ struct Wanted {
 }
 
 /// None: no guest is told any here.
-fn wanted(heard: &Heard, zones: Zones, now_ms: u64) -> Option<Wanted> {
+fn wanted(heard: &Heard, zones: Zones, own: &BTreeSet<IpNet>, now_ms: u64) -> Option<Wanted> {
     let snapshot = heard.snapshot.as_ref()?;
     let names = snapshot.way.as_ref()?.names.as_ref()?;
     let (mut guests, mut left) = (BTreeMap::new(), Duration::MAX);
@@ -186,7 +207,10 @@ fn wanted(heard: &Heard, zones: Zones, now_ms: u64) -> Option<Wanted> {
     }
     let server = |address: &IpAddr| SocketAddr::new(*address, limits::NAMES_PORT);
     let servers = names.servers.iter().map(server).collect();
-    let knowledge = Knowledge { domain: names.domain.clone(), servers, guests, zones };
+    let outward = outward(heard);
+    let never = never::all(&snapshot.never, own);
+    let never = outward.into_iter().map(|id| (id, never.clone())).collect();
+    let knowledge = Knowledge { domain: names.domain.clone(), servers, guests, zones, never };
     Some(Wanted { at: server(&names.address), knowledge, left })
 }
 
@@ -230,7 +254,7 @@ mod tests {
     #[test]
     fn guests_of_leases_in_force_are_told_names_where_the_way_says() {
         let said = heard(vec![asking(500, LEASE, "10.42.0.7"), asking(900, OTHER, "10.42.0.8")]);
-        let at = |now_ms| wanted(&said, Zones::new(), now_ms).unwrap();
+        let at = |now_ms| wanted(&said, Zones::new(), &own(), now_ms).unwrap();
         let both = at(1_100);
         assert_eq!(both.at, "10.207.255.254:53".parse().unwrap());
         assert_eq!(both.knowledge.servers, ["192.0.2.53:53".parse().unwrap()]);
@@ -238,9 +262,28 @@ mod tests {
         let one = at(1_500).knowledge.guests;
         assert_eq!(one, [("10.42.0.8".parse().unwrap(), OTHER)].into(), "one has ended");
         let none = Heard { snapshot: None, ..said.clone() };
-        assert!(wanted(&none, Zones::new(), 0).is_none());
+        assert!(wanted(&none, Zones::new(), &own(), 0).is_none());
         let plain = Heard { snapshot: Some(snapshot(4, vec![])), ..said };
-        assert!(wanted(&plain, Zones::new(), 0).is_none(), "the way says nothing of names");
+        assert!(wanted(&plain, Zones::new(), &own(), 0).is_none(), "the way says nothing of names");
+    }
+
+    fn own() -> BTreeSet<IpNet> {
+        ["9.9.9.0/24".parse().unwrap()].into()
+    }
+
+    #[test]
+    fn who_reaches_the_internet_is_told_of_nobody_near() {
+        let (id, plain) = asking(500, LEASE, "10.42.0.7");
+        let goes_out = NodeLease { egress: Egress::Internet, ..plain };
+        let mut said = heard(vec![(id, goes_out), asking(900, OTHER, "10.42.0.8")]);
+        said.snapshot.as_mut().unwrap().never = ["8.8.8.0/24".parse().unwrap()].into();
+        let known = wanted(&said, Zones::new(), &own(), 1_000).unwrap().knowledge;
+        let never = &known.never[&LEASE];
+        for near in ["9.9.9.9", "8.8.8.8", "10.42.0.1", "fd00::1"] {
+            let near: IpAddr = near.parse().unwrap();
+            assert!(never.iter().any(|net| net.contains(&near)), "{near}");
+        }
+        assert!(!known.never.contains_key(&OTHER), "whose network keeps them, or nothing does");
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use mercato_protocol::limits::LINE_BYTES;
-use mercato_protocol::node::{FromNode, UnopenedName};
+use mercato_protocol::node::{FromNode, NodeState, UnopenedName};
 
 use super::force::Word;
 use super::names::Served;
 use crate::nodes::closing::Closings;
+use crate::nodes::never::OwnNetworks;
 
 /// What came of setting up the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(super) struct Standing {
     pub(super) unnamed: Option<String>,
     /// For which names of namespaces that are not open to them guests here have asked lately.
     pub(super) unopened: BTreeSet<UnopenedName>,
+    /// Why guests here cannot be kept to the egress of their contracts, in a line.
+    pub(super) unkept: Option<String>,
 }
 
 impl Standing {
@@ -47,19 +50,21 @@ impl Standing {
         closings: Option<&Closings>,
         mended: u64,
         served: &Served,
+        own: &OwnNetworks,
     ) -> Self {
         let open = closings.and_then(|closings| closings.trouble.as_ref()).map(line);
         let unnamed = served.unnamed.as_ref().map(line);
         let unopened = served.unopened.clone();
-        Self { set_up: set_up.clone(), open, mended, unnamed, unopened }
+        let unkept = own.as_ref().err().map(line);
+        Self { set_up: set_up.clone(), open, mended, unnamed, unopened, unkept }
     }
 
     /// The same as it is said on this connection.
     pub(super) fn state(&self, connection: u64) -> FromNode {
-        let Self { set_up, open, mended, unnamed, unopened } = self.clone();
+        let Self { set_up, open, mended, unnamed, unopened, unkept } = self.clone();
         let SetUp { word, mtu, address: _, trouble, second } = set_up;
         let of_this = word.filter(|word| word.connection == connection);
-        FromNode::State {
+        FromNode::State(NodeState {
             version: of_this.map_or(0, |word| word.version),
             mtu,
             trouble,
@@ -68,7 +73,9 @@ impl Standing {
             mended: Some(mended).filter(|mended| *mended > 0),
             unnamed,
             unopened,
-        }
+            egress: true,
+            unkept,
+        })
     }
 }
 

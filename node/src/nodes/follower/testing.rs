@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 
 use mercato_machine::Wanted;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{NodeLease, NodeWay, Snapshot};
 use tokio::sync::watch;
 
 use super::super::closing::{Closing, Closings};
+use super::super::never::OwnNetworks;
 use super::force::{Force, Heard, Target};
 use super::machine::{Machine, Trouble};
 
@@ -21,6 +23,8 @@ pub(super) struct Now {
     pub(super) mtu: u32,
     pub(super) mended: u64,
     pub(super) closings: watch::Sender<Closings>,
+    /// The networks of its own, or why these are not known.
+    pub(super) networks: OwnNetworks,
     /// Why nothing can be changed.
     pub(super) trouble: Option<String>,
     /// Why nothing of the second family can be.
@@ -29,13 +33,14 @@ pub(super) struct Now {
 
 impl Default for Now {
     fn default() -> Self {
-        let all_closed = Closings { addresses: BTreeSet::new(), trouble: None };
+        let all_closed = Closings::default();
         Self {
             ms: 0,
             set_up: None,
             mtu: 1_500,
             mended: 0,
             closings: watch::channel(all_closed).0,
+            networks: Ok(["9.9.9.0/24".parse().unwrap()].into()),
             trouble: None,
             second_trouble: None,
         }
@@ -94,6 +99,10 @@ impl Machine for Fake {
         })
     }
 
+    fn networks(&self) -> OwnNetworks {
+        self.now(|now| now.networks.clone())
+    }
+
     fn mended(&self) -> u64 {
         self.now(|now| now.mended)
     }
@@ -134,6 +143,7 @@ pub(super) fn lease(left_ms: u64, ranges: &[&str], pods: &[&str]) -> NodeLease {
         closed: BTreeSet::new(),
         services: BTreeSet::new(),
         askers: BTreeSet::new(),
+        egress: Egress::None,
     }
 }
 
@@ -148,7 +158,7 @@ const RANGES: [&str; 2] = ["10.201.0.0/24", "10.202.0.0/24"];
 pub(super) fn snapshot(version: u64, leases: Vec<NodeLease>) -> Snapshot {
     let ranges = RANGES.map(|range| range.parse().unwrap()).into();
     let leases = (1..).map(|id| ContractId([id; 16])).zip(leases).collect();
-    Snapshot { version, way: Some(way()), leases, ranges, others: BTreeSet::new() }
+    Snapshot { version, way: Some(way()), leases, ranges, others: [].into(), never: [].into() }
 }
 
 /// What a node without a lease has set up.

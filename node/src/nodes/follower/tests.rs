@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
-use mercato_protocol::node::{FromNode, Snapshot, ToNode};
+use mercato_protocol::node::{FromNode, NodeState, Snapshot, ToNode};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -84,7 +85,7 @@ impl Heard {
     async fn in_force(&mut self, wanted: u64) {
         loop {
             match wire::read(&mut self.stream).await.unwrap() {
-                FromNode::State { version, trouble, .. } => {
+                FromNode::State(NodeState { version, trouble, .. }) => {
                     assert_eq!(trouble, None);
                     if version == wanted {
                         return;
@@ -240,8 +241,9 @@ async fn a_node_and_a_daemon_understand_each_other() {
         closed: BTreeSet::new(),
         services: Arc::default(),
         askers: BTreeSet::new(),
+        egress: Egress::None,
     };
-    let wish = Wish::new(7, Some(way()), vec![lease], BTreeSet::new());
+    let wish = Wish::new(7, Some(way()), vec![lease], BTreeSet::new(), Arc::default());
     orders.send_replace(Order::Have(Arc::new(wish), WishNames::default()));
     let mut in_force = async |version: u64| loop {
         match events.recv().await.unwrap() {

@@ -200,6 +200,7 @@ mod tests {
             until_ms,
             ranges: vec![MappedRange { inner: range, local: range }],
             is_closed: false,
+            egress: mercato_protocol::egress::Egress::None,
             namespaces: Default::default(),
             said: 1,
         }

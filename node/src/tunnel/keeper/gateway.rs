@@ -1,8 +1,12 @@
 //! Whether there is a gateway: it runs from the first lease to the end of the last, if one can.
 
+use std::sync::Arc;
+
 use mercato_agent::{Input, TunnelInput};
+use tokio::sync::mpsc;
 
 use super::{Keeper, Said};
+use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::tunnel::event::{Event, tell_each};
 
@@ -60,19 +64,23 @@ impl Keeper {
         if std::mem::replace(&mut self.asks_network, true) {
             return;
         }
-        let (kubernetes, tell) = (self.kubernetes.clone(), self.tell.clone());
-        tokio::spawn(async move {
-            loop {
-                match kubernetes.network().await {
-                    // An error says that the daemon is stopping.
-                    Ok(network) => return drop(tell.send(Event::Network(network)).await),
-                    Err(error) => tracing::debug!(error, "the cluster's network is not known"),
-                }
-                if tell.is_closed() {
-                    return;
-                }
-                tokio::time::sleep(limits::TUNNEL_PROBE).await;
-            }
-        });
+        ask_network(self.kubernetes.clone(), self.tell.clone());
     }
+}
+
+/// Asks until the cluster answers, and tells what it says.
+fn ask_network(kubernetes: Arc<dyn Kubernetes>, tell: mpsc::Sender<Event>) {
+    tokio::spawn(async move {
+        loop {
+            match kubernetes.network().await {
+                // An error says that the daemon is stopping.
+                Ok(network) => return drop(tell.send(Event::Network(network)).await),
+                Err(error) => tracing::debug!(error, "the cluster's network is not known"),
+            }
+            if tell.is_closed() {
+                return;
+            }
+            tokio::time::sleep(limits::TUNNEL_PROBE).await;
+        }
+    });
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ipnet::IpNet;
-use mercato_machine::NamesWay;
+use mercato_machine::{Egress, NamesWay};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::NodeGuest;
 use tokio::sync::{mpsc, watch};
@@ -19,6 +19,7 @@ use crate::driver::clock::wall_ms;
 use crate::kubernetes::PodPlace;
 use crate::limits;
 use crate::nodes::closing::{Closing, ClosingRules, Closings, GuestRule, called};
+use crate::nodes::never::{self, OwnNetworks};
 use crate::tunnel::event::Event;
 use crate::tunnel::ground::Ground;
 use crate::tunnel::nodes::{Common, Dwellers, Nodes};
@@ -78,16 +79,19 @@ pub(super) fn dwellers(
     Dwellers { guests, others }
 }
 
+/// What of this node the rules of its guests follow from.
+pub(super) struct Here<'a> {
+    pub(super) common: &'a Common,
+    pub(super) names: Option<NamesWay>,
+    pub(super) pods: &'a [PodPlace],
+    pub(super) nodes: &'a Nodes,
+    pub(super) second: &'a Second,
+    pub(super) networks: &'a OwnNetworks,
+}
+
 /// What the guests of this node may reach that are to be closed.
-pub(super) fn own_rules(
-    common: &Common,
-    names: Option<NamesWay>,
-    pods: &[PodPlace],
-    nodes: &Nodes,
-    second: &Second,
-    said: &Said,
-    dwellers: &Dwellers,
-) -> ClosingRules {
+pub(super) fn own_rules(here: &Here<'_>, said: &Said, dwellers: &Dwellers) -> ClosingRules {
+    let Here { common, names, pods, nodes, second, networks } = *here;
     let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::<_, (Arc<_>, Arc<_>)>::new());
     let now_ms = wall_ms();
     let namespaces = said.guest_namespaces();
@@ -101,13 +105,19 @@ pub(super) fn own_rules(
         });
         let (reached, services) = of_lease.clone();
         if let Some(guest) = it.of(lease) {
-            rules.insert(guest.uid.clone(), GuestRule::of(&guest, reached, services));
+            // Whoever cannot be kept from what is near goes nowhere.
+            let egress =
+                networks.as_ref().map(|_| never::egress(&lease.egress)).unwrap_or_default();
+            rules.insert(guest.uid.clone(), GuestRule::of(&guest, reached, services, egress));
         }
     }
     let others = dwellers.others.iter().filter(|(node, _)| nodes.is_own(node));
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
     let names = names.filter(|names| names.listens).map(|names| names.address);
-    ClosingRules { port: common.gate, names, guests: rules, others: Arc::new(others) }
+    let goes_out = rules.values().any(|rule| rule.egress != Egress::None);
+    let own = networks.as_ref().ok().filter(|_| goes_out);
+    let never = own.map(|own| never::all(&common.never, own)).unwrap_or_default();
+    ClosingRules { port: common.gate, names, guests: rules, others: Arc::new(others), never }
 }
 
 /// Whom guests of a lease reach: the ranges of their home, and the Services of their namespaces. These
@@ -146,11 +156,11 @@ impl OwnGuests {
         }
     }
 
-    /// Closes these; gives the addresses of those that are.
-    pub(super) fn close(&self, rules: ClosingRules) -> BTreeSet<IpAddr> {
-        let Some(closing) = &self.closing else { return BTreeSet::new() };
+    /// Closes these; gives those that are.
+    pub(super) fn close(&self, rules: ClosingRules) -> Closings {
+        let Some(closing) = &self.closing else { return Closings::default() };
         closing.rule(rules);
-        closing.closings().borrow().addresses.clone()
+        closing.closings().borrow().clone()
     }
 
     /// Where there is no lease, whoever is left of an earlier run reaches nobody until its end.
@@ -281,6 +291,7 @@ mod tests {
             until_ms: u64::MAX,
             ranges: vec![MappedRange { inner, local }],
             is_closed: true,
+            egress: mercato_protocol::egress::Egress::None,
             namespaces: BTreeSet::from(["shop-rome".to_owned()]),
             said: 1,
         }

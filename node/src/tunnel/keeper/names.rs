@@ -6,10 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use ipnet::IpNet;
 use mercato_broker::Side;
 use mercato_kubelet::{Repeated, warn_once};
 use mercato_machine::NamesWay;
 use mercato_names::{Bounds, Knowledge, NameServer, Zone};
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::node::{NodeNames, UnopenedName};
 use mercato_protocol::tunnel::name_server;
@@ -22,7 +24,7 @@ use crate::limits;
 use crate::tunnel::end::End;
 use crate::tunnel::ground::Ground;
 use crate::tunnel::nodes::Nodes;
-use crate::tunnel::words::Said;
+use crate::tunnel::words::{Said, SaidLease};
 
 /// What this machine tells its own guests.
 #[derive(Default)]
@@ -44,6 +46,8 @@ pub(super) struct Stand<'a> {
     pub(super) end: &'a End,
     pub(super) pods: &'a [PodPlace],
     pub(super) nodes: &'a Nodes,
+    /// What nobody reaches by egress.
+    pub(super) never: Arc<BTreeSet<IpNet>>,
 }
 
 /// What all nodes need to tell guests names; none: they tell none.
@@ -82,13 +86,13 @@ impl OwnNames {
         said: &Said,
         tell: &watch::Sender<NameServerAt>,
     ) {
-        let Stand { ground, end, pods, nodes } = stand;
+        let Stand { ground, end, pods, nodes, never } = stand;
         let has_lease = !said.leases.is_empty();
         let of_nodes = of_nodes(ground).filter(|_| has_lease);
         let runs = of_nodes.as_ref().filter(|_| end.has_machine());
         // Rules name it until they are others: it has its port for as long.
         let serves = of_nodes.as_ref().filter(|_| runs.is_some() || self.server.is_some());
-        self.serve(serves, pods, nodes, said).await;
+        self.serve(serves, pods, nodes, said, &never).await;
         let before = *tell.borrow();
         let now = match (runs, end.trouble()) {
             (None, None) if of_nodes.is_some() => NameServerAt::NotYet,
@@ -136,6 +140,7 @@ impl OwnNames {
         pods: &[PodPlace],
         nodes: &Nodes,
         said: &Said,
+        never: &Arc<BTreeSet<IpNet>>,
     ) {
         let Some(of_nodes) = of_nodes else {
             *self = Self::default();
@@ -167,9 +172,13 @@ impl OwnNames {
             }
         }
         let zones = self.zones.iter().map(|(id, (_, zone))| (*id, zone.clone())).collect();
+        // Of others' answers they are told what they may reach.
+        let goes_out = |lease: &SaidLease| lease.is_closed && lease.egress != Egress::None;
+        let outward = said.leases.iter().filter(|(_, lease)| goes_out(lease));
+        let never = outward.map(|(id, _)| (*id, never.clone())).collect();
         let server = |address: &IpAddr| SocketAddr::new(*address, limits::NAMES_PORT);
         let servers = of_nodes.servers.iter().map(server).collect();
-        let now = Knowledge { domain: of_nodes.domain.clone(), servers, guests, zones };
+        let now = Knowledge { domain: of_nodes.domain.clone(), servers, guests, zones, never };
         if let Some(server) = self.server.as_ref().filter(|_| self.known != now) {
             server.know(now.clone());
             self.known = now;

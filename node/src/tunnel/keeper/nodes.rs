@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use ipnet::IpNet;
 use mercato_broker::Side;
+use mercato_machine::Outward;
 use mercato_protocol::id::ContractId;
 
-use super::guests::{closed_guests, dwellers, own_rules};
+use super::guests::{Here, closed_guests, dwellers, own_rules};
 use super::names;
 use super::{Keeper, Said};
 use crate::admin::NodeTrouble;
@@ -74,13 +75,15 @@ impl Keeper {
             gate: settings.nodes.gate,
             mtu: limits::TUNNEL_MTU as u32,
             names: names::of_nodes(&self.ground),
+            never: (*self.own_egress.never()).clone(),
         })
     }
 
     /// Guests on this node are told names once it has what it needs for them.
     pub(super) async fn mind_names(&mut self, said: &Said) {
         let (ground, end, pods, nodes) = (&self.ground, &self.end, &self.pods, &self.nodes);
-        let stand = names::Stand { ground, end, pods, nodes };
+        let never = self.own_egress.all();
+        let stand = names::Stand { ground, end, pods, nodes, never };
         self.own_names.mind(stand, said, &self.heard.name_server).await;
     }
 
@@ -101,8 +104,18 @@ impl Keeper {
             [false, true].map(|of_guests| self.second.ranges(said.ranges(of_guests)));
         let dwellers = dwellers(&self.pods, &said.guest_namespaces(), closes);
         let names = self.own_names.way(&self.ground);
-        let own = own_rules(&common, names, &self.pods, &self.nodes, &self.second, said, &dwellers);
-        let guests = self.own_guests.close(own);
+        let here = Here {
+            common: &common,
+            names,
+            pods: &self.pods,
+            nodes: &self.nodes,
+            second: &self.second,
+            networks: self.own_egress.networks(),
+        };
+        let own = own_rules(&here, said, &dwellers);
+        let never = own.never.clone();
+        let closed = self.own_guests.close(own);
+        let outward = Outward::of(&closed.outward, &never);
         let (nodes, pods) = (&self.nodes, &self.pod_nodes);
         let api = self.own_api.way(&self.ground, said, &self.consent);
         self.end.stand(Stand {
@@ -112,7 +125,8 @@ impl Keeper {
             homes,
             nodes,
             pods,
-            guests,
+            guests: closed.addresses,
+            outward,
             names,
             api,
         });
@@ -166,6 +180,7 @@ fn lease_wishes(
             closed,
             services: said.services(id),
             askers: askers.remove(id).unwrap_or_default(),
+            egress: lease.egress.clone(),
         });
     }
     wishes
@@ -194,6 +209,7 @@ mod tests {
         gate: 7_479,
         mtu: 1_420,
         names: None,
+        never: BTreeSet::new(),
     };
 
     /// One whose guests are in this namespace.
@@ -204,6 +220,7 @@ mod tests {
             until_ms: u64::MAX,
             ranges: vec![],
             is_closed: true,
+            egress: mercato_protocol::egress::Egress::None,
             namespaces: [namespace.to_owned()].into(),
             said: 1,
         }
@@ -224,6 +241,7 @@ mod tests {
         let machine = |name: &str, last| NodeMachine {
             name: name.to_owned(),
             addresses: vec![[192, 0, 2, last].into()],
+            public: vec![],
             ready: true,
             left_out: false,
         };

@@ -1,5 +1,6 @@
 //! Which of the cluster's nodes this machine is, and what their network takes here: as its kernel says.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use mercato_machine::Marks;
@@ -20,6 +21,12 @@ pub(super) struct OwnMachine {
 }
 
 impl OwnMachine {
+    /// Where the cluster's nodes are, on their own network and on others, as the cluster has told last.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let all = self.told.iter().flatten();
+        all.flat_map(|machine| machine.addresses.iter().chain(&machine.public)).copied()
+    }
+
     /// The cluster has these nodes from now on.
     pub(super) fn learn(&mut self, told: Vec<NodeMachine>) {
         *self = Self { told: Some(told), looked: None };

@@ -13,11 +13,11 @@ use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 use mercato_session::Role;
 
-use super::isolation;
 use super::nodes::troubles;
 use super::second::second_answer;
 use super::untold::untold;
 use super::{Keeper, Mapped, Said, Told};
+use super::{egress, isolation};
 use crate::admin::OwnGateway;
 use crate::driver::clock::wall_ms;
 use crate::tunnel::nodes::Place;
@@ -38,6 +38,15 @@ impl Keeper {
         self.tell_ranges(said).await;
         self.mind_table(said);
         self.own_guests.mind(&self.ground, said, &self.tell);
+        let stand = egress::Stand {
+            ground: &self.ground,
+            second: self.second.pool(),
+            machine: &self.own_machine,
+            nodes: &self.nodes,
+            marks: self.end.marks(),
+            isolates: self.own_guests.isolates(),
+        };
+        self.own_egress.mind(stand, &self.driver).await;
         self.mind_machines(said);
         self.mind_names(said).await;
         self.own_api.mind(&self.ground, &self.end, said, &self.consent).await;
@@ -174,11 +183,7 @@ impl Keeper {
             cluster,
             keys: self.end.gateways(cluster),
             leases: said.with(cluster).map(|(id, _)| *id).collect(),
-            reason: self
-                .ground
-                .gateway()
-                .err()
-                .map(str::to_owned)
+            reason: (self.ground.gateway().err().map(str::to_owned))
                 .or_else(|| peer.why().or_else(|| peer.news().1))
                 .or_else(|| self.end.trouble().map(str::to_owned)),
         });
@@ -191,6 +196,7 @@ impl Keeper {
             closed: self.own_guests.closed(&self.ground, &self.nodes),
             isolates: self.own_guests.isolates(),
             unnamed: self.own_names.unnamed(&self.nodes),
+            unkept: troubles(self.own_egress.unkept(&self.nodes)),
             untold: troubles(untold(&self.nodes, said)),
             pool_v6: self.second.pool().filter(|_| trouble.is_none()).map(IpNet::V6),
             reason_v6: trouble.map(str::to_owned),
@@ -232,13 +238,7 @@ impl Keeper {
                 let contract = id.short();
                 tracing::info!(%contract, ?news, ?why, "the tunnel of a lease");
             }
-            let word = match (news, &why) {
-                (TunnelNews::Awaited, _) => TunnelWord::Awaited,
-                (TunnelNews::Carries, None) => TunnelWord::Up,
-                (TunnelNews::Carries | TunnelNews::Off, _) => {
-                    TunnelWord::Off { reason: why.clone().unwrap_or_default() }
-                }
-            };
+            let word = word(news, why.as_ref());
             self.news.insert(*id, Told { said: lease.said, news, why, at: Instant::now() });
             told.push((*id, news, word));
         }
@@ -329,4 +329,15 @@ fn answer(id: ContractId, side: Side, of: GuestAddress, done: bool) -> Input {
         Side::Consumer => LeaseInput::Home(home::Input::Carried(of.pod, of.address, done)),
     };
     Input::Lease(id, input)
+}
+
+/// How it is with the tunnel of a lease, for pods.
+fn word(news: TunnelNews, why: Option<&String>) -> TunnelWord {
+    match (news, why) {
+        (TunnelNews::Awaited, _) => TunnelWord::Awaited,
+        (TunnelNews::Carries, None) => TunnelWord::Up,
+        (TunnelNews::Carries | TunnelNews::Off, _) => {
+            TunnelWord::Off { reason: why.cloned().unwrap_or_default() }
+        }
+    }
 }

@@ -99,7 +99,8 @@ mod tests {
         let lease = |side| {
             let (cluster, ranges, namespaces) = (ClusterId([1; 32]), Vec::new(), BTreeSet::new());
             let (until_ms, is_closed) = (u64::MAX, false);
-            SaidLease { side, cluster, until_ms, ranges, is_closed, namespaces, said: 1 }
+            let egress = mercato_protocol::egress::Egress::None;
+            SaidLease { side, cluster, until_ms, ranges, is_closed, egress, namespaces, said: 1 }
         };
         let pod = |n| SaidPod { of: guest(n), group: group("web"), second: false, said: 1 };
         let pods = || (0..guests).map(|n| (guest(n).pod.uid, pod(n))).collect();

@@ -1,5 +1,6 @@
 //! What all nodes of the cluster have in common.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv6Net};
@@ -19,6 +20,8 @@ pub(in crate::tunnel) struct Common {
     pub(in crate::tunnel) mtu: u32,
     /// Where guests are told names, if anywhere.
     pub(in crate::tunnel) names: Option<NodeNames>,
+    /// What of this cluster's own no guest reaches by its egress.
+    pub(in crate::tunnel) never: BTreeSet<IpNet>,
 }
 
 impl Common {

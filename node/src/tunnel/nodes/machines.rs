@@ -85,7 +85,7 @@ mod tests {
 
     fn told(name: &str, at: &[&str], ready: bool) -> NodeMachine {
         let addresses = at.iter().map(|at| at.parse().unwrap()).collect();
-        NodeMachine { name: name.to_owned(), addresses, ready, left_out: false }
+        NodeMachine { name: name.to_owned(), addresses, public: vec![], ready, left_out: false }
     }
 
     fn read(told: &[NodeMachine]) -> Machines {

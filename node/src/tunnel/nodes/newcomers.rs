@@ -47,6 +47,7 @@ mod tests {
         let all = told.iter().zip(2_u8..).map(|(&(name, ready, left_out), n)| NodeMachine {
             name: name.to_owned(),
             addresses: vec![IpAddr::from([192, 0, 2, n])],
+            public: vec![],
             ready,
             left_out,
         });

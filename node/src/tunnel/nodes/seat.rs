@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv6Net};
 use mercato_protocol::codec::CodecError;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
-use mercato_protocol::node::NodeWay;
+use mercato_protocol::node::{NodeState, NodeWay};
 use mercato_protocol::tunnel::{second, second_range};
 
-use crate::nodes::control::{NodeState, Order, Wish, WishLease, WishNames};
+use crate::nodes::control::{Order, Wish, WishLease, WishNames};
 
 /// One other node of this cluster.
 pub(super) struct Seat {
@@ -86,13 +87,18 @@ impl Seat {
         way: Option<NodeWay>,
         leases: Vec<WishLease>,
         others: BTreeSet<IpAddr>,
+        never: &Arc<BTreeSet<IpNet>>,
     ) -> Option<Arc<Wish>> {
-        let same =
-            |wish: &Arc<Wish>| (&wish.way, &wish.leases, &wish.others) == (&way, &leases, &others);
+        // Where nobody goes out it says nothing.
+        let goes_out = leases.iter().any(|lease| lease.egress != Egress::None);
+        let never = if goes_out { never.clone() } else { Arc::default() };
+        let same = |wish: &Arc<Wish>| {
+            (&wish.way, &wish.leases, &wish.others, &wish.never) == (&way, &leases, &others, &never)
+        };
         if self.wish.as_ref().is_some_and(same) {
             return None;
         }
-        let wish = Arc::new(Wish::new(version, way, leases, others));
+        let wish = Arc::new(Wish::new(version, way, leases, others, never));
         // Nobody waits for what it is not told.
         let pods = wish.told().flat_map(|lease| lease.pods.iter().copied().map(Part::Pod));
         let ranges = || wish.told().flat_map(|lease| lease.ranges.iter().copied());

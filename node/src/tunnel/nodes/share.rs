@@ -101,6 +101,7 @@ fn shares(asked: impl Iterator<Item = usize>, mut room: usize) -> Vec<usize> {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use mercato_protocol::egress::Egress;
     use mercato_protocol::node::{NodeGuest, ServiceAddress};
 
     use super::*;
@@ -119,6 +120,7 @@ mod tests {
             closed: BTreeSet::new(),
             services: Arc::default(),
             askers: BTreeSet::new(),
+            egress: Egress::None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ipnet::IpNet;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::node::{NodeWay, UnopenedName};
@@ -33,6 +34,7 @@ impl Nodes {
                 on.entry(node).or_default().entry(nth).or_default().insert(*pod);
             }
         }
+        let never = Arc::new(common.never.clone());
         for (name, seat) in &mut self.seats {
             let of = on.get(name.as_str());
             let way = gateway.zip(local).filter(|_| !leases.is_empty());
@@ -51,11 +53,14 @@ impl Nodes {
             });
             // The gates of those that no message has room for do not open.
             let (mut room, mut asking) = (limits::NODE_GUESTS, limits::NODE_ASKERS);
+            // One of a release before refuses what it does not know.
+            let keeps = self.present.get(name).is_some_and(|it| it.state.egress);
             let mine = |(nth, lease): (usize, &WishLease)| {
                 let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
                 let closed: BTreeSet<_> = here.take(room).cloned().collect();
                 room -= closed.len();
                 let has_none = closed.is_empty();
+                let egress = if has_none || !keeps { Egress::None } else { lease.egress.clone() };
                 let services = if has_none { Arc::default() } else { lease.services.clone() };
                 let here = lease.askers.iter().filter(|pod| pods.get(*pod) == Some(name));
                 let askers: BTreeSet<_> = here.take(asking).copied().collect();
@@ -69,6 +74,7 @@ impl Nodes {
                     services,
                     closed,
                     askers,
+                    egress,
                 }
             };
             let leases: Vec<_> =
@@ -77,7 +83,7 @@ impl Nodes {
             let of_lease = |lease: &WishLease| Some((lease.id, names.get(&lease.id)?.clone()));
             seat.names = Arc::new(asking.filter_map(of_lease).collect());
             let others = if way.is_some() { dwellers.others(name) } else { BTreeSet::new() };
-            if let Some(wish) = seat.wish(self.version + 1, way, leases, others) {
+            if let Some(wish) = seat.wish(self.version + 1, way, leases, others, &never) {
                 self.version = wish.version;
             }
             if let Some(present) = self.present.get(name) {
@@ -91,7 +97,9 @@ impl Nodes {
         self.hear();
         let mut all = true;
         for (name, seat) in &mut self.seats {
-            if let Some(wish) = seat.wish(self.version + 1, None, Vec::new(), BTreeSet::new()) {
+            if let Some(wish) =
+                seat.wish(self.version + 1, None, Vec::new(), BTreeSet::new(), &Arc::default())
+            {
                 self.version = wish.version;
             }
             if let Some(present) = self.present.get(name).filter(|it| !it.orders.is_closed()) {
@@ -223,6 +231,10 @@ impl Nodes {
     }
 }
 
+/// Why guests are not kept to their egress on a node.
+const OLD: &str =
+    "its program is of a release that knows nothing of egress: apply config/deploy/ of this one";
+
 /// Why a node is not told of a lease that no node is told of.
 const TOO_MANY: &str =
     "nodes are told of more leases, ranges or pods already than a message has room for";
@@ -230,4 +242,16 @@ const TOO_MANY: &str =
 /// For which names of namespaces that are not open to them guests on other nodes have asked lately.
 pub(in crate::tunnel) fn unopened(nodes: &Nodes) -> impl Iterator<Item = UnopenedName> + use<'_> {
     nodes.present.values().flat_map(|it| it.state.unopened.iter().cloned())
+}
+
+/// Why guests are not kept to the egress of their contracts on nodes that are there, by the names of those.
+pub(in crate::tunnel) fn unkept(nodes: &Nodes) -> BTreeMap<String, String> {
+    let why = |name: &String| {
+        let state = &nodes.present.get(name)?.state;
+        // Until it has said anything it is not known.
+        state.mended?;
+        let old = (!state.egress).then(|| OLD.to_owned());
+        Some((name.clone(), old.or(state.unkept.clone())?))
+    };
+    nodes.settled().filter_map(why).collect()
 }

@@ -6,6 +6,7 @@ mod sizes;
 
 use std::sync::Arc;
 
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -20,6 +21,7 @@ const COMMON: Common = Common {
     gate: 7_479,
     mtu: 1_500,
     names: None,
+    never: BTreeSet::new(),
 };
 const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
 const GATEWAY: &str = "10.203.7.0";
@@ -36,6 +38,7 @@ fn machines(names: &[(&str, &str)]) -> Vec<NodeMachine> {
     let machine = |(name, at): &(&str, &str)| NodeMachine {
         name: (*name).to_owned(),
         addresses: vec![address(at), address("2001:db8::1")],
+        public: vec![],
         ready: true,
         left_out: false,
     };
@@ -92,6 +95,7 @@ fn lease(pods: &[&str]) -> WishLease {
         closed: BTreeSet::new(),
         services: Arc::default(),
         askers: BTreeSet::new(),
+        egress: Egress::None,
     }
 }
 

@@ -21,7 +21,8 @@ fn sent(namespace: &str) -> GuestAddress {
 fn bought(side: Side) -> SaidLease {
     let (cluster, ranges) = (ClusterId([1; 32]), Vec::new());
     let (until_ms, namespaces) = (u64::MAX, BTreeSet::new());
-    SaidLease { side, cluster, until_ms, ranges, is_closed: false, namespaces, said: 1 }
+    let (is_closed, egress) = (false, Egress::None);
+    SaidLease { side, cluster, until_ms, ranges, is_closed, egress, namespaces, said: 1 }
 }
 
 #[test]

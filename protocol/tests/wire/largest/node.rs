@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
+use mercato_protocol::egress::{Egress, Outside};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{
@@ -11,8 +12,8 @@ use mercato_protocol::names::{
     ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
-    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
-    UnopenedName,
+    FromNode, NodeGuest, NodeLease, NodeNames, NodeState, NodeWay, ServiceAddress, Snapshot,
+    ToNode, UnopenedName,
 };
 
 use super::values::*;
@@ -23,10 +24,10 @@ fn address(n: usize) -> IpAddr {
 
 pub(super) fn from_node() -> [FromNode; 2] {
     let token = text(0, limits::NODE_TOKEN_BYTES);
-    let [trouble, open, unnamed] = [0, 1, 2].map(|n| Some(text(n, limits::LINE_BYTES)));
+    let [trouble, open, unnamed, unkept] = [0, 1, 2, 3].map(|n| Some(text(n, limits::LINE_BYTES)));
     [
         FromNode::Hello { token, address: Some(address(1)) },
-        FromNode::State {
+        FromNode::State(NodeState {
             version: MAX,
             mtu: u32::MAX,
             trouble,
@@ -35,7 +36,9 @@ pub(super) fn from_node() -> [FromNode; 2] {
             mended: Some(MAX),
             unnamed,
             unopened: (0..limits::NODE_UNOPENED).map(unopened).collect(),
-        },
+            egress: true,
+            unkept,
+        }),
     ]
 }
 
@@ -75,6 +78,7 @@ pub(super) fn to_node() -> [ToNode; 5] {
         closed: BTreeSet::new(),
         services: BTreeSet::new(),
         askers: BTreeSet::new(),
+        egress: Egress::None,
     };
     let mut leases = vec![lease; limits::NODE_LEASES];
     let ranges = (0..limits::NODE_RANGES).map(|n| address(n).into()).collect();
@@ -94,18 +98,26 @@ pub(super) fn to_node() -> [ToNode; 5] {
     for (nth, guests) in guests.chunks(limits::NODE_GUESTS / sharing).enumerate() {
         leases[nth].closed = guests.iter().cloned().collect();
         leases[nth].services = (0..limits::LEASE_SERVICES).map(service).collect();
+        leases[nth].egress = outside();
     }
     let others = (0..limits::NODE_OTHERS).map(address).collect();
+    let never = (0..limits::NODE_NEVER).map(|n| address(n).into()).collect();
     let id =
         |nth: usize| ContractId([&[0xff; 8][..], &nth.to_be_bytes()].concat().try_into().unwrap());
     let leases = leases.into_iter().enumerate().map(|(nth, lease)| (id(nth), lease)).collect();
     [
-        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges, others }),
+        ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases, ranges, others, never }),
         ToNode::Heard,
         ToNode::Own,
         ToNode::Refused { text: text(0, limits::LINE_BYTES) },
         ToNode::Names { number: MAX, names: names() },
     ]
+}
+
+/// As much as one contract names.
+fn outside() -> Egress {
+    let range = |n: usize| format!("2a00:{:x}::/128", n + 0x1000).parse().unwrap();
+    Egress::Named(Outside::of((0..limits::EGRESS_RANGES).map(range)).unwrap())
 }
 
 /// A name of four labels.

@@ -1,13 +1,16 @@
 //! What the daemon of a cluster and a node of it must not say to each other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits;
 use mercato_protocol::names::{LeaseNames, NamesChange, ServiceNames};
 use mercato_protocol::node::{
-    FromNode, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode, UnopenedName,
+    FromNode, NodeLease, NodeNames, NodeState, NodeWay, ServiceAddress, Snapshot, ToNode,
+    UnopenedName,
 };
 
 use super::{Case, unchecked};
@@ -23,14 +26,31 @@ pub(super) fn cases() -> Vec<Case> {
         ("too many ranges", names(|it| it.ranges = vec![it.ranges[0]; 129]), "TooLong"),
         ("too many own names", names(|it| it.own = vec![it.own[0].clone(); 513]), "TooLong"),
     ];
-    all.extend(own.map(|(name, bytes, error)| ("to-node", name, bytes, error)));
+    let egress = [
+        ("egress of nobody", with(goes_out), "Invalid"),
+        ("nowhere to go, and what nobody reaches", never(Egress::None, 1), "Invalid"),
+        (
+            "too much that nobody reaches",
+            never(Egress::Internet, limits::NODE_NEVER + 1),
+            "TooLong",
+        ),
+    ];
+    let both = own.into_iter().chain(egress);
+    all.extend(both.map(|(name, bytes, error)| ("to-node", name, bytes, error)));
     all
 }
 
 fn of_each() -> Vec<Case> {
     let (way, ranges) = (Some(samples::node_way()), vec![range(); 2]);
     let (leases, others, services) = (BTreeMap::new(), BTreeSet::new(), limits::LEASE_SERVICES);
-    let twice = ToNode::Snapshot(Snapshot { version: 1, way, leases, ranges, others });
+    let twice = ToNode::Snapshot(Snapshot {
+        version: 1,
+        way,
+        leases,
+        ranges,
+        others,
+        never: BTreeSet::new(),
+    });
     let refused = ToNode::Refused { text: "x".repeat(limits::LINE_BYTES + 1) };
     let node = samples::node_way();
     let to = [
@@ -91,14 +111,13 @@ fn from_node() -> impl Iterator<Item = Case> {
     let token = "x".repeat(limits::NODE_TOKEN_BYTES + 1);
     let hello = unchecked(&FromNode::Hello { token, address: None });
     let long = || Some("x".repeat(limits::LINE_BYTES + 1));
-    let says = |trouble, open, unnamed, unopened| {
-        let (version, mtu, second, mended) = (1, 1_500, true, None);
-        let state =
-            FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened };
-        unchecked(&state)
+    let says = |state| unchecked(&FromNode::State(state));
+    let because = |of: fn(&mut NodeState) -> &mut Option<String>| {
+        let mut state = NodeState::default();
+        *of(&mut state) = long();
+        says(state)
     };
-    let state = |trouble, open, unnamed| says(trouble, open, unnamed, BTreeSet::new());
-    let asked = |names| says(None, None, None, names);
+    let asked = |unopened| says(NodeState { unopened, ..NodeState::default() });
     let many = (0..=limits::NODE_UNOPENED).map(|n| {
         let guest = [10, 42, 1, u8::try_from(n).unwrap()].into();
         UnopenedName { guest, ..samples::unopened_name() }
@@ -107,9 +126,10 @@ fn from_node() -> impl Iterator<Item = Case> {
     let no_namespace = UnopenedName { namespace: "da.ta".into(), ..samples::unopened_name() };
     let all = [
         ("too long a token", hello, "TooLong"),
-        ("too long a reason", state(long(), None, None), "TooLong"),
-        ("too long a reason why guests are open", state(None, long(), None), "TooLong"),
-        ("too long a reason why none are told names", state(None, None, long()), "TooLong"),
+        ("too long a reason", because(|it| &mut it.trouble), "TooLong"),
+        ("too long a reason why guests are open", because(|it| &mut it.open), "TooLong"),
+        ("too long a reason why none are told names", because(|it| &mut it.unnamed), "TooLong"),
+        ("too long a reason why egress is not kept", because(|it| &mut it.unkept), "TooLong"),
         ("too many names that are not open", asked(many.collect()), "TooLong"),
         ("a name that no Service has", asked([no_label].into()), "Invalid"),
         ("a name in no namespace", asked([no_namespace].into()), "Invalid"),
@@ -121,14 +141,15 @@ fn from_node() -> impl Iterator<Item = Case> {
 fn snapshot(version: u64, way: Option<NodeWay>, leases: Vec<NodeLease>) -> ToNode {
     let (ranges, others) = (vec![range()], BTreeSet::new());
     let leases = leases.into_iter().map(|lease| (ContractId([5; 16]), lease)).collect();
-    ToNode::Snapshot(Snapshot { version, way, leases, ranges, others })
+    ToNode::Snapshot(Snapshot { version, way, leases, ranges, others, never: BTreeSet::new() })
 }
 
 /// With a pod that is no guest.
 fn besides(way: Option<NodeWay>) -> Vec<u8> {
     let others = ["10.42.1.8".parse().unwrap()].into();
     let (version, leases, ranges) = (1, BTreeMap::new(), vec![]);
-    unchecked(&ToNode::Snapshot(Snapshot { version, way, leases, ranges, others }))
+    let never = BTreeSet::new();
+    unchecked(&ToNode::Snapshot(Snapshot { version, way, leases, ranges, others, never }))
 }
 
 /// With a lease of two pods, of which the second one has this number.
@@ -153,7 +174,24 @@ fn lease() -> NodeLease {
         closed: BTreeSet::new(),
         services: BTreeSet::new(),
         askers: BTreeSet::new(),
+        egress: Egress::None,
     }
+}
+
+/// That none of whose guests is closed, with egress.
+fn goes_out(lease: &mut NodeLease) {
+    lease.egress = Egress::Internet;
+}
+
+/// With so many networks that nobody reaches, and a guest of this egress.
+fn never(egress: Egress, count: usize) -> Vec<u8> {
+    let (version, ranges, others) = (1, vec![range()], BTreeSet::new());
+    let closed = [samples::guest()].into();
+    let lease = NodeLease { guests: true, closed, egress, ..lease() };
+    let leases = [(ContractId([5; 16]), lease)].into();
+    let net = |n: usize| IpNet::from(IpAddr::from([198, 18, (n >> 8) as u8, n as u8]));
+    let (way, never) = (Some(samples::node_way()), (0..count).map(net).collect());
+    unchecked(&ToNode::Snapshot(Snapshot { version, way, leases, ranges, others, never }))
 }
 
 fn unserved(lease: &mut NodeLease) {

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::egress::{Egress, Outside};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::names::{
     ApiNames, LeaseNames, NamedEndpoint, NamedPort, NamedRange, NamesChange, NamespaceNames,
     Numbered, OwnName, ServiceNames, SliceNames,
 };
 use mercato_protocol::node::{
-    FromNode, NodeGuest, NodeLease, NodeNames, NodeWay, ServiceAddress, Snapshot, ToNode,
-    UnopenedName,
+    FromNode, NodeGuest, NodeLease, NodeNames, NodeState, NodeWay, ServiceAddress, Snapshot,
+    ToNode, UnopenedName,
 };
 use mercato_protocol::tunnel::SECOND_POOL;
 
@@ -18,22 +19,18 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         token: "eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmVk".into(),
         address: address.map(|address| address.parse().unwrap()),
     };
+    let plain = || NodeState { version: 3, mtu: 1_500, ..NodeState::default() };
     let state = |version, trouble: Option<&str>, open: Option<&str>, unnamed: Option<&str>| {
         let [trouble, open, unnamed] = [trouble, open, unnamed].map(|it| it.map(str::to_owned));
-        let (mtu, second, mended) = (1_500, false, None);
-        let unopened = BTreeSet::new();
-        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
+        FromNode::State(NodeState { version, trouble, open, unnamed, ..plain() })
     };
-    let counts = |second, mended| {
-        let (trouble, open, unnamed, unopened) = (None, None, None, BTreeSet::new());
-        let (version, mtu) = (3, 1_500);
-        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
+    let counts = |second, mended| FromNode::State(NodeState { second, mended, ..plain() });
+    let asked = FromNode::State(NodeState { unopened: [unopened_name()].into(), ..plain() });
+    let keeps = |unkept: Option<&str>| {
+        let unkept = unkept.map(str::to_owned);
+        FromNode::State(NodeState { egress: true, unkept, ..plain() })
     };
-    let asked = {
-        let (trouble, open, unnamed, unopened) = (None, None, None, [unopened_name()].into());
-        let (version, mtu, second, mended) = (3, 1_500, false, None);
-        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened }
-    };
+    let unkept = Some("it has 4,012 networks of its own");
     let open = Some("this kernel lets through what its rules drop");
     let unnamed = Some("another program has port 53");
     vec![
@@ -45,6 +42,8 @@ pub(crate) fn from_node() -> Vec<(&'static str, FromNode)> {
         ("rules were put back", counts(false, Some(2))),
         ("guests are told no names", state(3, None, None, unnamed)),
         ("a guest has asked for a name that is not open", asked),
+        ("guests are kept to their egress", keeps(None)),
+        ("guests are not kept to it", keeps(unkept)),
         ("in trouble", state(2, Some("the kernel refuses the device mercato1"), None, None)),
     ]
 }
@@ -176,7 +175,13 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         ]
         .into(),
         askers: BTreeSet::new(),
+        egress: Egress::None,
     };
+    let going = |egress| NodeLease { egress, ..lease.clone() };
+    let named_outside = Egress::Named(
+        Outside::of(["203.0.114.0/24", "2a00:1450::/32"].map(|it| it.parse().unwrap())).unwrap(),
+    );
+    let (going_out, to_ranges) = (going(Egress::Internet), going(named_outside));
     let asking = NodeLease { askers: lease.pods.clone(), ..lease.clone() };
     let named = NodeWay { names: Some(node_names()), ..node_way() };
     let none = LeaseNames {
@@ -195,18 +200,23 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
     };
     let way = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..node_way() };
     let ranges = vec!["10.201.3.0/25".parse().unwrap()];
-    let snapshot = |way, lease| {
+    let snapshot_of = |way, lease, never: &[&str]| {
         let leases = [(ContractId([5; 16]), lease)].into();
         let (way, ranges) = (Some(way), ranges.clone());
         let others = ["10.42.1.8".parse().unwrap()].into();
-        ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges, others })
+        let never = never.iter().map(|it| it.parse().unwrap()).collect();
+        ToNode::Snapshot(Snapshot { version: 3, way, leases, ranges, others, never })
     };
-    let (leases, others) = (BTreeMap::new(), BTreeSet::new());
-    let nothing = Snapshot { version: 4, way: None, leases, ranges: vec![], others };
+    let snapshot = |way, lease| snapshot_of(way, lease, &[]);
+    let own = ["198.18.0.0/15", "2a00:1450:4000::7/128"];
+    let (leases, others, never) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+    let nothing = Snapshot { version: 4, way: None, leases, ranges: vec![], others, never };
     vec![
         ("snapshot", snapshot(node_way(), lease)),
         ("snapshot of both families", snapshot(way, both)),
         ("snapshot with names", snapshot(named, asking)),
+        ("snapshot with egress", snapshot_of(node_way(), going_out, &own)),
+        ("snapshot with egress to ranges", snapshot_of(node_way(), to_ranges, &own)),
         ("names", ToNode::Names { number: 7, names: lease_names() }),
         ("no names", ToNode::Names { number: 9, names: none }),
         ("names that change", ToNode::NamesChange(names_change())),

@@ -31,6 +31,8 @@ fn each_word_is_read_as_it_was_written() {
         Expression::LookupDreg("here".to_owned()),
         Expression::Counter,
         Expression::Snat(Family::V6),
+        Expression::Notrack,
+        Expression::Masquerade,
         Expression::Verdict(Verdict::Accept),
         Expression::Verdict(Verdict::Drop),
         Expression::Verdict(Verdict::Goto("from_device".to_owned())),

@@ -18,11 +18,14 @@ fn read(kind: ObjectKind, name: &str, object: Value) -> Option<Named> {
     Named::read(&Item::Object(key(kind, "shop", name)), &object)
 }
 
+/// Guests that are not closed.
+const OPEN: Asks = Asks { is_closed: false, forwards: true };
+
 fn said(all: &[Named]) -> LeaseNames {
     let homes = ["bank".to_owned(), "shop".to_owned()];
     names(
         LEASE,
-        true,
+        OPEN,
         &[],
         homes.iter().map(|home| (home, true)),
         all.iter().map(|named| ("shop", named)),
@@ -87,7 +90,8 @@ fn closed_guests_call_services_by_their_addresses_at_home() {
     let told = |forwards: bool| {
         let homes = ["shop".to_owned()];
         let all = all.iter().map(|named| ("shop", named));
-        let said = names(LEASE, forwards, &[], homes.iter().map(|home| (home, true)), all);
+        let asks = Asks { is_closed: !forwards, forwards };
+        let said = names(LEASE, asks, &[], homes.iter().map(|home| (home, true)), all);
         let services = said.namespaces.into_iter().flat_map(|namespace| namespace.services);
         services.map(|service| service.addresses).collect::<Vec<_>>()
     };
@@ -114,7 +118,7 @@ fn pods_are_named_by_what_home_shows() {
     ];
     let homes = ["shop".to_owned()];
     let homes = homes.iter().map(|home| (home, true));
-    let said = names(LEASE, true, &ranges, homes, [("shop", &slice)].into_iter());
+    let said = names(LEASE, OPEN, &ranges, homes, [("shop", &slice)].into_iter());
     let all: Vec<_> = said.ranges.iter().map(|it| format!("{} {}", it.home, it.here)).collect();
     let of_guests = "10.204.0.0/24 10.205.0.0/24";
     assert_eq!(all, ["10.42.0.0/24 10.201.5.0/24", "10.203.0.0/16 10.201.0.0/16", of_guests]);
@@ -197,7 +201,7 @@ fn who_is_told_of_homes_api_server_is_said_of_each_guest() {
         let homes = ["shop".to_owned()];
         names(
             LEASE,
-            true,
+            OPEN,
             ranges,
             homes.iter().map(|home| (home, true)),
             all.iter().map(|named| ("shop", named)),

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::PodSecurity;
@@ -20,6 +21,7 @@ fn wanted() -> GuestNamespace {
         pod_security: PodSecurity::Baseline,
         ranges: Vec::new(),
         name_servers: Vec::new(),
+        egress: Egress::None,
         gate_port: None,
         login: None,
     }

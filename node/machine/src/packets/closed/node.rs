@@ -6,7 +6,9 @@ use crate::family::Family;
 use crate::limits;
 use crate::packets::errors;
 use crate::packets::expression::{Expression, Verdict, address, destination, is_protocol};
-use crate::packets::protocols::{ICMP_TYPE, TCP, UDP};
+use crate::packets::protocols::{
+    DESTINATION_PORT, ICMP_TYPE, SYN, SYN_AND_ACK, TCP, TCP_FLAGS, UDP,
+};
 use crate::packets::rule::{drop_of, rule};
 use crate::packets::table::PacketRule;
 
@@ -21,11 +23,6 @@ const OF_NAMES_BY_TCP: Expression =
     Expression::Limit { rate: limits::OF_NAMES_BY_TCP_A_SECOND, burst: limits::OF_NAMES_BY_TCP };
 const OF_GATE: Expression =
     Expression::Limit { rate: limits::OF_GATE_A_SECOND, burst: limits::OF_GATE };
-/// Of TCP, where its flags stand, and those that begin a connection: SYN without ACK (RFC 9293).
-const TCP_FLAGS: Expression = Expression::PayloadTransport { offset: 13, len: 1 };
-const DESTINATION_PORT: Expression = Expression::PayloadTransport { offset: 2, len: 2 };
-const SYN_AND_ACK: u8 = 0x12;
-const SYN: u8 = 0x02;
 /// The answer to an echo, of either family.
 const ECHOED_V4: u8 = 0;
 const ECHOED_V6: u8 = 129;

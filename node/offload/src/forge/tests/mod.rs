@@ -93,6 +93,7 @@ fn guest_context() -> GuestContext {
         longest_grace_s: 30,
         gate: None,
         ranges: Vec::new(),
+        egress: EgressKind::None,
         transit: false,
         default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
         default_limits: BTreeMap::new(),

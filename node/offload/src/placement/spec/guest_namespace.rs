@@ -6,6 +6,7 @@ use std::num::NonZeroU16;
 
 use ipnet::IpNet;
 use mercato_protocol::contract::Contract;
+use mercato_protocol::egress::Egress;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
@@ -38,6 +39,8 @@ pub struct GuestNamespace {
     pub ranges: Vec<IpNet>,
     /// The name servers that its pods use, besides the cluster's own.
     pub name_servers: Vec<IpAddr>,
+    /// Whom its pods reach on the Internet.
+    pub egress: Egress,
     /// Where nodes answer the gates of its pods, by TCP; none: they have no gates.
     pub gate_port: Option<NonZeroU16>,
     /// By which nodes pull the image of the gates; none: without.
@@ -57,6 +60,7 @@ impl GuestNamespace {
             pod_security: terms.pod_security,
             ranges: Vec::new(),
             name_servers: name_servers.to_vec(),
+            egress: terms.egress.clone(),
             gate_port: None,
             login: None,
         }
@@ -127,11 +131,13 @@ impl GuestNamespace {
     }
 
     /// The NetworkPolicy: nothing in, nothing out, but among the guests of one contract, from and to
-    /// the pods of home, and to the name servers that guests use. Port 53 of any other address would
+    /// the pods of home, to the name servers that guests use, and to whom the contract gives them of the
+    /// Internet. Port 53 of any other address would
     /// be a way out for anything. Where pods have gates, these reach their node: a policy cannot name
     /// that, and so names its port alone; what a node has closed in reaches nobody else by it.
     pub fn network_policy(&self) -> Value {
-        let mut spec = network::policy(&self.contract, &self.ranges, &self.name_servers);
+        let Self { contract, ranges, name_servers, egress, .. } = self;
+        let mut spec = network::policy(contract, ranges, name_servers, egress);
         if let (Some(port), Some(egress)) = (self.gate_port, spec["egress"].as_array_mut()) {
             egress.push(json!({ "ports": [{ "protocol": "TCP", "port": port }] }));
         }
@@ -181,6 +187,7 @@ mod tests {
             pod_security: PodSecurity::Baseline,
             ranges: Vec::new(),
             name_servers: Vec::new(),
+            egress: Egress::None,
             gate_port: None,
             login: None,
         }

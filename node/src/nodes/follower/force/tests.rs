@@ -1,5 +1,6 @@
 //! What is in force by words and the clock.
 
+use mercato_protocol::egress::{self as protocol, Outside};
 use mercato_protocol::node::{NodeLease, NodeNames, ServiceAddress};
 
 use mercato_protocol::tunnel::SECOND_POOL;
@@ -155,6 +156,48 @@ fn services_are_for_guests_that_are_closed_and_lead_nowhere() {
     let ours: [IpNet; 2] = ["10.200.0.0/13".parse().unwrap(), SECOND_POOL.into()];
     let is_ours = |range: &IpNet| ours.iter().any(|pool| pool.contains(range));
     assert!(wanted.ranges.iter().chain(&wanted.homes).all(is_ours), "{wanted:?}");
+}
+
+#[test]
+fn guests_go_out_as_their_lease_says_and_never_near() {
+    let net = |text: &str| text.parse::<IpNet>().unwrap();
+    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None, called: None };
+    let with = |uid, egress| NodeLease {
+        guests: true,
+        closed: [guest(uid)].into(),
+        egress,
+        ..lease(500, &[], &[])
+    };
+    let named = Outside::of([net("203.0.114.0/24")]).unwrap();
+    let leases = vec![
+        with("a", protocol::Egress::Internet),
+        with("b", protocol::Egress::Named(named)),
+        with("c", protocol::Egress::None),
+    ];
+    let mut heard = heard(1, 1_000, leases);
+    heard.snapshot.as_mut().unwrap().never = [net("9.9.8.0/24")].into();
+    let mut force = Force::new(0);
+    force.hear(heard);
+    let of = |force: &Force| {
+        let rules = force.rules().unwrap();
+        let egress = |uid: &str| rules.guests[&guest(uid).uid].egress.clone();
+        (["a", "b", "c"].map(egress), rules.never.clone())
+    };
+    let (egress, never) = of(&force);
+    assert_eq!(
+        (egress, never.len()),
+        ([const { Egress::None }; 3], 0),
+        "its own networks are not known"
+    );
+    force.know_networks(Ok([net("9.9.9.0/24")].into()));
+    let (egress, never) = of(&force);
+    let named = Egress::Named([net("203.0.114.0/24")].into());
+    assert_eq!(egress, [Egress::Internet, named, Egress::None]);
+    let is_near = |text: &str| never.iter().any(|it| it.contains(&net(text)));
+    assert!(["9.9.8.7/32", "9.9.9.7/32", "10.0.0.0/8"].into_iter().all(is_near), "{never:?}");
+    force.end(10_000);
+    assert!(force.rules().unwrap().guests.is_empty());
+    assert!(force.rules().unwrap().never.is_empty());
 }
 
 #[test]

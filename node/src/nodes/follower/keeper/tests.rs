@@ -6,7 +6,7 @@ use mercato_host::HostError;
 use mercato_machine::Wanted;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::limits::LINE_BYTES;
-use mercato_protocol::node::{FromNode, NodeNames, NodeWay, Snapshot};
+use mercato_protocol::node::{FromNode, NodeNames, NodeState, NodeWay, Snapshot};
 use mercato_protocol::tunnel::SECOND_POOL;
 
 use super::super::testing::{Fake, lease, snapshot, way};
@@ -58,7 +58,7 @@ impl Stand {
     /// What is said on a connection.
     async fn said(&mut self, connection: u64) -> (u64, u32, Option<String>) {
         match self.standing().await.state(connection) {
-            FromNode::State { version, mtu, trouble, .. } => (version, mtu, trouble),
+            FromNode::State(NodeState { version, mtu, trouble, .. }) => (version, mtu, trouble),
             hello @ FromNode::Hello { .. } => panic!("{hello:?}"),
         }
     }
@@ -228,8 +228,8 @@ async fn trouble_is_told_until_it_is_over() {
 async fn the_first_family_does_not_wait_for_the_second() {
     let mut stand = Stand::new(Fake::default());
     let second = |standing: Standing| match standing.state(1) {
-        FromNode::State { version, trouble: None, second, .. } => (version, second),
-        other @ (FromNode::State { .. } | FromNode::Hello { .. }) => panic!("{other:?}"),
+        FromNode::State(NodeState { version, trouble: None, second, .. }) => (version, second),
+        other @ (FromNode::State(_) | FromNode::Hello { .. }) => panic!("{other:?}"),
     };
     let both = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..way() };
     stand.machine.now(|now| now.second_trouble = Some("no IPv6".to_owned()));

@@ -86,6 +86,45 @@ fn a_node_that_tells_no_names_is_named() {
 }
 
 #[test]
+fn a_node_that_keeps_no_egress_is_named_and_told_of_none() {
+    let mut nodes = three();
+    let [two, three] = [join(&mut nodes, "n2", 1, None), join(&mut nodes, "n3", 2, None)];
+    assert!(unkept(&nodes).is_empty(), "neither has said anything");
+    let mut says = |node: &str, connection, egress, unkept: Option<&str>| {
+        let unkept = unkept.map(str::to_owned);
+        let said =
+            NodeState { mtu: 1_500, mended: Some(0), egress, unkept, ..NodeState::default() };
+        nodes.on_event(NodeEvent::State { node: node.to_owned(), connection, state: said });
+        super::unkept(&nodes)
+    };
+    let of_before = says("n2", 1, false, None);
+    assert!(of_before["n2"].contains("a release that knows nothing of egress"), "{of_before:?}");
+    assert_eq!(says("n3", 2, true, Some("300 networks"))["n3"], "300 networks");
+    assert_eq!(says("n3", 2, true, None).keys().collect::<Vec<_>>(), ["n2"]);
+    let guest = |uid: &str| NodeGuest { uid: uid.parse().unwrap(), pod: None, called: None };
+    let lease = WishLease {
+        guests: true,
+        closed: [guest("a"), guest("b")].into(),
+        egress: Egress::Internet,
+        ..lease(&[])
+    };
+    let guests =
+        [("a", "n2"), ("b", "n3")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
+    let dwellers = Dwellers { guests: guests.into(), ..Dwellers::default() };
+    let common = Common { never: ["9.9.9.0/24".parse().unwrap()].into(), ..COMMON };
+    let gateway = Some(address(GATEWAY));
+    nodes.tell(&common, gateway, &[lease], &PodNodes::new(), &dwellers, &none());
+    let told = |order| {
+        let wish = wish(order);
+        let said = wish.at(0);
+        let lease = said.leases.values().next().unwrap().clone();
+        (lease.closed.len(), lease.egress, said.never.len())
+    };
+    assert_eq!(told(&two), (1, Egress::None, 0), "its guests stay closed");
+    assert_eq!(told(&three), (1, Egress::Internet, 1));
+}
+
+#[test]
 fn a_lease_that_no_message_may_have_is_named_and_the_others_are_told() {
     let mut nodes = three();
     let two = join(&mut nodes, "n2", 1, None);

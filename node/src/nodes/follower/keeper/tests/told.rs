@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use mercato_protocol::id::ContractId;
-use mercato_protocol::node::UnopenedName;
+use mercato_protocol::node::{NodeState, UnopenedName};
 
 use super::super::super::testing::wanted;
 use super::*;
@@ -28,7 +28,7 @@ enum When {
 }
 
 /// One of each: what no lease needs, what is left when leases are over, and nothing said at all.
-fn findings() -> [Finding; 9] {
+fn findings() -> [Finding; 10] {
     let nothing = || Some(Snapshot { way: None, ..snapshot(1, Vec::new()) });
     let rest = || Some(snapshot(1, Vec::new()));
     let both = NodeWay { pool_v6: Some(SECOND_POOL.into()), ..way() };
@@ -63,12 +63,15 @@ fn findings() -> [Finding; 9] {
             let unopened = [UnopenedName { lease, guest, service, namespace }].into();
             it.serve.send_replace(Served { unopened, ..Served::default() });
         }),
+        finding("unkept", Some("unkept"), nothing(), |it| {
+            it.machine.now(|now| now.networks = Err("it has 300 networks".to_owned()));
+        }),
     ]
 }
 
 /// All that a standing has, by name, and whether it is another one there.
-fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 9] {
-    let Standing { set_up, open, mended, unnamed, unopened } = one;
+fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 10] {
+    let Standing { set_up, open, mended, unnamed, unopened, unkept } = one;
     let SetUp { word, mtu, address, trouble, second } = set_up;
     let there = &other.set_up;
     [
@@ -81,37 +84,39 @@ fn parts(one: &Standing, other: &Standing) -> [(&'static str, bool); 9] {
         ("mended", *mended != other.mended),
         ("unnamed", *unnamed != other.unnamed),
         ("unopened", *unopened != other.unopened),
+        ("unkept", *unkept != other.unkept),
     ]
 }
 
 /// The same of what is said.
-fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 8] {
+fn words(one: &Standing, other: &Standing) -> [(&'static str, bool); 9] {
     let [one, other] = [one, other].map(|standing| standing.state(1));
-    let [
-        FromNode::State { version, mtu, trouble, second, open, mended, unnamed, unopened },
-        FromNode::State {
-            version: version_there,
-            mtu: mtu_there,
-            trouble: trouble_there,
-            second: second_there,
-            open: open_there,
-            mended: mended_there,
-            unnamed: unnamed_there,
-            unopened: unopened_there,
-        },
-    ] = [one, other]
-    else {
+    let [FromNode::State(one), FromNode::State(other)] = [one, other] else {
         panic!("a standing is no hello")
     };
+    let NodeState {
+        version,
+        mtu,
+        trouble,
+        second,
+        open,
+        mended,
+        unnamed,
+        unopened,
+        // It is one of this release.
+        egress: _,
+        unkept,
+    } = one;
     [
-        ("version", version != version_there),
-        ("mtu", mtu != mtu_there),
-        ("trouble", trouble != trouble_there),
-        ("second", second != second_there),
-        ("open", open != open_there),
-        ("mended", mended != mended_there),
-        ("unnamed", unnamed != unnamed_there),
-        ("unopened", unopened != unopened_there),
+        ("version", version != other.version),
+        ("mtu", mtu != other.mtu),
+        ("trouble", trouble != other.trouble),
+        ("second", second != other.second),
+        ("open", open != other.open),
+        ("mended", mended != other.mended),
+        ("unnamed", unnamed != other.unnamed),
+        ("unopened", unopened != other.unopened),
+        ("unkept", unkept != other.unkept),
     ]
 }
 
