@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Test::full("the_api_servers_lie", |s| Box::pin(lies::gain_nothing(s))),
         Test::full("the_provider_evicts", |s| Box::pin(provider::evicts(s))),
         Test::full("the_provider_is_short_of_memory", |s| Box::pin(provider::short_of_memory(s))),
-        Test::ci("the_provider_loses_its_node", |s| Box::pin(provider::loses_its_node(s))),
+        Test::full("the_provider_loses_its_node", |s| Box::pin(provider::loses_its_node(s))),
         Test::ci("the_guest_namespace_is_deleted", |s| {
             Box::pin(provider::deletes_the_namespace(s))
         }),

@@ -138,10 +138,7 @@ async fn closed(stage: &Stage) -> Result<()> {
     Sender::Pod(user, "near").tcp(far, 100_000, "closed").await.context("afterwards")?;
     service.closes().await?;
     timer.step("neither without rules nor while all start again does it find more");
-    sold_while_proven(&home, &provider, &agents).await?;
-    timer.step("without a program on a node nothing is sold so, and with it again");
-    let unproven = Found::again(&guests, "scout", &targets).await?;
-    ensure!(unproven == Found::default(), "without the program it found {unproven:?}");
+    sold_while_proven(&home, &provider, &agents, &mut timer).await?;
     over(&home, &provider, targets.guest()).await?;
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
     home.kept_to_its_rights().context("in rome")?;
@@ -229,12 +226,16 @@ async fn loses_its_rules(turin: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// While a node is without a program nothing is on sale, and its owner hears which node that is.
+/// At level `full`: while a node is without a program nothing is on sale, and its owner hears which node that is.
 async fn sold_while_proven(
     home: &Daemon<'_>,
     provider: &Daemon<'_>,
     agents: &Nodes<'_>,
+    timer: &mut StepTimer,
 ) -> Result<()> {
+    if suite::level() == Level::Ci {
+        return Ok(());
+    }
     let (name, node) = (provider.cluster.name(), provider.cluster.machine(2).name());
     home.sees_offer_of(name).await?;
     agents.leave(true).await?;
@@ -251,7 +252,9 @@ async fn sold_while_proven(
     ensure!(status.contains("required is not sold"), "{status}");
     agents.leave(false).await?;
     home.sees_offer_of(name).await?;
-    told_of(provider, &node, "IsolationProven", "can be sold").await.map(drop)
+    told_of(provider, &node, "IsolationProven", "can be sold").await?;
+    timer.step("without a program on a node nothing is sold so, and with it again");
+    Ok(())
 }
 
 /// A pod beside the guest that asks for it, as whoever can be made to may, is not closed.
