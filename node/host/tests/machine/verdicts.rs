@@ -24,7 +24,7 @@ use crate::frames::{ANY, send};
 use crate::namespace::Namespace;
 use crate::pods::Pods;
 use crate::wire::Sent;
-use crate::world::{DEVICE, END, ITSELF, Service, ServiceNamespace, World};
+use crate::world::{DEVICE, END, ITSELF, Service, ServiceNamespace, Term, World};
 use crate::{draw, is_full};
 
 /// Tables.
@@ -57,6 +57,7 @@ pub(crate) fn the_kernel_says_the_same_of_frames() -> Result<()> {
     let mut decided: BTreeMap<Decides, usize> = BTreeMap::new();
     let mut worlds: Vec<_> = (0..WORLDS).map(|_| World::of(&numbers.bytes(32))).collect();
     worlds.push(with_a_chain_of_addresses());
+    worlds.extend([(); 2].map(|()| going_out(World::of(&numbers.bytes(32)))));
     for (number, world) in worlds.iter().enumerate() {
         let frames: Vec<Sent> =
             (0..count).map(|id| draw::frame(world, &numbers.bytes(18), id)).collect();
@@ -74,7 +75,7 @@ pub(crate) fn the_kernel_says_the_same_of_frames() -> Result<()> {
     let passed = decided.get(&None).copied().unwrap_or_default();
     let all: usize = decided.values().sum();
     ensure!(all == worlds.len() * usize::from(count) * 2, "{all} frames alone");
-    ensure!(passed >= all / 10 && passed <= all / 2, "{passed} of {all} have passed");
+    ensure!(passed >= all / 20 && passed <= all / 2, "{passed} of {all} have passed");
     ensure!(decided.len() >= 20, "by few rules alone: {decided:#?}");
     Ok(())
 }
@@ -86,6 +87,12 @@ fn with_a_chain_of_addresses() -> World {
     let service = Service { called: first, here: ITSELF, namespace: ServiceNamespace::Own };
     let called = Some(std::net::Ipv4Addr::new(10, 204, 3, 7));
     World { services: vec![service], called, ..World::of(&[]) }
+}
+
+/// With a guest of both families that reaches the Internet, as most do not that are drawn.
+fn going_out(world: World) -> World {
+    let four = world.four.or(Some(std::net::Ipv4Addr::new(10, 42, 0, 5)));
+    World { term: Term::Everywhere, four, ..world }
 }
 
 /// The same numbers with each run (SplitMix64).
