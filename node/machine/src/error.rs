@@ -41,9 +41,6 @@ pub enum WantedError {
     /// A rule about it would never be met.
     #[error("{0} is said to be a home of guests, and is not among the ranges that are reached")]
     NoRange(IpNet),
-    /// The rules for guests would not be asked about it.
-    #[error("{0} is said to have egress, and is not among the guests of this node")]
-    NoGuest(IpAddr),
     /// More of the world would be led to the gateway than belongs to any pool.
     #[error("the pool {0} is wider than /8; set a range of your own (gateway.pool)")]
     Wide(IpNet),

@@ -35,7 +35,7 @@ pub(super) struct Stand<'a> {
     pub(super) pods: &'a PodNodes,
     /// The guests of this node that are closed.
     pub(super) guests: BTreeSet<IpAddr>,
-    /// Which of them reach whom beyond clusters.
+    /// Which guests reach whom beyond clusters.
     pub(super) outward: Outward,
     /// Where guests ask for names, and whether that is us.
     pub(super) names: Option<NamesWay>,

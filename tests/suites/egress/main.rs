@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, Families};
-use mercato_tests::courier::Sender;
+use mercato_tests::courier::{self, Sender};
 use mercato_tests::daemon::{Daemon, PART, deploy};
 use mercato_tests::nodes::Nodes;
 use mercato_tests::step_timer::StepTimer;
@@ -90,6 +90,8 @@ async fn reached(stage: &Stage) -> Result<()> {
         reaches(lease, &targets).await.with_context(|| lease.egress.to_owned())?;
     }
     timer.step("each reaches whom its contract names, and nobody else");
+    calls_at_once(&leases[1]).await.context("with its first instruction")?;
+    timer.step("a guest calls with its first instruction");
     for lease in &leases[1..] {
         carries(lease, turin).await.with_context(|| lease.egress.to_owned())?;
         carries_datagrams(lease).await.with_context(|| lease.egress.to_owned())?;
@@ -167,6 +169,14 @@ async fn serves(lease: &Lease<'_>, rome: &Cluster, turin: &Cluster) -> Result<()
     let served = lease.home.serves(GUEST).await;
     turin.kubectl(&["uncordon", &other]).await?.ok()?;
     served.with_context(|| format!("in {}", rome.name()))
+}
+
+/// Who calls with its first instruction is answered, and need not call again.
+async fn calls_at_once(lease: &Lease<'_>) -> Result<()> {
+    let port = courier::PORT;
+    let calls = format!("nc -w 10 {NAMED} {port} </dev/null >/dev/null");
+    lease.home.start("early", &calls, &["--restart=Never"]).await?;
+    lease.home.sees("early", "Succeeded").await
 }
 
 /// By IPv6 a pod has its own address on the Internet, which has to find it.

@@ -367,9 +367,10 @@ impl<S: Sandboxes> ClosingKeeper<S> {
 
     fn say(&self) {
         // A node's rules let no guest call it, nor its gate.
-        let heard = || self.held.values().filter(|held| !held.asks);
-        let addresses = heard().flat_map(|held| &held.own).copied().collect();
-        let outward = heard().flat_map(Held::outward).collect();
+        let heard = self.held.values().filter(|held| !held.asks);
+        let addresses = heard.flat_map(|held| &held.own).copied().collect();
+        // What goes out before the node has a rule for it would keep its source, and get no answer.
+        let outward = self.held.values().flat_map(Held::outward).collect();
         let tried = self.tried.as_ref().and_then(|(_, trouble)| trouble.as_ref());
         let found_open = self.found_open.as_ref().map(|(_, why)| why);
         let known = self.unkept.lasting().or(self.unclosed.values().next());

@@ -79,7 +79,7 @@ pub(crate) fn called<'a>(
 pub(crate) struct Closings {
     /// The addresses of those that are closed, and whose gates have heard so.
     pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Those of them that reach anybody beyond clusters, and whom.
+    /// Those that reach anybody beyond clusters, and whom, from when they are closed.
     pub(crate) outward: BTreeMap<IpAddr, Egress>,
     /// Why none can be closed, or one is not; none: all are that should be.
     pub(crate) trouble: Option<String>,
