@@ -10,6 +10,7 @@ use mercato_protocol::egress::{Egress, EgressKind, EgressLack, Outside};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::resources::Resources;
+use mercato_protocol::terms::NetworkIsolation;
 
 use crate::world::{BUYER, SELLER, World, demand, policy};
 
@@ -101,11 +102,22 @@ fn what_is_not_offered_is_not_ordered_and_named() {
 #[test]
 fn nothing_is_offered_that_is_not_enforced() {
     let mut world = offering(&Egress::Internet, vec![]);
+    let closed = SharePolicy {
+        network_isolation: NetworkIsolation::Required,
+        ..share(&Egress::Internet, vec![])
+    };
+    world.input(SELLER, Input::Isolation(true));
+    world.command(SELLER, Command::Share(Some(closed))).unwrap();
+    world.advance(10_000);
     assert!(world.ad().body.egress.is_some());
     world.input(SELLER, Input::Egress(false));
     world.advance(10_000);
     assert_eq!(world.ad().body.egress, None);
     assert!(!world.nodes[SELLER].broker.enforces_egress());
+    // Without isolation its network keeps guests to it, as far as to anything.
+    world.command(SELLER, Command::Share(Some(share(&Egress::Internet, vec![])))).unwrap();
+    world.advance(10_000);
+    assert!(world.ad().body.egress.is_some());
 }
 
 /// The seller has changed its mind since: what it answers.

@@ -68,19 +68,27 @@ pub(crate) async fn trust(home: &Daemon<'_>) -> Result<()> {
     home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok().map(drop)
 }
 
-/// Egress is shared, and not sold where no node keeps guests to it: both sides are told so.
-async fn no_egress(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
-    let shared = provider.mercato(&["share", "set", "--egress", "internet"]).await?.ok()?;
-    ensure!(shared.contains("no egress is sold"), "{shared}");
+/// Egress is offered once it is shared, and no longer than that: both sides are told so.
+async fn egress(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
     let order = home.mercato(&[&ORDER[..], &["--egress", "8.8.8.0/24"]].concat()).await?;
     ensure!(order.code == Some(3) && order.stderr.contains("offers no egress"), "{order:?}");
-    let none = ["share", "set", "--egress", "none"];
-    provider.mercato(&none).await?.ok().map(drop)
+    for (to, is_offered) in [("internet", true), ("none", false)] {
+        provider.mercato(&["share", "set", "--egress", to]).await?.ok()?;
+        wait::until(&format!("egress to {to} is seen"), PATIENCE, || async {
+            let found = home.mercato(&["browse", "egress in (internet)", "-o", "json"]).await?;
+            let market: Value = serde_json::from_str(&found.stdout).unwrap_or_default();
+            let is_found = named(&market["offers"], "turin").is_ok();
+            ensure!(is_found == is_offered, "{found:?}");
+            Ok(true)
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// The contract's id, once the node is ready.
 pub(crate) async fn order(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<String> {
-    no_egress(home, provider).await.context("egress that is not sold")?;
+    egress(home, provider).await.context("egress")?;
     let contract = home.buy(provider, &ORDER).await?;
     let ready = ["wait", "--for=condition=Ready", "node/mercato-turin", "--timeout=1s"];
     home.cluster.kubectl(&ready).await?.ok()?;
