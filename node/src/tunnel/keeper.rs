@@ -313,14 +313,15 @@ impl Keeper {
             }
             Event::Link(event) => self.peers.on_link(event),
             Event::Pods(pods) => {
-                let of = |pod: &PodPlace| [pod.address, pod.second].into_iter().flatten();
-                let at = pods.iter().flat_map(|pod| of(pod).map(|at| (at, pod.node.clone())));
-                self.pod_nodes = at.collect();
+                self.pod_nodes = pod_nodes(&pods);
                 self.second.learn(&pods);
                 self.pods = pods;
                 self.knows_pods = true;
             }
-            Event::Machines(machines) => self.own_machine.learn(machines),
+            Event::Machines(machines) => {
+                self.own_machine.learn(machines);
+                self.ask_network();
+            }
             Event::Consent(consent) => self.consent = consent,
             // Whatever it is, it is looked at in the next step.
             Event::Guests => {}
@@ -331,4 +332,10 @@ impl Keeper {
             }
         }
     }
+}
+
+/// On which node each pod is, by each of its addresses.
+fn pod_nodes(pods: &[PodPlace]) -> PodNodes {
+    let of = |pod: &PodPlace| [pod.address, pod.second].into_iter().flatten();
+    pods.iter().flat_map(|pod| of(pod).map(|at| (at, pod.node.clone()))).collect()
 }

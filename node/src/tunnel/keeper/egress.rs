@@ -33,7 +33,7 @@ pub(super) struct Stand<'a> {
 
 /// How it is with the egress of guests in this cluster.
 pub(super) struct OwnEgress {
-    never: Arc<BTreeSet<IpNet>>,
+    never: BTreeSet<IpNet>,
     /// Why that is more than nodes can be told.
     too_much: Option<String>,
     networks: OwnNetworks,
@@ -46,7 +46,7 @@ pub(super) struct OwnEgress {
 impl Default for OwnEgress {
     fn default() -> Self {
         Self {
-            never: Arc::default(),
+            never: BTreeSet::new(),
             too_much: None,
             networks: Err("its networks are not known yet".to_owned()),
             looked: None,
@@ -56,9 +56,10 @@ impl Default for OwnEgress {
 }
 
 impl OwnEgress {
-    /// What of this cluster's own nobody reaches so, besides what is nobody's on the Internet.
-    pub(super) fn never(&self) -> Arc<BTreeSet<IpNet>> {
-        self.never.clone()
+    /// What of this cluster's own nobody reaches so, besides what is nobody's on the Internet; none: it is more
+    /// than nodes can be told.
+    pub(super) fn never(&self) -> Option<&BTreeSet<IpNet>> {
+        self.too_much.is_none().then_some(&self.never)
     }
 
     /// All that guests of this machine never reach so.
@@ -82,9 +83,7 @@ impl OwnEgress {
                 "{count} networks of this cluster's own are more than the {NODE_NEVER} that nodes are told of"
             )
         });
-        if *self.never != all {
-            self.never = Arc::new(all);
-        }
+        self.never = all;
     }
 
     /// What no guest reaches is known from now on, and the market hears whether guests are kept to their
@@ -144,15 +143,17 @@ mod tests {
     fn what_is_nobodys_on_the_internet_is_not_said_again() {
         let own = learn(&["10.42.0.0/16", "203.0.114.7/32", "203.0.114.0/24", "2a00:1450::7/128"]);
         let expected = ["203.0.114.0/24", "2a00:1450::7/128"].map(|net| net.parse().unwrap());
-        assert_eq!((own.never(), own.too_much), (Arc::new(expected.into()), None));
+        assert_eq!(own.never(), Some(&expected.into()));
     }
 
     #[test]
     fn more_than_nodes_are_told_of_is_said() {
         let all: Vec<_> = (0..257).map(|n| format!("8.{}.{}.1/32", n / 256, n % 256)).collect();
         let all: Vec<_> = all.iter().map(String::as_str).collect();
-        let why = learn(&all).too_much.unwrap();
+        let many = learn(&all);
+        assert_eq!(many.never(), None, "a snapshot with it would be no message");
+        let why = many.too_much.unwrap();
         assert!(why.starts_with("257 networks of this cluster's own"), "{why}");
-        assert_eq!(learn(&all[1..]).too_much, None);
+        assert_eq!(learn(&all[1..]).never().map(BTreeSet::len), Some(256));
     }
 }

@@ -59,7 +59,7 @@ impl Keeper {
         tell_each(self.kubernetes.consent(), self.tell.clone(), Event::Consent);
     }
 
-    /// What the cluster says of its network is told once it answers.
+    /// What the cluster says of its network is told once it answers: a node that comes has pods of its own.
     pub(super) fn ask_network(&mut self) {
         if std::mem::replace(&mut self.asks_network, true) {
             return;

@@ -95,6 +95,7 @@ pub(super) fn own_rules(here: &Here<'_>, said: &Said, dwellers: &Dwellers) -> Cl
     let (mut rules, mut by_lease) = (BTreeMap::new(), BTreeMap::<_, (Arc<_>, Arc<_>)>::new());
     let now_ms = wall_ms();
     let namespaces = said.guest_namespaces();
+    let near = common.never.as_ref().zip(networks.as_ref().ok());
     for it in closed_guests(pods, &namespaces).filter(|it| nodes.is_own(it.node)) {
         let lease = said.leases.get(&it.contract);
         let lease = lease.filter(|lease| lease.is_closed && lease.until_ms > now_ms);
@@ -106,8 +107,7 @@ pub(super) fn own_rules(here: &Here<'_>, said: &Said, dwellers: &Dwellers) -> Cl
         let (reached, services) = of_lease.clone();
         if let Some(guest) = it.of(lease) {
             // Whoever cannot be kept from what is near goes nowhere.
-            let egress =
-                networks.as_ref().map(|_| never::egress(&lease.egress)).unwrap_or_default();
+            let egress = near.map(|_| never::egress(&lease.egress)).unwrap_or_default();
             rules.insert(guest.uid.clone(), GuestRule::of(&guest, reached, services, egress));
         }
     }
@@ -115,8 +115,8 @@ pub(super) fn own_rules(here: &Here<'_>, said: &Said, dwellers: &Dwellers) -> Cl
     let others = others.flat_map(|(_, addresses)| addresses).copied().collect();
     let names = names.filter(|names| names.listens).map(|names| names.address);
     let goes_out = rules.values().any(|rule| rule.egress != Egress::None);
-    let own = networks.as_ref().ok().filter(|_| goes_out);
-    let never = own.map(|own| never::all(&common.never, own)).unwrap_or_default();
+    let near = near.filter(|_| goes_out);
+    let never = near.map(|(cluster, own)| never::all(cluster, own)).unwrap_or_default();
     ClosingRules { port: common.gate, names, guests: rules, others: Arc::new(others), never }
 }
 

@@ -75,15 +75,14 @@ impl Keeper {
             gate: settings.nodes.gate,
             mtu: limits::TUNNEL_MTU as u32,
             names: names::of_nodes(&self.ground),
-            never: (*self.own_egress.never()).clone(),
+            never: self.own_egress.never().cloned(),
         })
     }
 
     /// Guests on this node are told names once it has what it needs for them.
     pub(super) async fn mind_names(&mut self, said: &Said) {
         let (ground, end, pods, nodes) = (&self.ground, &self.end, &self.pods, &self.nodes);
-        let never = self.own_egress.all();
-        let stand = names::Stand { ground, end, pods, nodes, never };
+        let stand = names::Stand { ground, end, pods, nodes, never: self.own_egress.all() };
         self.own_names.mind(stand, said, &self.heard.name_server).await;
     }
 
@@ -209,7 +208,7 @@ mod tests {
         gate: 7_479,
         mtu: 1_420,
         names: None,
-        never: BTreeSet::new(),
+        never: Some(BTreeSet::new()),
     };
 
     /// One whose guests are in this namespace.

@@ -20,8 +20,9 @@ pub(in crate::tunnel) struct Common {
     pub(in crate::tunnel) mtu: u32,
     /// Where guests are told names, if anywhere.
     pub(in crate::tunnel) names: Option<NodeNames>,
-    /// What of this cluster's own no guest reaches by its egress.
-    pub(in crate::tunnel) never: BTreeSet<IpNet>,
+    /// What of this cluster's own no guest reaches by its egress; none: that is more than a node can be told, and
+    /// no guest goes out.
+    pub(in crate::tunnel) never: Option<BTreeSet<IpNet>>,
 }
 
 impl Common {

@@ -34,7 +34,7 @@ impl Nodes {
                 on.entry(node).or_default().entry(nth).or_default().insert(*pod);
             }
         }
-        let never = Arc::new(common.never.clone());
+        let never = Arc::new(common.never.clone().unwrap_or_default());
         for (name, seat) in &mut self.seats {
             let of = on.get(name.as_str());
             let way = gateway.zip(local).filter(|_| !leases.is_empty());
@@ -54,7 +54,8 @@ impl Nodes {
             // The gates of those that no message has room for do not open.
             let (mut room, mut asking) = (limits::NODE_GUESTS, limits::NODE_ASKERS);
             // One of a release before refuses what it does not know.
-            let keeps = self.present.get(name).is_some_and(|it| it.state.egress);
+            let keeps =
+                common.never.is_some() && self.present.get(name).is_some_and(|it| it.state.egress);
             let mine = |(nth, lease): (usize, &WishLease)| {
                 let here = lease.closed.iter().filter(|it| dwellers.has(name, &it.uid));
                 let closed: BTreeSet<_> = here.take(room).cloned().collect();

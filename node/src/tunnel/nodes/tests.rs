@@ -21,7 +21,7 @@ const COMMON: Common = Common {
     gate: 7_479,
     mtu: 1_500,
     names: None,
-    never: BTreeSet::new(),
+    never: Some(BTreeSet::new()),
 };
 const POOL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 200, 0, 0));
 const GATEWAY: &str = "10.203.7.0";

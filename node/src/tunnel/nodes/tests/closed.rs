@@ -111,9 +111,17 @@ fn a_node_that_keeps_no_egress_is_named_and_told_of_none() {
     let guests =
         [("a", "n2"), ("b", "n3")].map(|(uid, node)| (uid.parse().unwrap(), node.to_owned()));
     let dwellers = Dwellers { guests: guests.into(), ..Dwellers::default() };
-    let common = Common { never: ["9.9.9.0/24".parse().unwrap()].into(), ..COMMON };
+    let never = Some(["9.9.9.0/24".parse().unwrap()].into());
+    let common = Common { never, ..COMMON };
     let gateway = Some(address(GATEWAY));
-    nodes.tell(&common, gateway, &[lease], &PodNodes::new(), &dwellers, &none());
+    nodes.tell(
+        &common,
+        gateway,
+        std::slice::from_ref(&lease),
+        &PodNodes::new(),
+        &dwellers,
+        &none(),
+    );
     let told = |order| {
         let wish = wish(order);
         let said = wish.at(0);
@@ -122,6 +130,9 @@ fn a_node_that_keeps_no_egress_is_named_and_told_of_none() {
     };
     assert_eq!(told(&two), (1, Egress::None, 0), "its guests stay closed");
     assert_eq!(told(&three), (1, Egress::Internet, 1));
+    let too_much = Common { never: None, ..COMMON };
+    nodes.tell(&too_much, gateway, &[lease], &PodNodes::new(), &dwellers, &none());
+    assert_eq!(told(&three), (1, Egress::None, 0), "nobody goes out who may reach what is near");
 }
 
 #[test]
