@@ -131,13 +131,10 @@ async fn closed(stage: &Stage) -> Result<()> {
     proof::rules_are_put_back(&home, &provider, lost).await.context("rules that are removed")?;
     timer.step("without rules of the nodes it finds no more, and these are back and told of");
     meets_a_chain(&home, &provider, &mut timer).await?;
-    agents.replaced(2).await?;
-    provider.kill().await?;
-    let restarted = Found::again(&guests, "scout", &targets).await?;
-    ensure!(restarted == Found::default(), "while all start again it found {restarted:?}");
+    starts_again(&provider, &agents, &guests, &targets).await.context("while all start again")?;
     Sender::Pod(user, "near").tcp(far, 100_000, "closed").await.context("afterwards")?;
     service.closes().await?;
-    timer.step("neither without rules nor while all start again does it find more");
+    timer.step("home reaches it afterwards, and its Service is closed");
     sold_while_proven(&home, &provider, &agents, &mut timer).await?;
     over(&home, &provider, targets.guest()).await?;
     timer.step("the contract is over, and nothing of the tunnel is left on any node");
@@ -222,6 +219,23 @@ async fn loses_its_rules(turin: &Cluster) -> Result<()> {
             let delete = format!("nft delete table {family} mercato");
             turin.on_nth_machine(number, &delete).await?;
         }
+    }
+    Ok(())
+}
+
+/// At level `full`: while programs and daemon start again a guest finds no more. At level `ci` suite `egress` looks
+/// at guests without a daemon.
+async fn starts_again(
+    provider: &Daemon<'_>,
+    agents: &Nodes<'_>,
+    guests: &User<'_>,
+    targets: &Targets,
+) -> Result<()> {
+    if suite::level() == Level::Full {
+        agents.replaced(2).await?;
+        provider.kill().await?;
+        let restarted = Found::again(guests, "scout", targets).await?;
+        ensure!(restarted == Found::default(), "it found {restarted:?}");
     }
     Ok(())
 }
